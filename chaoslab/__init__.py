@@ -1,0 +1,3 @@
+"""Chaos engineering for multi-learner language-model training."""
+
+__version__ = "0.1.0"

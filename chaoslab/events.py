@@ -1,0 +1,301 @@
+"""The one sentence structure of a run: an `Event`, and the closed list of its kinds.
+
+A node prints events on standard output, one JSON object per line (the node contract):
+
+    {"kind": "learner.step", "node_s": 12.031, "data": {"learner": "learner-1", "step": 310, ...}}
+
+The harness stamps each with a sequence number and its own time and appends it to the journal:
+
+    {"seq": 412, "time_s": 14.2, "wall": "...", "source": "learner-1", "kind": "learner.step", ...}
+
+`node_s` is the node's own monotonic time; it is never compared across nodes. What each kind carries
+in `data` is written beside it in `Kind`. Lines of other shapes are a node's ordinary output.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TypeAlias
+
+Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+
+
+class Kind(StrEnum):
+    """Every kind of event, with the keys of its data."""
+
+    # -- the run, written by the harness
+    RUN_STARTED = "run.started"
+    """plan, seed, fleet, algorithm, learners [name], schedule_hash, version"""
+    PHASE_ENTERED = "phase.entered"
+    """phase: start | baseline | inject | settle | stop | evaluate"""
+    BASELINE_MEASURED = "baseline.measured"
+    """is_steady, reason, gap_s_median, gap_s_max, tokens_per_s, variation, step_s {learner: s}"""
+    COUNTS_SAMPLED = "counts.sampled"
+    """alive, believed, stepping, contributing: four different numbers, once a second"""
+    RUN_SETTLED = "run.settled"
+    """is_settled, pending [text]: what had not converged when settling ended"""
+    RUN_FINISHED = "run.finished"
+    """outcome: completed | aborted | interrupted | broken, reason"""
+
+    # -- nodes, written by the fleet
+    NODE_STARTED = "node.started"
+    """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {}"""
+    NODE_EXITED = "node.exited"
+    """node, incarnation, pid, exit_code | null, signal | null (name)"""
+    NODE_PROBED = "node.probed"
+    """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
+
+    # -- the syncer, printed by it
+    SYNCER_READY = "syncer.ready"
+    """address, rounds, committed_tokens, is_recovered"""
+    MEMBER_JOINED = "member.joined"
+    """learner, incarnation, epoch, source: initial | donor | syncer | resumed, donor, members"""
+    MEMBER_SUSPECTED = "member.suspected"
+    """learner, incarnation, epoch, idle_s: no step for idle_s; nobody waits for it any more"""
+    MEMBER_RECOVERED = "member.recovered"
+    """learner, incarnation, epoch, idle_s: a suspected member stepped again before it was dropped"""
+    MEMBER_LEFT = "member.left"
+    """learner, incarnation, epoch, members, reason: closed | no_progress | said_goodbye | fenced"""
+    ROUND_MERGED = "round.merged"
+    """round, fragment, version, base_version, contributors [{learner, incarnation, epoch, step,
+    c_steps, c_tokens, weight, tokens_from, tokens_to}], committed_tokens (of the run so far),
+    digest (of what was published), momentum_digest, members, missed [learner], quorum_s, grace_s,
+    sync_s"""
+    ROUND_ABANDONED = "round.abandoned"
+    """round, fragment, reason"""
+    PUSH_ACCEPTED = "push.accepted"
+    """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
+    tokens_from, tokens_to"""
+    PUSH_REJECTED = "push.rejected"
+    """learner, incarnation, epoch, round, fragment, reason (a `policy.Refusal`), c_tokens"""
+    SYNCER_FINAL = "syncer.final"
+    """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
+    stored_digests {} (read back from disk), committed_tokens, rejected {reason: n}"""
+
+    # -- learners, printed by them
+    LEARNER_STARTED = "learner.started"
+    """learner, incarnation, devices, parameters"""
+    LEARNER_JOINED = "learner.joined"
+    """learner, incarnation, epoch, source, donor, step, data_position, versions {fragment: n}"""
+    LEARNER_STEP = "learner.step"
+    """learner, incarnation, epoch, step, steps (since the last sample), step_s (their mean), loss,
+    tokens (raw, of this incarnation), data_position"""
+    LEARNER_PUSHED = "learner.pushed"
+    """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
+    tokens_from, tokens_to: where in its own raw tokens the contribution lies"""
+    LEARNER_ADOPTED = "learner.adopted"
+    """learner, incarnation, epoch, fragment, version, step, digest, discarded_tokens (its own work
+    that this overwrote), committed_tokens (its own work that this version contains)"""
+    LEARNER_FENCED = "learner.fenced"
+    """learner, incarnation, epoch, reason: told that it is no longer a member; registers again"""
+    LEARNER_NOTICED = "learner.noticed"
+    """learner, incarnation, step: a preemption notice arrived"""
+    LEARNER_FINAL = "learner.final"
+    """learner, incarnation, step, tokens, versions {fragment: n}, digests {fragment: hex} (read
+    from the device), committed {fragment: tokens}, discarded {}, in_flight {}"""
+    LEARNER_LEFT = "learner.left"
+    """learner, incarnation, step, reason: stopped | preempted | asked"""
+
+    # -- evaluation after the run, printed by the evaluator
+    EVALUATION_MEASURED = "evaluation.measured"
+    """committed_tokens, round, loss"""
+
+    # -- faults, written by the harness; every one carries injection, fault, targets [node]
+    FAULT_INJECTING = "fault.injecting"
+    """+ spec, settings {}, trigger, for_s | null, takes_away (victims must rejoin)"""
+    FAULT_INJECTED = "fault.injected"
+    FAULT_STEPPED = "fault.stepped"
+    """+ beat: a later beat of the same fault was carried out"""
+    FAULT_FAILED = "fault.failed"
+    """+ reason: it could not be carried out"""
+    FAULT_SKIPPED = "fault.skipped"
+    """+ reason: its trigger never came, or the limits forbade it"""
+    FAULT_HEALING = "fault.healing"
+    FAULT_HEALED = "fault.healed"
+    EVIDENCE_MEASURED = "evidence.measured"
+    """injection, fault, target, status: proved | weak | failed, requested, measured, text,
+    proof [seq]"""
+
+    # -- people, limits and the end
+    ABORT_FIRED = "abort.fired"
+    """rule, observed"""
+    CHECK_FOUND = "check.found"
+    VERDICT_REACHED = "verdict.reached"
+    RESIDUE_FOUND = "residue.found"
+    """what, where, remedy"""
+
+
+class MalformedEvent(ValueError):
+    """A line that claims to be an event and is not one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any."""
+
+    seq: int
+    time_s: float
+    source: str
+    kind: Kind
+    data: Mapping[str, Json] = field(default_factory=dict)
+    wall: str = ""
+    node_s: float | None = None
+
+    def text(self, key: str) -> str:
+        """The string under `key`; MalformedEvent if it is missing or something else."""
+        value = self._value(key)
+        if not isinstance(value, str):
+            raise self._wrong(key, "text")
+        return value
+
+    def number(self, key: str) -> float:
+        """The number under `key`, which may be NaN or infinite; MalformedEvent otherwise."""
+        value = self._value(key)
+        if isinstance(value, str) and value in _NOT_FINITE.values():
+            return float(value)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise self._wrong(key, "a number")
+        return value
+
+    def integer(self, key: str) -> int:
+        """The int under `key`; MalformedEvent if it is missing or something else."""
+        value = self._value(key)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise self._wrong(key, "an integer")
+        return value
+
+    def flag(self, key: str) -> bool:
+        """The boolean under `key`; MalformedEvent if it is missing or something else."""
+        value = self._value(key)
+        if not isinstance(value, bool):
+            raise self._wrong(key, "true or false")
+        return value
+
+    def items(self, key: str) -> Sequence[Json]:
+        """The list under `key`; MalformedEvent if it is missing or something else."""
+        value = self._value(key)
+        if isinstance(value, str) or not isinstance(value, Sequence):
+            raise self._wrong(key, "a list")
+        return value
+
+    def names(self, key: str) -> tuple[str, ...]:
+        """The list of strings under `key`."""
+        return tuple(str(item) for item in self.items(key))
+
+    def mapping(self, key: str) -> Mapping[str, Json]:
+        """The object under `key`; MalformedEvent if it is missing or something else."""
+        value = self._value(key)
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, "an object")
+        return value
+
+    def to_line(self) -> str:
+        """One JSON line without the newline; keys in a fixed order, so equal events are equal."""
+        head: dict[str, Json] = {"seq": self.seq, "time_s": round(self.time_s, 6)}
+        if self.wall:
+            head["wall"] = self.wall
+        head |= {"source": self.source, "kind": self.kind.value}
+        if self.node_s is not None:
+            head["node_s"] = round(self.node_s, 6)
+        return encode({**head, "data": self.data})
+
+    @classmethod
+    def from_line(cls, line: str) -> "Event":
+        """Read one journal line; MalformedEvent says what is wrong with it."""
+        fields = _object(line)
+        try:
+            return cls(
+                seq=int(_scalar(fields["seq"])),
+                time_s=float(_scalar(fields["time_s"])),
+                source=str(fields["source"]),
+                kind=Kind(str(fields["kind"])),
+                data=_mapping(fields["data"]),
+                wall=str(fields.get("wall", "")),
+                node_s=None if fields.get("node_s") is None else float(_scalar(fields["node_s"])),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise MalformedEvent(f"not an event: {line[:200]!r} ({error})") from error
+
+    def _value(self, key: str) -> Json:
+        if key not in self.data:
+            raise MalformedEvent(f"event {self.seq} ({self.kind}) has no {key!r}")
+        return self.data[key]
+
+    def _wrong(self, key: str, wanted: str) -> MalformedEvent:
+        return MalformedEvent(
+            f"event {self.seq} ({self.kind}): {key!r} is {self.data[key]!r}, not {wanted}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What one line of a node says, before the harness stamps it."""
+
+    kind: Kind
+    node_s: float | None
+    data: Mapping[str, Json]
+
+
+def node_line(kind: Kind, *, node_s: float, data: Mapping[str, Json]) -> str:
+    """The line a node prints for an event, without the newline."""
+    return encode({"kind": kind.value, "node_s": round(node_s, 6), "data": data})
+
+
+def read_node_line(line: str) -> Report | None:
+    """The report in a line of a node's output; None for ordinary output.
+
+    A line that starts like an event but is not one raises MalformedEvent.
+    """
+    if not line.startswith('{"kind":'):
+        return None
+    fields = _object(line)
+    try:
+        node_s = fields.get("node_s")
+        return Report(
+            kind=Kind(str(fields["kind"])),
+            node_s=None if node_s is None else float(_scalar(node_s)),
+            data=_mapping(fields["data"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise MalformedEvent(f"not a node's event: {line[:200]!r} ({error})") from error
+
+
+def encode(value: Json) -> str:
+    """Compact JSON; NaN and infinity become the strings "NaN", "Infinity", "-Infinity"."""
+    return json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+def _finite(value: Json) -> Json:
+    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+        return _NOT_FINITE[str(value)]
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_finite(item) for item in value]
+    return value
+
+
+def _object(line: str) -> Mapping[str, Json]:
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise MalformedEvent(f"not JSON: {line[:200]!r} ({error})") from error
+    if not isinstance(value, dict):
+        raise MalformedEvent(f"not a JSON object: {line[:200]!r}")
+    return value
+
+
+def _mapping(value: Json) -> Mapping[str, Json]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"data is {value!r}, not an object")
+    return value
+
+
+def _scalar(value: Json) -> int | float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return value

@@ -1,0 +1,78 @@
+"""A fault: settings + inject + heal + evidence.
+
+    schedule ─► Injection ─► run: inject ─► (step at each beat) ─► evidence ─► heal
+                                    └──────────── all through `Fleet` ──────────┘
+
+A fault is a frozen dataclass whose fields are its YAML parameters; their defaults, types and
+docstrings are its documentation. It is stateless: whatever healing needs is in the injection.
+A later beat exists for faults that go on happening (a crash loop, a preemption after its notice).
+To add one: one class, one line in the catalogue, one run of the contract kit.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, Protocol, runtime_checkable
+
+from chaoslab.events import Json
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+
+class Status(StrEnum):
+    """What the evidence says of one fault on one target."""
+
+    PROVED = "proved"
+    WEAK = "weak"
+    """It took effect, but not with the strength or for the time that was asked."""
+    FAILED = "failed"
+    """Nothing shows that it took effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """Independent proof that a fault took effect on one target. `text` is one sentence."""
+
+    target: str
+    status: Status
+    requested: Mapping[str, Json]
+    measured: Mapping[str, Json]
+    text: str
+    proof: tuple[int, ...] = ()
+    """Sequence numbers of the journal events that show it."""
+
+
+@runtime_checkable
+class Fault(Protocol):
+    """One kind of fault. Instances are frozen dataclasses of their settings."""
+
+    name: ClassVar[str]
+    """Full name in plans: family.fault."""
+    summary: ClassVar[str]
+    """One line for `chaoslab faults`."""
+    proof: ClassVar[str]
+    """What counts as evidence, one line."""
+    needs: ClassVar[frozenset[Ability]]
+    takes_away: ClassVar[bool]
+    """Whether a victim is gone from training meanwhile, so that it must rejoin."""
+
+    def beats(self) -> tuple[float, ...]:
+        """Offsets in seconds after the injection at which `step` is called; () for most."""
+        ...
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Do it to every target, as close together as possible. FleetError if refused."""
+        ...
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """Carry out beat number `beat`, counted from zero."""
+        ...
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Undo it on every target; safe to repeat."""
+        ...
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """One piece for each target, from the record alone, up to the moment before the heal."""
+        ...

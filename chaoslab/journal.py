@@ -1,0 +1,222 @@
+"""The record of a run: `Journal` writes it, `History` reads it.
+
+    run ─► Journal.write ─► journal.jsonl (one flushed line per event)
+                        └─► observers (console, dashboard, metrics): see(event)
+    journal.jsonl ─► History.read ─► faults' evidence, checks, reports
+
+One writer, append only. A torn last line is tolerated when reading; any other broken line is an
+error. Running and judging meet only here.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self, TextIO
+
+from chaoslab.clock import Clock
+from chaoslab.errors import FleetError, HarnessBug
+from chaoslab.events import Event, Json, Kind, MalformedEvent
+
+JOURNAL = "journal.jsonl"
+_REDACTED = "[redacted]"
+
+
+class Observer(Protocol):
+    """Anything that watches a run. It cannot change it."""
+
+    def see(self, event: Event) -> None:
+        """Called once for each event, right after it was written."""
+        ...
+
+
+class Journal:
+    """Append-only writer of one run; also keeps the events so that the run can look back."""
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        *,
+        observers: Sequence[Observer] = (),
+        secrets: Sequence[str] = (),
+    ) -> None:
+        self.clock = clock
+        self.history = History(())
+        self._observers = list(observers)
+        self._secrets = tuple(secret for secret in secrets if secret)
+        self._file: TextIO = (directory / JOURNAL).open("x", encoding="utf-8")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(
+        self,
+        kind: Kind,
+        data: Mapping[str, Json],
+        *,
+        source: str = "harness",
+        node_s: float | None = None,
+    ) -> Event:
+        """Stamp, append, flush, show. FleetError when the disk refuses."""
+        event = Event(
+            seq=len(self.history.events),
+            time_s=self.clock.now_s(),
+            wall=self.clock.wall(),
+            source=source,
+            kind=kind,
+            data=data,
+            node_s=node_s,
+        )
+        line = self._redact(event.to_line())
+        try:
+            self._file.write(line + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise FleetError(f"the journal cannot be written: {error}") from error
+        self.history.append(event)
+        self._show(event)
+        return event
+
+    def _redact(self, line: str) -> str:
+        for secret in self._secrets:
+            line = line.replace(secret, _REDACTED)
+        return line
+
+    def _show(self, event: Event) -> None:
+        for observer in list(self._observers):
+            try:
+                observer.see(event)
+            except Exception:
+                logging.getLogger(__name__).exception("an observer failed and was put aside")
+                self._observers.remove(observer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultStory:
+    """What the record says of one injection, gathered from its fault.* and evidence events."""
+
+    injection: str
+    fault: str
+    spec: str
+    targets: tuple[str, ...]
+    takes_away: bool
+    injecting: Event
+    injected: Event | None = None
+    healing: Event | None = None
+    healed: Event | None = None
+    failed: Event | None = None
+    evidence: tuple[Event, ...] = ()
+
+    @property
+    def status(self) -> str:
+        """proved, weak or failed: the worst of its targets; failed without any evidence."""
+        found = {event.text("status") for event in self.evidence}
+        judged = {event.text("target") for event in self.evidence}
+        if self.failed or "failed" in found or judged != set(self.targets):
+            return "failed"
+        return "weak" if "weak" in found else "proved"
+
+
+class History:
+    """Read-only, indexed view of a run's events, in order. Grows only through its Journal."""
+
+    def __init__(self, events: Iterable[Event], *, control: "History | None" = None) -> None:
+        self.control = control
+        """The fault-free twin of the run, when there is one."""
+        self._events: list[Event] = []
+        self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
+        for event in events:
+            self.append(event)
+
+    @classmethod
+    def read(cls, run_directory: Path) -> "History":
+        """The history of a run directory, with its twin's if control/ is there."""
+        control = run_directory / "control"
+        return cls(
+            _read_lines(run_directory / JOURNAL),
+            control=cls(_read_lines(control / JOURNAL)) if (control / JOURNAL).exists() else None,
+        )
+
+    def append(self, event: Event) -> None:
+        """Used by Journal alone."""
+        if event.seq != len(self._events):
+            raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
+        self._events.append(event)
+        self._by_kind[event.kind].append(event)
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All events in order."""
+        return self._events
+
+    @property
+    def end_s(self) -> float:
+        """Time of the last event, 0 if there is none."""
+        return self._events[-1].time_s if self._events else 0.0
+
+    def of(self, *kinds: Kind) -> Sequence[Event]:
+        """The events of these kinds, in order."""
+        if len(kinds) == 1:
+            return self._by_kind.get(kinds[0], [])
+        found = [event for kind in kinds for event in self._by_kind.get(kind, [])]
+        return sorted(found, key=lambda event: event.seq)
+
+    def last(self, kind: Kind) -> Event | None:
+        """The latest event of a kind."""
+        found = self._by_kind.get(kind)
+        return found[-1] if found else None
+
+    def between(self, start_s: float, end_s: float, *kinds: Kind) -> Iterator[Event]:
+        """Events with start_s <= time_s <= end_s, of these kinds or of all."""
+        chosen = self.of(*kinds) if kinds else self._events
+        return (event for event in chosen if start_s <= event.time_s <= end_s)
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of the learners the run began with."""
+        started = self.last(Kind.RUN_STARTED)
+        return started.names("learners") if started else ()
+
+    @property
+    def faults(self) -> tuple[FaultStory, ...]:
+        """The story of each injection, in the order in which they began."""
+        return tuple(self._story(event) for event in self.of(Kind.FAULT_INJECTING))
+
+    def _story(self, injecting: Event) -> FaultStory:
+        name = injecting.text("injection")
+
+        def first(kind: Kind) -> Event | None:
+            return next((e for e in self.of(kind) if e.text("injection") == name), None)
+
+        return FaultStory(
+            injection=name,
+            fault=injecting.text("fault"),
+            spec=injecting.text("spec"),
+            targets=injecting.names("targets"),
+            takes_away=injecting.flag("takes_away"),
+            injecting=injecting,
+            injected=first(Kind.FAULT_INJECTED),
+            healing=first(Kind.FAULT_HEALING),
+            healed=first(Kind.FAULT_HEALED),
+            failed=first(Kind.FAULT_FAILED),
+            evidence=tuple(
+                e for e in self.of(Kind.EVIDENCE_MEASURED) if e.text("injection") == name
+            ),
+        )
+
+
+def _read_lines(path: Path) -> Iterator[Event]:
+    lines = path.read_bytes().split(b"\n")
+    *whole, tail = lines
+    for line in whole:
+        yield Event.from_line(line.decode())
+    if tail:
+        try:
+            yield Event.from_line(tail.decode())
+        except (MalformedEvent, UnicodeDecodeError):
+            return  # the writer died in the middle of its last line
