@@ -13,12 +13,13 @@ in `data` is written beside it in `Kind`. Lines of other shapes are a node's ord
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
-Json: TypeAlias = "None | bool | int | float | str | Sequence[Json] | Mapping[str, Json]"
+Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
 class Kind(StrEnum):
@@ -42,7 +43,8 @@ class Kind(StrEnum):
     NODE_STARTED = "node.started"
     """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {}"""
     NODE_EXITED = "node.exited"
-    """node, incarnation, pid, exit_code | null, signal | null (name)"""
+    """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed to
+    be events and were none it may report)"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
 
@@ -54,7 +56,7 @@ class Kind(StrEnum):
     MEMBER_SUSPECTED = "member.suspected"
     """learner, incarnation, epoch, idle_s: no step for idle_s; nobody waits for it any more"""
     MEMBER_RECOVERED = "member.recovered"
-    """learner, incarnation, epoch, idle_s: a suspected member stepped again before it was dropped"""
+    """learner, incarnation, epoch, idle_s: it stepped again before it was dropped"""
     MEMBER_LEFT = "member.left"
     """learner, incarnation, epoch, members, reason: closed | no_progress | said_goodbye | fenced"""
     ROUND_MERGED = "round.merged"
@@ -270,7 +272,7 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _finite(value: Json) -> Json:
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return _NOT_FINITE[str(value)]
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Literal
 
 from chaoslab.errors import PlanError
+from chaoslab.units import Count, Share
 
 # ---------------------------------------------------------------- when, whom, how much
 
@@ -39,7 +40,10 @@ class Trigger:
             raise PlanError("`of` goes with `step`: {step: 200, of: learner-1}")
         if self.offset_s and self.after is None:
             raise PlanError("`offset` goes with `after`: {after: half-dies, offset: 2s}")
-        if any(isinstance(value, int | float) and value < 0 for value in named) or self.offset_s < 0:
+        if (
+            any(isinstance(value, int | float) and value < 0 for value in named)
+            or self.offset_s < 0
+        ):
             raise PlanError("a trigger cannot lie in the past: use a value of at least 0")
 
     def __str__(self) -> str:
@@ -142,6 +146,12 @@ class Outage:
             raise PlanError("`for` is a duration such as 5s, or the word rest")
         if self.seconds is not None and self.seconds < 0:
             raise PlanError("an outage lasts at least 0s")
+        if self.dist is Distribution.TRACE:
+            raise PlanError("an outage is fixed, exponential, weibull or lognormal")
+        if self.dist is not Distribution.FIXED and self.seconds == 0:
+            raise PlanError("a drawn outage needs a mean or median above 0s")
+        if self.sigma < 0 or self.shape <= 0:
+            raise PlanError("`sigma` is at least 0 and `shape` above 0")
 
 
 # ---------------------------------------------------------------- one fault, one check
@@ -149,7 +159,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
-    """One entry of `faults`: what, whom, when, for how long. `settings` is the fault's own object."""
+    """One entry of `faults`: what, whom, when, for how long."""
 
     id: str
     fault: str
@@ -160,8 +170,8 @@ class FaultSpec:
     at: Trigger | None = None
     arrivals: Arrivals | None = None
     outage: Outage
-    where: str = ""
-    """file:line:column of the entry."""
+    where: str = field(default="", compare=False)
+    """file:line:column of the entry; two plans are equal wherever they were written."""
 
     def __post_init__(self) -> None:
         if (self.at is None) == (self.arrivals is None):
@@ -174,7 +184,7 @@ class CheckSpec:
 
     check: str
     settings: object
-    where: str = ""
+    where: str = field(default="", compare=False)
 
 
 # ---------------------------------------------------------------- the run under test and its frame
@@ -216,7 +226,7 @@ class Stop:
     """Where training ends; whichever comes first. At least one is given."""
 
     rounds: int | None = None
-    tokens: int | None = None
+    tokens: Count | None = None
     """Committed tokens."""
     steps: int | None = None
     """Of the furthest learner."""
@@ -232,7 +242,7 @@ class Stop:
 
 
 class Algorithm(StrEnum):
-    """Which training runs: streaming and diloco are decoupled with K = M (and P = 1, no overlap)."""
+    """Which training runs. Streaming is decoupled with K = M; diloco also P = 1, no overlap."""
 
     DECOUPLED = "decoupled"
     STREAMING = "streaming"
@@ -262,8 +272,8 @@ class Training:
     """No step for this long (or twenty of its own steps): nobody waits for the learner."""
     drop_after_s: float = 6.0
     """No step for this long: it is no longer a member and must register again."""
-    evaluate_every: int | None = None
-    """Committed tokens between two snapshots for evaluation; a tenth of `stop.tokens` by default."""
+    evaluate_every: Count | None = None
+    """Committed tokens between two snapshots for evaluation; default: `stop.tokens` / 10."""
     stop: Stop = field(default_factory=lambda: Stop(rounds=120))
 
     def __post_init__(self) -> None:
@@ -298,6 +308,8 @@ class FleetSpec:
     """Which fleet carries the run."""
 
     kind: FleetKind = FleetKind.LOCAL
+    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Labels of nodes by name, for targets such as `region: eu`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -306,7 +318,7 @@ class Baseline:
 
     warmup_rounds: int = 12
     window_rounds: int = 24
-    max_variation: float = 0.5
+    max_variation: Share = 0.5
     """Largest accepted coefficient of variation of the rounds' rate over quarters of the window."""
 
 
@@ -315,10 +327,16 @@ class Limits:
     """The blast radius: a schedule that would break one is refused before the start."""
 
     min_alive: int = 1
-    max_affected: float = 1.0
+    max_affected: Share = 1.0
     """Largest share of the learners under a fault at once."""
     protected: tuple[str, ...] = ()
     timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.min_alive < 0 or not 0 <= self.max_affected <= 1:
+            raise PlanError("`min_alive` is at least 0 and `max_affected` at most 100%")
+        if self.timeout_s <= 0:
+            raise PlanError("`timeout` is above 0s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -76,3 +76,16 @@ class Fault(Protocol):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """One piece for each target, from the record alone, up to the moment before the heal."""
         ...
+
+
+class OneAct:
+    """For faults that are done at their injection: no later beats."""
+
+    __slots__ = ()
+
+    def beats(self) -> tuple[float, ...]:
+        """None."""
+        return ()
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """Never called: there are no beats."""

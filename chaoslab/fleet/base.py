@@ -5,17 +5,23 @@
 
 A fleet starts nodes from `NodeSpec`s, acts on them by name, and is asked for news by `poll`, the
 one blocking call of the harness. It declares its abilities; a plan that needs another one is
-refused before anything starts. It knows nothing of faults, plans or journals.
+refused before anything starts. It knows nothing of faults, plans or journals. Whatever it does that
+outlives a call, it first writes down in an `ObligationLog`, so that another process can undo it.
 """
 
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
-from chaoslab.clock import Clock
+from chaoslab.clock import Clock, VirtualClock
+from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
+
+NODE_MARK = "CHAOSLAB_NODE"
+"""Set in every node's environment and inherited by all it starts: which run, node, incarnation."""
 
 
 class Ability(StrEnum):
@@ -70,11 +76,35 @@ class Sighting:
     node_s: float | None = None
 
 
+class ObligationLog(Protocol):
+    """What must be undone should the harness die; `janitor.Obligations` is the durable one."""
+
+    def open(self, do: str, **facts: Json) -> int:
+        """Write down the undo verb `do` and all it needs, durably, BEFORE the action."""
+        ...
+
+    def close(self, number: int) -> None:
+        """The action is undone, and that was verified."""
+        ...
+
+
+class NoObligations:
+    """The log that remembers nothing: for fleets that leave nothing behind."""
+
+    def open(self, do: str, **facts: Json) -> int:  # noqa: ARG002 - the protocol's signature
+        """Forget it."""
+        return 0
+
+    def close(self, number: int) -> None:
+        """Nothing was kept."""
+
+
 class Fleet(Protocol):
     """A group of nodes. A context manager: leaving it ends every node it started.
 
-    Verbs on an unknown name raise KeyError; verbs the world refuses raise FleetError; verbs on a
-    node that is already in that state do nothing.
+    Verbs on an unknown name raise KeyError; verbs the world refuses raise FleetError, and so do
+    pause, wedge and notice on a dead node; verbs on a node that is already in that state, and
+    resume and unwedge on a dead one, do nothing: healing twice is safe.
     """
 
     kind: str
@@ -98,7 +128,11 @@ class Fleet(Protocol):
         ...
 
     def restart(self, name: str) -> Node:
-        """Start the next incarnation of a dead node with the same command."""
+        """Start the next incarnation of a dead node with the same command.
+
+        A node that `kill` has hit and that is still ending is waited for, ended by force if it
+        takes long, and then started. Any other living node is left as it is.
+        """
         ...
 
     def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
@@ -135,13 +169,16 @@ class Fleet(Protocol):
 
 
 class NoFleet:
-    """The fleet that has no nodes: every verb is accepted, nothing ever happens but time."""
+    """The fleet that has no nodes: every verb is accepted, nothing ever happens but time.
+
+    It keeps the books (names, incarnations, who should be alive) and never has news.
+    """
 
     kind = "none"
     abilities = frozenset(Ability)
 
     def __init__(self, clock: Clock) -> None:
-        self.clock = clock
+        self._clock = clock
         self._nodes: dict[str, Node] = {}
 
     def __enter__(self) -> Self:
@@ -153,4 +190,93 @@ class NoFleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        return None
+        for name in self._nodes:
+            self.kill(name)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node that was asked for."""
+        return dict(self._nodes)
+
+    def start(self, spec: NodeSpec) -> Node:
+        """Write the name down; FleetError if it is there already."""
+        if spec.name in self._nodes:
+            raise FleetError(f"{spec.name} was started before; use restart")
+        self._nodes[spec.name] = Node(
+            name=spec.name, role=spec.role, labels=spec.labels, incarnation=1, is_alive=True
+        )
+        return self._nodes[spec.name]
+
+    def restart(self, name: str) -> Node:
+        """Count one incarnation more, unless it should be alive."""
+        node = self._nodes[name]
+        if not node.is_alive:
+            self._nodes[name] = replace(node, incarnation=node.incarnation + 1, is_alive=True)
+        return self._nodes[name]
+
+    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:  # noqa: ARG002 - the protocol's
+        """Write down that it should be dead."""
+        self._nodes[name] = replace(self._nodes[name], is_alive=False)
+
+    def pause(self, name: str) -> None:
+        """Nothing, to a node that should be alive."""
+        self._require_alive(name)
+
+    def resume(self, name: str) -> None:
+        """Nothing."""
+        self._nodes[name]
+
+    def wedge(self, name: str) -> None:
+        """Nothing, to a node that should be alive."""
+        self._require_alive(name)
+
+    def unwedge(self, name: str) -> None:
+        """Nothing."""
+        self._nodes[name]
+
+    def notice(self, name: str) -> None:
+        """Nothing, to a node that should be alive."""
+        self._require_alive(name)
+
+    def probe(self, name: str) -> Sighting:
+        """There is no process, so its state is `gone`."""
+        return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
+
+    def poll(self, until_s: float) -> Sequence[Sighting]:
+        """No news, ever; the clock shows `until_s` afterwards, or more."""
+        left_s = until_s - self._clock.now_s()
+        if left_s <= 0:
+            return ()
+        if isinstance(self._clock, VirtualClock):
+            self._clock.advance_to(until_s)
+        else:
+            time.sleep(left_s)
+        return ()
+
+    def _require_alive(self, name: str) -> None:
+        if not self._nodes[name].is_alive:
+            raise FleetError(f"{name} is not running")
+
+
+def probed(
+    name: str,
+    *,
+    incarnation: int,
+    pid: int,
+    state: str = "gone",
+    rss_bytes: int = 0,
+    cpu_s: float = 0.0,
+) -> Sighting:
+    """The NODE_PROBED sighting of a process; by default of one that is gone."""
+    return Sighting(
+        source=name,
+        kind=Kind.NODE_PROBED,
+        data={
+            "node": name,
+            "incarnation": incarnation,
+            "pid": pid,
+            "state": state,
+            "rss_bytes": rss_bytes,
+            "cpu_s": cpu_s,
+        },
+    )

@@ -1,0 +1,183 @@
+"""How fast the syncer merges, against a memory copy of the same bytes in the same run.
+
+    python benchmarks/merge.py [--learners 8] [--floats 16000000] [--repeat 5] [--json]
+
+Each repeat measures every subject right after a copy of its own; a ratio is the rate of the subject
+over the rate of that copy, and the median over the repeats is shown. Rates count input bytes. The
+copy is `np.copyto` of all deltas into arrays that exist already; `merge … into a buffer` writes
+into an array that exists already too, the other rows allocate their result. One thread everywhere.
+"""
+
+import argparse
+import json
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from statistics import median
+from time import perf_counter
+
+import numpy as np
+
+from chaoslab.diloco.fragments import FloatArray, Fragment, Layout, TensorSpec
+from chaoslab.diloco.merge import Method, OuterState, merge, outer_step
+
+RATIO_TARGET = 0.5
+"""Least rate of `merge rda` as a share of the copy's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """One thing to time; `input_bytes` are what it reads at least once."""
+
+    name: str
+    input_bytes: int
+    call: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """Medians over the repeats."""
+
+    name: str
+    seconds: float
+    gigabytes_per_s: float
+    ratio_to_copy: float
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = _arguments()
+    fragment = _fragment(arguments.floats, arguments.tensors)
+    generator = np.random.default_rng(0)
+    deltas = [
+        generator.standard_normal(arguments.floats, dtype=np.float32)
+        for _ in range(arguments.learners)
+    ]
+    copy, *subjects = _subjects(deltas, fragment)
+    measurements = _measure(copy, subjects, arguments.repeat)
+    if arguments.json:
+        print(json.dumps({**_place(arguments), "rows": [asdict(row) for row in measurements]}))
+    else:
+        _show(arguments, measurements)
+
+
+def _subjects(deltas: list[FloatArray], fragment: Fragment) -> list[Subject]:
+    """The copy first."""
+    total_bytes = sum(delta.nbytes for delta in deltas)
+    weights = [float(1 + index) for index in range(len(deltas))]
+    copies = [np.ones_like(delta) for delta in deltas]
+    out = np.ones(fragment.size, np.float32)
+    state = OuterState(theta=out.copy(), momentum=out.copy())
+
+    def copy() -> None:
+        for source, target in zip(deltas, copies, strict=True):
+            np.copyto(target, source)
+
+    def merging(method: Method, into: FloatArray | None) -> Callable[[], object]:
+        return lambda: merge(deltas, weights, fragment, method, out=into)
+
+    return [
+        Subject(name="copy", input_bytes=total_bytes, call=copy),
+        Subject(
+            name="merge rda into a buffer",
+            input_bytes=total_bytes,
+            call=merging(Method.RDA, out),
+        ),
+        Subject(name="merge rda", input_bytes=total_bytes, call=merging(Method.RDA, None)),
+        Subject(name="merge average", input_bytes=total_bytes, call=merging(Method.AVERAGE, None)),
+        Subject(
+            name="outer_step",
+            input_bytes=3 * out.nbytes,
+            call=lambda: outer_step(state, deltas[0], 0.7, 0.9),
+        ),
+    ]
+
+
+def _measure(copy: Subject, subjects: list[Subject], repeat: int) -> list[Measurement]:
+    """The copy's row first; one unmeasured round warms caches and allocators."""
+    rates: dict[str, list[float]] = {subject.name: [] for subject in (copy, *subjects)}
+    ratios: dict[str, list[float]] = {subject.name: [] for subject in subjects}
+    for subject in (copy, *subjects):
+        subject.call()
+    for _ in range(repeat):
+        for subject in subjects:
+            copy_rate, rate = _rate(copy), _rate(subject)
+            rates[copy.name].append(copy_rate)
+            rates[subject.name].append(rate)
+            ratios[subject.name].append(rate / copy_rate)
+    return [
+        Measurement(
+            name=subject.name,
+            seconds=subject.input_bytes / median(rates[subject.name]),
+            gigabytes_per_s=median(rates[subject.name]) / 1e9,
+            ratio_to_copy=median(ratios.get(subject.name, [1.0])),
+        )
+        for subject in (copy, *subjects)
+    ]
+
+
+def _rate(subject: Subject) -> float:
+    """Input bytes per second of one call."""
+    start_s = perf_counter()
+    subject.call()
+    return subject.input_bytes / (perf_counter() - start_s)
+
+
+def _show(arguments: argparse.Namespace, measurements: list[Measurement]) -> None:
+    place = _place(arguments)
+    print(", ".join(f"{key} {value}" for key, value in place.items()), end="\n\n")
+    print("| subject | seconds | GB/s of input | ratio to copy | target |")
+    print("|---|---|---|---|---|")
+    for row in measurements:
+        target = f">= {RATIO_TARGET}" if row.name.startswith("merge rda") else ""
+        print(
+            f"| {row.name} | {row.seconds:.4f} | {row.gigabytes_per_s:.1f} | "
+            f"{row.ratio_to_copy:.2f} | {target} |"
+        )
+    missed = [
+        row.name
+        for row in measurements
+        if row.name.startswith("merge rda") and row.ratio_to_copy < RATIO_TARGET
+    ]
+    print(f"\ntarget missed by: {', '.join(missed)}" if missed else "\ntarget met")
+
+
+def _place(arguments: argparse.Namespace) -> dict[str, str | int]:
+    return {
+        "learners": arguments.learners,
+        "floats": arguments.floats,
+        "tensors": arguments.tensors,
+        "repeat": arguments.repeat,
+        "cores": os.cpu_count() or 0,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def _fragment(floats: int, tensors: int) -> Fragment:
+    sizes = [len(part) for part in np.array_split(np.empty(floats, np.bool_), tensors)]
+    specs = [
+        TensorSpec(name=f"tensor-{index:03d}", shape=(size,), is_averaged=False)
+        for index, size in enumerate(sizes)
+    ]
+    return Layout.balance(specs, 1).fragments[0]
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--learners", type=int, default=8)
+    parser.add_argument("--floats", type=int, default=16_000_000, help="floats of the fragment")
+    parser.add_argument("--tensors", type=int, default=8, help="tensors in the fragment")
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    if min(arguments.learners, arguments.repeat, arguments.tensors) < 1:
+        parser.error("--learners, --repeat and --tensors are at least 1")
+    if arguments.floats < arguments.tensors:
+        parser.error("--floats is at least --tensors: a tensor has at least one float")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

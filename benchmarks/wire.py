@@ -1,0 +1,218 @@
+"""How fast payloads travel through the real Hub and Connection, against raw sockets.
+
+    raw:   client process ── 64 MiB in 1 MiB sends ──► server process ── the same bytes ──► client
+    wire:  learner process ── Push + payload ──► hub process ── Fragment + the same bytes ──► learner
+
+Both move the same payloads on loopback, both directions at once, `--in-flight` payloads at a time
+(two rounds are in flight in training as well). The wire's payloads are cut, checksummed, put
+together and delivered whole before they are sent back. Runs of the two take turns, so that a busy
+machine slows both; the result is the median of the ratios of neighbouring runs.
+
+    python benchmarks/wire.py [--json]          exit code 1 if the ratio is below the target
+"""
+
+import argparse
+import json
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import IO
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.wire import Connection, Hub, Received
+
+TARGET_RATIO = 0.5
+BUFFER_BYTES = 1 << 20
+LOOPBACK = "127.0.0.1"
+
+
+def main() -> int:
+    """Run both in turns and print the table."""
+    options = _options()
+    if options.role:
+        ROLES[options.role](options)
+        return 0
+    rows = _measure(options)
+    ratios = [row["wire_gb_per_s"] / row["raw_gb_per_s"] for row in rows]
+    result = {
+        "payload_mib": options.mib,
+        "in_flight": options.in_flight,
+        "runs": rows,
+        "raw_gb_per_s": statistics.median(row["raw_gb_per_s"] for row in rows),
+        "wire_gb_per_s": statistics.median(row["wire_gb_per_s"] for row in rows),
+        "ratio": statistics.median(ratios),
+        "target_ratio": TARGET_RATIO,
+        "is_met": statistics.median(ratios) >= TARGET_RATIO,
+    }
+    print(json.dumps(result) if options.json else _table(result, ratios))
+    return 0 if result["is_met"] else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--mib", type=int, default=64, help="size of one payload (default 64)")
+    parser.add_argument("--payloads", type=int, default=4, help="payloads in one run (default 4)")
+    parser.add_argument("--in-flight", type=int, default=2, help="payloads at once (default 2)")
+    parser.add_argument("--runs", type=int, default=9, help="pairs of runs (default 9)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
+    parser.add_argument("--address", default="", help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def _table(result: dict, ratios: list[float]) -> str:
+    lines = [f"{result['payload_mib']} MiB payloads, {result['in_flight']} in flight, GB/s of both "
+             "directions together", "", "run      raw     wire    ratio"]  # fmt: skip
+    for number, (row, ratio) in enumerate(zip(result["runs"], ratios, strict=True), 1):
+        lines.append(
+            f"{number:3d}  {row['raw_gb_per_s']:7.2f}  {row['wire_gb_per_s']:7.2f}  {ratio:7.2f}"
+        )
+    verdict = "met" if result["is_met"] else "MISSED"
+    lines.append(
+        f"med  {result['raw_gb_per_s']:7.2f}  {result['wire_gb_per_s']:7.2f}  "
+        f"{result['ratio']:7.2f}   target {TARGET_RATIO} {verdict}"
+    )
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- the parent
+
+
+def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
+    children: list[subprocess.Popen[str]] = []
+    try:
+        asks: dict[str, Callable[[], float]] = {}
+        for name, server, client in (
+            ("raw", "raw-server", "raw-client"), ("wire", "hub", "learner"),
+        ):  # fmt: skip
+            children.append(_child(server, options))
+            address = _line(children[-1].stdout)
+            children.append(_child(client, options, address))
+            asks[name] = lambda child=children[-1]: _ask(child)
+        rows = [
+            {f"{name}_gb_per_s": ask() for name, ask in asks.items()}
+            for _ in range(options.runs + 1)
+        ]
+        return rows[1:]  # the first pair warms caches, windows and heaps up
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def _child(role: str, options: argparse.Namespace, address: str = "") -> subprocess.Popen[str]:
+    command = [
+        sys.executable, __file__, "--role", role, "--address", address, "--mib", str(options.mib),
+        "--payloads", str(options.payloads), "--in-flight", str(options.in_flight),
+    ]  # fmt: skip
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _ask(child: subprocess.Popen[str]) -> float:
+    child.stdin.write("go\n")
+    child.stdin.flush()
+    return float(_line(child.stdout))
+
+
+def _line(stream: IO[str]) -> str:
+    line = stream.readline().strip()
+    if not line:
+        raise RuntimeError("a benchmark process ended early; its error stands above")
+    return line
+
+
+def _serve_asks(run: Callable[[], None], options: argparse.Namespace) -> None:
+    """Time one run for each line on standard input."""
+    bytes_moved = 2 * options.payloads * options.mib * 2**20
+    for _ in sys.stdin:
+        began_s = time.perf_counter()
+        run()
+        print(bytes_moved / (time.perf_counter() - began_s) / 1e9, flush=True)
+
+
+# ---------------------------------------------------------------- raw sockets
+
+
+def raw_server(_: argparse.Namespace) -> None:
+    """Send back whatever arrives."""
+    with socket.create_server((LOOPBACK, 0)) as listener:
+        print(f"{LOOPBACK}:{listener.getsockname()[1]}", flush=True)
+        connection, _peer = listener.accept()
+        buffer = memoryview(bytearray(BUFFER_BYTES))
+        while count := connection.recv_into(buffer):
+            connection.sendall(buffer[:count])
+
+
+def raw_client(options: argparse.Namespace) -> None:
+    """Send the payloads, and receive them meanwhile."""
+    host, port = options.address.split(":")
+    connection = socket.create_connection((host, int(port)))
+    payload = memoryview(os.urandom(options.mib * 2**20))
+    received = memoryview(bytearray(len(payload)))
+
+    def send() -> None:
+        for _ in range(options.payloads):
+            for offset in range(0, len(payload), BUFFER_BYTES):
+                connection.sendall(payload[offset : offset + BUFFER_BYTES])
+
+    def run() -> None:
+        sender = threading.Thread(target=send)
+        sender.start()
+        for _ in range(options.payloads):
+            filled = 0
+            while filled < len(received):
+                filled += connection.recv_into(received[filled : filled + BUFFER_BYTES])
+        sender.join()
+
+    _serve_asks(run, options)
+
+
+# ---------------------------------------------------------------- the real thing
+
+
+def hub(_: argparse.Namespace) -> None:
+    """Publish every push to the learner that it came from."""
+    syncer = Hub(f"{LOOPBACK}:0")
+    print(syncer.start(), flush=True)
+    while True:
+        arrival = syncer.arrivals.get()
+        if isinstance(arrival.what, Received):
+            round_number = arrival.what.message.push.round
+            message = pb.ToLearner(epoch=1, fragment=pb.Fragment(round=round_number))
+            syncer.send_payload(
+                arrival.session, message, arrival.what.payload, key=round_number
+            )
+
+
+def learner(options: argparse.Namespace) -> None:
+    """Push, take what is published, keep `in_flight` payloads on the way."""
+    connection = Connection(options.address)
+    connection.open()
+    payload = memoryview(os.urandom(options.mib * 2**20))
+
+    def push(number: int) -> None:
+        message = pb.FromLearner(epoch=1, push=pb.Push(round=number))
+        connection.send_payload(message, lambda: payload, key=number)
+
+    def run() -> None:
+        for number in range(min(options.in_flight, options.payloads)):
+            push(number)
+        for number in range(options.payloads):
+            what = connection.arrivals.get(timeout=60).what
+            if not isinstance(what, Received) or len(what.payload) != len(payload):
+                raise RuntimeError(f"not what was sent: {what}")
+            if number + options.in_flight < options.payloads:
+                push(number + options.in_flight)
+
+    _serve_asks(run, options)
+
+
+ROLES = {"raw-server": raw_server, "raw-client": raw_client, "hub": hub, "learner": learner}
+
+if __name__ == "__main__":
+    sys.exit(main())

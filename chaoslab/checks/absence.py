@@ -1,0 +1,188 @@
+"""Whom faults took away from training, for how long, and how they came back.
+
+    gone ──── restart or heal ──► process up ──► first step ──► first accepted ──► merged, merged, …
+                     └─────── the three clocks ──────┴──────────────┘
+
+One absence is one learner under one or more overlapping injections that take their victims away.
+The clocks count from the beginning of the heal, or from the start of the life that came back if the
+fault itself had restarted it. What a former self of the victim sends after the syncer has dropped
+it never counts as a return.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from chaoslab.checks.timeline import Part, parts, training_end_s
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """One learner's time away. Events are None while the record does not show them."""
+
+    learner: str
+    stories: tuple[FaultStory, ...]
+    gone_s: float
+    until_s: float
+    """When the learner was taken away again, or training ended: what comes later is not its own."""
+    is_last: bool
+    """No later absence of this learner."""
+    since: Event | None = None
+    """The restart or the beginning of the heal; None if neither came before `until_s`."""
+    up: Event | None = None
+    """Its new process was started; it was healed, if it had never died."""
+    incarnation: int | None = None
+    """The life that came back."""
+    stepped: Event | None = None
+    accepted: Event | None = None
+    """Its first accepted push, or the first round with it."""
+    merged: tuple[Event, ...] = ()
+    """The rounds merged with it since."""
+    impostures: tuple[Event, ...] = ()
+    """Pushes accepted from it under a membership that the syncer had ended."""
+
+    @property
+    def was_to_be_healed(self) -> bool:
+        """Whether the plan meant to give it back: not `for: rest`."""
+        return all(story.injecting.data.get("for_s") is not None for story in self.stories)
+
+    @property
+    def has_rejoined(self) -> bool:
+        """Whether something it sent after its return was accepted."""
+        return self.accepted is not None
+
+    def clock_s(self, event: Event | None) -> float | None:
+        """Seconds from the restart or the heal to the event."""
+        if event is None or self.since is None:
+            return None
+        return max(0.0, event.time_s - self.since.time_s)
+
+    @property
+    def back_s(self) -> float:
+        """When it contributed again; `until_s` if it never did."""
+        return self.accepted.time_s if self.accepted else self.until_s
+
+    def __str__(self) -> str:
+        faults = dict.fromkeys(f"{story.spec} ({story.fault})" for story in self.stories)
+        return f"{self.learner} after {' and '.join(faults)}"
+
+
+def absences(history: History) -> tuple[Absence, ...]:
+    """Every absence of every learner that a fault took away, in the order in which they began."""
+    end_s = training_end_s(history)
+    by_learner: dict[str, list[FaultStory]] = defaultdict(list)
+    for story in history.faults:
+        if story.takes_away and story.failed is None and story.injecting.time_s < end_s:
+            for learner in story.targets:
+                if learner in history.learners:
+                    by_learner[learner].append(story)
+    mine: dict[str, list[Part]] = defaultdict(list)
+    for part in parts(history):
+        mine[part.learner].append(part)
+    found: list[Absence] = []
+    for learner, stories in by_learner.items():
+        opened = _open_absences(learner, stories, end_s)
+        found += [_come_back(absence, history, mine[learner]) for absence in opened]
+    return tuple(sorted(found, key=lambda absence: (absence.gone_s, absence.learner)))
+
+
+def _open_absences(learner: str, stories: Sequence[FaultStory], end_s: float) -> list[Absence]:
+    """Overlapping injections are one absence; each lasts at most until the next begins."""
+    groups: list[list[FaultStory]] = []
+    for story in stories:
+        healed_s = max((_healed_s(s) for s in groups[-1]), default=0.0) if groups else 0.0
+        if groups and story.injecting.time_s < healed_s:
+            groups[-1].append(story)
+        else:
+            groups.append([story])
+    starts_s = [group[0].injecting.time_s for group in groups] + [end_s]
+    return [
+        Absence(
+            learner=learner,
+            stories=tuple(group),
+            gone_s=starts_s[index],
+            until_s=starts_s[index + 1],
+            is_last=index == len(groups) - 1,
+        )
+        for index, group in enumerate(groups)
+    ]
+
+
+def _healed_s(story: FaultStory) -> float:
+    return story.healed.time_s if story.healed else float("inf")
+
+
+def _come_back(absence: Absence, history: History, mine: Sequence[Part]) -> Absence:
+    """Follow the learner from the heal to its contributions."""
+    absence = replace(absence, impostures=_impostures(absence, history))
+    absence = _restarted(absence, history, _healing(absence))
+    since, up = absence.since, absence.up
+    if since is None or up is None:
+        return absence
+    false = {event.seq for event in absence.impostures}
+
+    def is_its(event: Event) -> bool:
+        return (
+            since.seq < event.seq
+            and event.seq not in false
+            and event.time_s <= absence.until_s
+            and event.text("learner") == absence.learner
+            and event.integer("incarnation") == absence.incarnation
+        )
+
+    merged = [part.merged for part in mine if is_its(part.event)]
+    accepted = [event for event in history.of(Kind.PUSH_ACCEPTED) if is_its(event)]
+    return replace(
+        absence,
+        stepped=next((event for event in history.of(Kind.LEARNER_STEP) if is_its(event)), None),
+        accepted=min(accepted[:1] + merged[:1], key=lambda event: event.seq, default=None),
+        merged=tuple(merged),
+    )
+
+
+def _healing(absence: Absence) -> Event | None:
+    """The moment from which no injection holds the learner any more."""
+    heals = [story.healing for story in absence.stories]
+    known = [heal for heal in heals if heal and heal.time_s < absence.until_s]
+    return max(known, key=lambda event: event.seq) if len(known) == len(heals) else None
+
+
+def _restarted(absence: Absence, history: History, healing: Event | None) -> Absence:
+    """Which life came back and since when: the last one started, or the old one if it lived on."""
+    gone_seq = absence.stories[0].injecting.seq
+    heal_seq = healing.seq if healing else len(history.events)
+    events = [
+        event
+        for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED)
+        if event.text("node") == absence.learner and event.time_s <= absence.until_s
+    ]
+    starts = [event for event in events if event.kind is Kind.NODE_STARTED]
+    exits = [e for e in events if e.kind is Kind.NODE_EXITED and gone_seq < e.seq < heal_seq]
+    life = starts[-1] if starts else None
+    if life is None or life.data["incarnation"] in [e.data["incarnation"] for e in exits]:
+        return replace(absence, since=healing)  # it died, and was not started again
+    was_started = life.seq > gone_seq
+    healed = max((s.healed for s in absence.stories if s.healed), key=lambda e: e.seq, default=None)
+    return replace(
+        absence,
+        since=life if was_started and life.seq < heal_seq else healing,
+        up=life if was_started else healed,
+        incarnation=life.integer("incarnation"),
+    )
+
+
+def _impostures(absence: Absence, history: History) -> tuple[Event, ...]:
+    """Pushes accepted meanwhile under a membership that the syncer had already ended."""
+    left = {
+        event.integer("epoch"): event.seq
+        for event in history.of(Kind.MEMBER_LEFT)
+        if event.text("learner") == absence.learner
+    }
+    return tuple(
+        event
+        for event in history.between(absence.gone_s, absence.until_s, Kind.PUSH_ACCEPTED)
+        if event.text("learner") == absence.learner
+        and left.get(event.integer("epoch"), event.seq) < event.seq
+    )

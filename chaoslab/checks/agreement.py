@@ -1,0 +1,142 @@
+"""Do all hold the same parameters? Digests, of what was published, adopted, held and stored.
+
+    round.merged (fragment, version) ─ digest ─┬─► learner.adopted     every one, as it happens
+                                               ├─► learner.final       everybody alive at the end
+                                               └─► syncer.final        in memory and read from disk
+
+Learners that are under a fault when training ends owe no final account.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import fault_windows, training_end
+from chaoslab.checks.violations import Violation, conclude
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+
+_Published = Mapping[tuple[str, int], Event]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """What every learner adopted and ended with is what the syncer published and ended with."""
+
+    name: ClassVar[str] = "agreement"
+    summary: ClassVar[str] = "learners and syncer hold the same fragments, momentum too"
+
+    def judge(self, history: History) -> Finding:
+        """Compare every digest with that of the same version; without finals there is a doubt."""
+        syncer = history.last(Kind.SYNCER_FINAL)
+        finals = _finals(history)
+        published: _Published = {
+            (str(event.integer("fragment")), event.integer("version")): event
+            for event in history.of(Kind.ROUND_MERGED)
+        }
+        violations = list(_adopted_wrongly(history, published))
+        if syncer:
+            violations += _syncer_with_itself(syncer, published)
+            for final in finals.values():
+                violations += _ended_wrongly(final, syncer)
+        silent = sorted(_expected(history) - finals.keys())
+        doubt = ""
+        if syncer is None:
+            doubt = "the syncer left no final account"
+        elif silent or not finals:
+            doubt = f"no final account of {', '.join(silent) or 'any learner'}"
+        return conclude(
+            self.name,
+            violations,
+            doubt=doubt,
+            passed=f"{len(finals)} learners ended with the fragments that the syncer published and "
+            "stored",
+            samples=len(history.of(Kind.LEARNER_ADOPTED)) + len(finals),
+            numbers={
+                "adoptions": len(history.of(Kind.LEARNER_ADOPTED)),
+                "learners_at_the_end": len(finals),
+            },
+        )
+
+
+def _finals(history: History) -> Mapping[str, Event]:
+    return {event.text("learner"): event for event in history.of(Kind.LEARNER_FINAL)}
+
+
+def _expected(history: History) -> set[str]:
+    """The learners that were alive, and under no fault, when training ended."""
+    end = training_end(history)
+    alive: set[str] = set()
+    for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED):
+        if end is not None and event.seq > end.seq:
+            break
+        if event.text("node") in history.learners:
+            (alive.add if event.kind is Kind.NODE_STARTED else alive.discard)(event.text("node"))
+    if end is None:
+        return alive
+    windows = fault_windows(history)
+    held = {node for w in windows if w.end_s >= end.time_s for node in w.story.targets}
+    return alive - held
+
+
+def _adopted_wrongly(history: History, published: _Published) -> Iterator[Violation]:
+    newest: dict[str, int] = {}
+    for fragment, version in published:
+        newest[fragment] = max(version, newest.get(fragment, 0))
+    for event in history.of(Kind.LEARNER_ADOPTED):
+        fragment, version = str(event.integer("fragment")), event.integer("version")
+        merged = published.get((fragment, version))
+        what = f"{event.text('learner')} adopted version {version} of fragment {fragment}"
+        if merged is None:
+            if 0 < version < newest.get(fragment, 0):
+                yield _violation(event, f"{what}, which was never published")
+        elif event.data.get("digest") != merged.data.get("digest"):
+            yield _violation(event, f"{what}, but not what the syncer published as such")
+
+
+def _ended_wrongly(final: Event, syncer: Event) -> Iterator[Violation]:
+    """A learner's last versions and digests against the syncer's."""
+    who = final.text("learner")
+    versions, digests = final.mapping("versions"), final.mapping("digests")
+    for fragment, version in syncer.mapping("versions").items():
+        if versions.get(fragment) != version:
+            yield _violation(
+                final,
+                f"{who} ended with version {versions.get(fragment)} of fragment {fragment}, the "
+                f"syncer with {version}: they did not converge",
+            )
+        elif digests.get(fragment) != syncer.mapping("digests").get(fragment):
+            yield _violation(
+                final,
+                f"{who} and the syncer hold different parameters as version {version} of "
+                f"fragment {fragment}",
+            )
+
+
+def _syncer_with_itself(syncer: Event, published: _Published) -> Iterator[Violation]:
+    """Its memory against its last publications, and its disk against its memory."""
+    digests = syncer.mapping("digests")
+    momenta = _optional(syncer, "momentum_digests")
+    for fragment, version in syncer.mapping("versions").items():
+        merged = published.get((fragment, version)) if isinstance(version, int) else None
+        if merged and merged.data.get("digest") != digests.get(fragment):
+            yield _violation(syncer, f"the syncer's fragment {fragment} is not what it published")
+        if (
+            merged
+            and fragment in momenta
+            and merged.data.get("momentum_digest") != momenta[fragment]
+        ):
+            yield _violation(syncer, f"the momentum of fragment {fragment} changed after its merge")
+    for fragment, stored in _optional(syncer, "stored_digests").items():
+        if fragment in digests and stored != digests[fragment]:
+            yield _violation(syncer, f"the stored fragment {fragment} is not the one in memory")
+
+
+def _optional(event: Event, key: str) -> Mapping[str, Json]:
+    return event.mapping(key) if key in event.data else {}
+
+
+def _violation(event: Event, text: str) -> Violation:
+    who = event.data.get("learner")
+    return Violation(seq=event.seq, text=text, culprit=str(who) if who else event.source)

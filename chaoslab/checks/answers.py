@@ -1,0 +1,118 @@
+"""The answers that stand first in every report, whatever the plan expects.
+
+did training continue?      `training_continued`, by a rule that no plan can loosen
+who rejoined?               `returns`, for every learner that a fault took away
+what was done to it?        `injections`, with what was asked for and what was measured
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.timeline import (
+    Gap,
+    baseline_end_s,
+    baseline_figure,
+    longest_gap,
+    training_end,
+    training_end_s,
+)
+from chaoslab.events import Json, Kind
+from chaoslab.journal import FaultStory, History
+
+_SURE_FACTOR, _SURE_S = 10.0, 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """Whether a learner that faults took away came back the last time, and after how long."""
+
+    rejoined: bool
+    after_s: float | None
+    """From the beginning of a heal to the first accepted contribution, the longest of all its
+    returns; None if it is not back."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Injected:
+    """What became of one injection. `requested` and `measured` are keyed by target."""
+
+    id: str
+    fault: str
+    targets: tuple[str, ...]
+    status: str
+    """proved | weak | failed; one that was skipped has failed."""
+    reason: str
+    requested: Mapping[str, Json]
+    measured: Mapping[str, Json]
+
+
+def training_continued(history: History) -> bool | None:
+    """Whether rounds went on being merged from the baseline to the end of training.
+
+    False: a gap, the tail included, was longer than ten times the longest gap of the baseline and
+    than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or the
+    run or its record was cut short before the end could be seen.
+    """
+    gap, baseline_s = _gap(history), baseline_figure(history, "gap_s_max")
+    if gap is None or baseline_s is None:
+        return None
+    if gap.length_s > max(_SURE_FACTOR * baseline_s, _SURE_S):
+        return False
+    finished = history.last(Kind.RUN_FINISHED)
+    was_cut = finished is not None and finished.text("outcome") != "completed"
+    return None if was_cut or training_end(history) is None else True
+
+
+def longest_gap_s(history: History) -> float | None:
+    """The longest stretch without a merged round since the baseline; None without a baseline."""
+    gap = _gap(history)
+    return round(gap.length_s, 3) if gap else None
+
+
+def returns(history: History) -> Mapping[str, Return]:
+    """By learner; whether it rejoined is answered by its last absence."""
+    found: dict[str, Return] = {}
+    longest_s: dict[str, float] = {}
+    for absence in absences(history):
+        who, clock_s = absence.learner, absence.clock_s(absence.accepted)
+        longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
+        found[who] = Return(
+            rejoined=absence.has_rejoined,
+            after_s=round(longest_s[who], 3) if absence.has_rejoined else None,
+        )
+    return found
+
+
+def injections(history: History) -> Iterator[Injected]:
+    """Every injection that was begun, in order, then those that were skipped."""
+    yield from map(_begun, history.faults)
+    for event in history.of(Kind.FAULT_SKIPPED):
+        yield Injected(
+            id=event.text("injection"),
+            fault=event.text("fault"),
+            targets=event.names("targets"),
+            status="failed",
+            reason=f"never injected: {event.text('reason')}",
+            requested={},
+            measured={},
+        )
+
+
+def _begun(story: FaultStory) -> Injected:
+    said = [story.failed.text("reason")] if story.failed else []
+    said += [event.text("text") for event in story.evidence]
+    return Injected(
+        id=story.injection,
+        fault=story.fault,
+        targets=story.targets,
+        status=story.status,
+        reason="; ".join(said) or "there is no evidence",
+        requested={e.text("target"): e.mapping("requested") for e in story.evidence},
+        measured={e.text("target"): e.mapping("measured") for e in story.evidence},
+    )
+
+
+def _gap(history: History) -> Gap | None:
+    start_s = baseline_end_s(history)
+    return None if start_s is None else longest_gap(history, start_s, training_end_s(history))

@@ -1,0 +1,105 @@
+"""Do the sums of the two accounts add up (`accounts`)? While training, and at the end.
+
+    learner believes committed, at each adoption     = the syncer's books for that version
+    committed + discarded + in flight, at the end    = raw tokens of the life
+    committed_tokens of the run, at each round       = what its contributors gave, over P
+
+Nothing is tolerated but the rounding of the last one, which is a mean.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from chaoslab.checks.accounts import Accounts, Life
+from chaoslab.checks.violations import Violation
+from chaoslab.events import Event, Json, Kind
+
+_ROUNDING_TOKENS = 1.0
+
+
+def believed(accounts: Accounts) -> Iterator[Violation]:
+    """What a learner believes to be committed when it adopts is what the syncer wrote down."""
+    believed: dict[tuple[Life, str], float] = defaultdict(float)
+    wrong: set[tuple[Life, str]] = set()
+    for life, fragment, event in accounts.adoptions():
+        line, version = (life, fragment), event.integer("version")
+        believed[line] += event.number("committed_tokens")
+        if line in wrong or version > accounts.newest.get(fragment, 0):
+            continue
+        booked = accounts.committed(life, fragment, version)
+        text = ""
+        if event.number("discarded_tokens") < 0:
+            text = "was told that more of its work is committed than it has done"
+        elif believed[line] != booked:
+            text = (
+                f"believes {believed[line]:.0f} tokens committed, the syncer's books {booked:.0f}"
+            )
+        if text:
+            wrong.add(line)
+            what = f"{life[0]}, adopting version {version} of fragment {fragment}, "
+            yield Violation(seq=event.seq, text=what + text, culprit=life[0])
+
+
+def adds_up(accounts: Accounts) -> Iterator[Violation]:
+    """At the end committed + discarded + in flight is raw, and committed is what the syncer has."""
+    for life, final in accounts.finals.items():
+        raw, versions = final.number("tokens"), _numbers_of(final, "versions")
+        committed, discarded = _numbers_of(final, "committed"), _numbers_of(final, "discarded")
+        in_flight = _numbers_of(final, "in_flight")
+        for fragment, version in versions.items():
+            amounts = [column.get(fragment, 0.0) for column in (committed, discarded, in_flight)]
+            booked = accounts.committed(life, fragment, version)
+            where = f"{life[0]} ended with fragment {fragment}"
+            if sum(amounts) != raw:
+                sum_text = " + ".join(f"{amount:.0f}" for amount in amounts)
+                text = (
+                    f"{where} at {sum_text} tokens (committed, discarded, in flight), not {raw:.0f}"
+                )
+                yield Violation(seq=final.seq, text=text, culprit=life[0])
+            elif amounts[0] != booked:
+                text = f"{where} at {amounts[0]:.0f} committed tokens, the syncer at {booked:.0f}"
+                yield Violation(seq=final.seq, text=text, culprit=life[0])
+
+
+def running_sum(accounts: Accounts) -> Iterator[Violation]:
+    """committed_tokens of the rounds grows by what the contributors gave, over P."""
+    if not accounts.fragments:
+        return
+    given: dict[int, float] = defaultdict(float)
+    for entry in accounts.merged:
+        given[entry.event.seq] += entry.c_tokens / accounts.fragments
+    before = 0.0
+    for event in accounts.history.of(Kind.ROUND_MERGED):
+        now = event.number("committed_tokens")
+        if abs(now - before - given[event.seq]) > _ROUNDING_TOKENS:
+            yield Violation(
+                seq=event.seq,
+                text=f"round {event.integer('round')} raised the committed tokens by "
+                f"{now - before:.0f}, its contributors gave {given[event.seq]:.0f}",
+                culprit=event.source,
+            )
+        before = now
+
+
+def totals(accounts: Accounts) -> Mapping[str, Json]:
+    """The balance of the whole run, and what each life that left no final account took with it."""
+    balances = {life: accounts.balance(life) for life in accounts.raw_tokens}
+    sums: dict[str, float] = defaultdict(float)
+    for balance in balances.values():
+        for name, amount in balance.items():
+            sums[name] += amount
+    lost = {
+        f"{learner} (incarnation {incarnation})": round(balance["lost_tokens"])
+        for (learner, incarnation), balance in balances.items()
+        if (learner, incarnation) not in accounts.finals
+    }
+    return {
+        **{name: round(amount) for name, amount in sums.items()},
+        "lost_by_life_tokens": lost,
+        "rejected_pushes": len(accounts.rejected),
+    }
+
+
+def _numbers_of(event: Event, key: str) -> Mapping[str, float]:
+    found = event.mapping(key)
+    return {f: float(value) for f, value in found.items() if isinstance(value, int | float)}

@@ -1,0 +1,32 @@
+"""Every check by its name in a plan. To add one: one class, one line here, one run of its kit."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chaoslab.checks.agreement import Agreement
+from chaoslab.checks.base import Check
+from chaoslab.checks.cleanup import Cleanup
+from chaoslab.checks.convergence import LossParity, NumericHealth
+from chaoslab.checks.detection import Detection
+from chaoslab.checks.goodput import Goodput
+from chaoslab.checks.ledger import Ledger
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.survivors import Survivors
+from chaoslab.checks.versions import Versions
+
+CHECKS: Mapping[str, type[Check]] = MappingProxyType(
+    {
+        Continuity.name: Continuity,
+        Rejoin.name: Rejoin,
+        Survivors.name: Survivors,
+        Goodput.name: Goodput,
+        Ledger.name: Ledger,
+        Agreement.name: Agreement,
+        LossParity.name: LossParity,
+        Detection.name: Detection,
+        Versions.name: Versions,
+        NumericHealth.name: NumericHealth,
+        Cleanup.name: Cleanup,
+    }
+)

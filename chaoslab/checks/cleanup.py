@@ -1,0 +1,62 @@
+"""Was everything undone? Faults healed, processes gone, nothing left over on the machine."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.violations import Violation, conclude
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cleanup:
+    """Every fault with an end was healed, every process has exited, no residue was found."""
+
+    name: ClassVar[str] = "cleanup"
+    summary: ClassVar[str] = "faults healed, processes gone, nothing left over"
+
+    def judge(self, history: History) -> Finding:
+        """Look at the whole record; one without an end is a doubt."""
+        begun = [story for story in history.faults if story.injected or story.failed]
+        started = history.of(Kind.NODE_STARTED)
+        finished = history.last(Kind.RUN_FINISHED)
+        violations = list(_residue(history))
+        if finished:
+            violations += [*_unhealed(history), *_still_running(history)]
+        return conclude(
+            self.name,
+            violations,
+            doubt="" if finished else "the record breaks off before the run was finished",
+            passed=f"{len(begun)} faults were undone and all {len(started)} processes are gone",
+            samples=len(begun) + len(started),
+        )
+
+
+def _residue(history: History) -> Iterator[Violation]:
+    for event in history.of(Kind.RESIDUE_FOUND):
+        text = f"{event.text('what')} was left in {event.text('where')}"
+        yield Violation(seq=event.seq, text=text, culprit="harness")
+
+
+def _unhealed(history: History) -> Iterator[Violation]:
+    """Faults with an end (not `for: rest`) whose heal was not begun or not completed."""
+    for story in history.faults:
+        if story.injecting.data.get("for_s") is not None and not story.healed:
+            how = "was never finished" if story.healing else "was never begun"
+            text = f"the heal of {story.spec} ({story.fault}) {how}"
+            yield Violation(seq=story.injecting.seq, text=text, culprit=story.injection)
+
+
+def _still_running(history: History) -> Iterator[Violation]:
+    running: dict[tuple[str, int], Event] = {}
+    for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED):
+        life = (event.text("node"), event.integer("incarnation"))
+        if event.kind is Kind.NODE_STARTED:
+            running[life] = event
+        else:
+            running.pop(life, None)
+    for (node, incarnation), event in running.items():
+        text = f"{node} (incarnation {incarnation}) was not seen to exit"
+        yield Violation(seq=event.seq, text=text, culprit=node)

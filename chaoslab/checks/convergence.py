@@ -1,0 +1,151 @@
+"""Did the faults cost quality? The evaluation loss beside that of the fault-free twin.
+
+    loss │ ·                          run ──·──  twin ──o──
+         │   o · o ·
+         │         o · o ·  ◄─ delta, at the largest committed tokens that both have reached
+         └──────────────────► committed tokens
+
+Equal tokens, not equal time: how fast they were committed is goodput's question.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+from chaoslab.units import Factor, Share
+
+_MIN_POINTS = 2
+_MIN_COMMON_SHARE = 0.5
+"""The twin must have reached at least this share of the run's committed tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossParity:
+    """The evaluation loss is within the bound of the fault-free twin's, at equal tokens."""
+
+    name: ClassVar[str] = "loss_parity"
+    summary: ClassVar[str] = "evaluation loss at equal committed tokens, against the twin"
+
+    max_delta: Share = 0.05
+    """By how much of the twin's loss the run's may be higher."""
+
+    def judge(self, history: History) -> Finding:
+        """Interpolate both curves linearly at the largest committed tokens they share."""
+        if history.control is None:
+            return unknown(self.name, "there is no fault-free twin to compare with")
+        run, twin = _curve(history), _curve(history.control)
+        samples = len(run) + len(twin)
+        if min(len(run), len(twin)) < _MIN_POINTS:
+            reason = f"the run was evaluated {len(run)} times and the twin {len(twin)} times; each "
+            return unknown(self.name, f"{reason}needs {_MIN_POINTS}", samples=samples)
+        tokens = min(run[-1][0], twin[-1][0])
+        if tokens < max(run[0][0], twin[0][0], _MIN_COMMON_SHARE * run[-1][0]):
+            reason = f"both reached only {tokens:,.0f} committed tokens, too few to compare"
+            return unknown(self.name, reason, samples=samples)
+        mine, theirs = _at(run, tokens), _at(twin, tokens)
+        if not math.isfinite(theirs) or theirs <= 0:
+            return unknown(self.name, f"the twin's loss is {theirs}", samples=samples)
+        delta = mine / theirs - 1
+        where = f"at {tokens:,.0f} committed tokens the loss is {mine:.4f}"
+        if not math.isfinite(delta):
+            last = history.of(Kind.EVALUATION_MEASURED)[-1]
+            violation = Violation(seq=last.seq, text=where)
+            return conclude(self.name, [violation], passed="", samples=samples)
+        return Finding(
+            check=self.name,
+            outcome=Outcome.PASS if delta <= self.max_delta else Outcome.FAIL,
+            reason=f"{where}, the fault-free twin's {theirs:.4f}: {delta:+.2%}, the bound is "
+            f"{self.max_delta:+.2%}",
+            observed=round(delta, 5),
+            bound=self.max_delta,
+            margin=room_below(delta, self.max_delta),
+            samples=samples,
+            evidence=tuple(event.seq for event in history.of(Kind.EVALUATION_MEASURED)[-1:]),
+            numbers={
+                "loss": round(mine, 5),
+                "twin_loss": round(theirs, 5),
+                "delta_share": round(delta, 5),
+                "at_committed_tokens": round(tokens),
+            },
+        )
+
+
+def _curve(history: History) -> Sequence[tuple[float, float]]:
+    """(committed tokens, loss), one loss for each number of tokens, in order."""
+    measured = history.of(Kind.EVALUATION_MEASURED)
+    return sorted({e.number("committed_tokens"): e.number("loss") for e in measured}.items())
+
+
+def _at(curve: Sequence[tuple[float, float]], tokens: float) -> float:
+    """Linear interpolation; `tokens` lies within the curve."""
+    for (left, low), (right, high) in pairwise(curve):
+        if left <= tokens <= right:
+            return low + (high - low) * (tokens - left) / (right - left)
+    raise ValueError(f"{tokens} lies outside of the curve {curve[0][0]} to {curve[-1][0]}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NumericHealth:
+    """No loss is NaN, infinite or far above the first one, and no update was refused as such."""
+
+    name: ClassVar[str] = "numeric_health"
+    summary: ClassVar[str] = "losses stay finite and do not run away"
+
+    max_loss: Factor = 2.0
+    """Highest loss, against the first one of the run."""
+
+    def judge(self, history: History) -> Finding:
+        """Look at every sampled training loss, every evaluation and every refused update."""
+        losses = history.of(Kind.LEARNER_STEP, Kind.EVALUATION_MEASURED)
+        values = [event.number("loss") for event in losses]
+        finite = [value for value in values if math.isfinite(value)]
+        bound = self.max_loss * finite[0] if finite else math.inf
+        violations = [
+            _unhealthy(event, value, bound)
+            for event, value in zip(losses, values, strict=True)
+            if not value <= bound
+        ]
+        refused = [e for e in history.of(Kind.PUSH_REJECTED) if e.text("reason") == "not_finite"]
+        asked = _asked_to_send_nonsense(history)
+        violations += [
+            Violation(
+                seq=event.seq,
+                text=f"{event.text('learner')} pushed an update that was not finite",
+                culprit=event.text("learner"),
+            )
+            for event in refused
+            if event.text("learner") not in asked
+        ]
+        return conclude(
+            self.name,
+            violations,
+            doubt="" if losses else "no loss was recorded",
+            passed=f"{len(values)} losses were finite, the highest {max(finite, default=0):.3f}",
+            samples=len(values),
+            numbers={
+                "first_loss": finite[0] if finite else None,
+                "highest_loss": max(finite, default=None),
+                "refused_updates": len(refused),
+            },
+        )
+
+
+def _unhealthy(event: Event, value: float, bound: float) -> Violation:
+    who = str(event.data.get("learner", "the evaluation"))
+    if math.isfinite(value):
+        text = f"{who}'s loss rose to {value:.3f} at {event.time_s:.1f} s; the bound is {bound:.3f}"
+    else:
+        text = f"{who}'s loss became {value} at {event.time_s:.1f} s"
+    return Violation(seq=event.seq, text=text, culprit=who)
+
+
+def _asked_to_send_nonsense(history: History) -> set[str]:
+    """Learners whose updates a fault spoils on purpose."""
+    spoils = [story for story in history.faults if story.fault.startswith("update.")]
+    return {target for story in spoils for target in story.targets}

@@ -1,0 +1,129 @@
+"""Does the syncer know who is there? It misses the dead soon, and it does not drop the living.
+
+    gone ──► member.suspected or member.left     within the bound, for every victim
+    at work ──► member.left                      never; a suspicion that passes is only counted
+
+A victim that is back before the bound need not have been missed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import fault_windows, training_end
+from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+_EXIT_SLACK_S = 2.0
+"""A process may be seen to exit this long before or after its membership ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """Every victim is suspected or dropped in time, and nobody else is dropped."""
+
+    name: ClassVar[str] = "detection"
+    summary: ClassVar[str] = "the syncer misses each victim in time and drops nobody else"
+
+    within_s: float = 10.0
+    """Longest time from the victim's exit (without one, from the injection) to the suspicion."""
+    allow_suspicion: bool = True
+    """Whether a learner that no fault targeted may be suspected and recover."""
+
+    def judge(self, history: History) -> Finding:
+        """Time each victim; one that was away for less than the bound need not be missed."""
+        away = absences(history)
+        delays = [(absence, _delay_s(absence, history)) for absence in away]
+        seen = [delay_s for _, delay_s in delays if delay_s is not None]
+        violations = [
+            _missed(absence, delay_s, self.within_s)
+            for absence, delay_s in delays
+            if (_gone_for_s(absence, history) if delay_s is None else delay_s) > self.within_s
+        ]
+        false = list(_unjustified(history, away))
+        left = [event for event in false if event.kind is Kind.MEMBER_LEFT]
+        violations += [_false(event) for event in (left if self.allow_suspicion else false)]
+        slowest_s = max(seen, default=0.0)
+        finding = conclude(
+            self.name,
+            violations,
+            doubt="" if seen else "nobody was away for long enough to be missed",
+            passed=f"the syncer missed every victim after at most {slowest_s:.2f} s and dropped "
+            "nobody else",
+            samples=len(seen),
+            numbers={"false_suspicions": len(false) - len(left)},
+        )
+        if not seen:
+            return finding
+        margin = room_below(slowest_s, self.within_s)
+        broke_otherwise = bool(violations) and slowest_s <= self.within_s
+        return replace(
+            finding,
+            observed=round(slowest_s, 3),
+            bound=self.within_s,
+            margin=None if broke_otherwise else margin,
+        )
+
+
+def _delay_s(absence: Absence, history: History) -> float | None:
+    """Seconds until the syncer missed the victim; None if it did not before it was back."""
+    kinds = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
+    for event in history.between(absence.gone_s, absence.back_s, *kinds):
+        if event.text("learner") == absence.learner:
+            return max(0.0, event.time_s - _gone_s(absence, history))
+    return None
+
+
+def _gone_s(absence: Absence, history: History) -> float:
+    """When the process was seen to have exited; the injection's time if it never did."""
+    exits = history.between(absence.gone_s, absence.back_s, Kind.NODE_EXITED)
+    own = (event.time_s for event in exits if event.text("node") == absence.learner)
+    return next(own, absence.gone_s)
+
+
+def _gone_for_s(absence: Absence, history: History) -> float:
+    end_s = absence.since.time_s if absence.since else absence.until_s
+    return end_s - _gone_s(absence, history)
+
+
+def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violation:
+    said = "did not miss it" if delay_s is None else f"took {delay_s:.1f} s to miss it"
+    return Violation(
+        seq=absence.stories[0].injecting.seq,
+        text=f"{absence} was gone, and the syncer {said}; the bound is {within_s:g} s",
+        culprit=absence.learner,
+    )
+
+
+def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
+    """Suspicions and drops of learners that were under no fault, on no way back and not dead."""
+    end = training_end(history)
+    reasons = [(a.learner, a.gone_s, a.back_s) for a in away]
+    reasons += [
+        (node, window.start_s, window.end_s)
+        for window in fault_windows(history)
+        for node in window.story.targets
+    ]
+    reasons += [
+        (event.text("node"), event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
+        for event in history.of(Kind.NODE_EXITED)
+    ]
+    for event in history.of(Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
+        if end is not None and event.seq > end.seq:
+            return
+        learner, time_s = event.text("learner"), event.time_s
+        if not any(learner == who and a <= time_s <= b for who, a, b in reasons):
+            yield event
+
+
+def _false(event: Event) -> Violation:
+    learner = event.text("learner")
+    verb = "dropped" if event.kind is Kind.MEMBER_LEFT else "suspected"
+    return Violation(
+        seq=event.seq,
+        text=f"the syncer {verb} {learner} at {event.time_s:.1f} s, and no fault was on it",
+        culprit=learner,
+    )

@@ -1,0 +1,126 @@
+"""At what pace did training go on with what the faults had left of it?
+
+    capacity  ▇▇▇▇▇▇▃▃▃▃▃▃▃▃▇▇▇▇▇▇      expected: the baseline's pace times the share left
+    committed ▇▇▇▇▇▇▄▄▃▃▃▄▄▃▆▇▇▇▇▇      observed: tokens merged while a fault was open
+
+Raw tokens, which also count work that was later overwritten or lost, stand beside it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.timeline import baseline_figure, fault_windows
+from chaoslab.checks.violations import room_above, unknown
+from chaoslab.events import Kind
+from chaoslab.journal import History
+from chaoslab.units import Share
+
+_Stretches = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Goodput:
+    """While faults are open, the learners that are left commit tokens at their usual pace."""
+
+    name: ClassVar[str] = "goodput"
+    summary: ClassVar[str] = "committed tokens per second against the share of capacity alive"
+
+    min_share: Share = 0.7
+    """Of the baseline's committed tokens per second, times the share of learner time left."""
+    min_rounds: int = 3
+    """The faults must be open for as long as the baseline needs for this many rounds."""
+
+    def judge(self, history: History) -> Finding:
+        """Compare over all the time in which any fault was open."""
+        baseline_per_s = baseline_figure(history, "tokens_per_s")
+        baseline_gap_s = baseline_figure(history, "gap_s_median")
+        windows = fault_windows(history)
+        stretches = _union((window.start_s, window.end_s) for window in windows)
+        seconds = _length_s(stretches)
+        if baseline_per_s is None or baseline_gap_s is None:
+            return unknown(self.name, "there was no baseline to compare with")
+        if not seconds or not history.learners:
+            return unknown(self.name, "no time was spent under a fault")
+        rounds, committed = _committed(history, stretches)
+        alive = 1 - _away_s(history) / (seconds * len(history.learners))
+        expected_per_s = baseline_per_s * alive
+        numbers = {
+            "committed_tokens_per_s": round(committed / seconds, 1),
+            "raw_tokens_per_s": round(_raw_tokens(history, stretches) / seconds, 1),
+            "baseline_tokens_per_s": round(baseline_per_s, 1),
+            "alive_share": round(alive, 4),
+            "under_faults_s": round(seconds, 3),
+        }
+        if expected_per_s <= 0:
+            return unknown(self.name, "the faults left no learner to work", numbers=numbers)
+        if seconds < self.min_rounds * baseline_gap_s:
+            reason = f"the faults were open for {seconds:.2f} s in all, too short to tell a pace"
+            return unknown(self.name, reason, samples=rounds, numbers=numbers)
+        share = committed / seconds / expected_per_s
+        return Finding(
+            check=self.name,
+            outcome=Outcome.PASS if share >= self.min_share else Outcome.FAIL,
+            reason=f"under faults {committed / seconds:,.0f} tokens/s were committed, {share:.0%} "
+            f"of the baseline's pace for the {alive:.0%} of learner time that was left; the bound "
+            f"is {self.min_share:.0%}",
+            observed=round(share, 4),
+            bound=self.min_share,
+            margin=room_above(share, self.min_share),
+            samples=rounds,
+            evidence=tuple(window.story.injecting.seq for window in windows),
+            numbers=numbers,
+        )
+
+
+def _committed(history: History, stretches: _Stretches) -> tuple[int, float]:
+    """Rounds merged within the stretches, and the tokens that they committed."""
+    rounds, tokens, before = 0, 0.0, 0.0
+    for merged in history.of(Kind.ROUND_MERGED):
+        now = merged.number("committed_tokens")
+        if _holds(stretches, merged.time_s):
+            rounds, tokens = rounds + 1, tokens + now - before
+        before = now
+    return rounds, tokens
+
+
+def _raw_tokens(history: History, stretches: _Stretches) -> float:
+    """Tokens that all learners trained within the stretches, as far as their samples show."""
+    before: dict[tuple[str, int], float] = {}
+    tokens = 0.0
+    for sample in history.of(Kind.LEARNER_STEP):
+        life = (sample.text("learner"), sample.integer("incarnation"))
+        now = sample.number("tokens")
+        if _holds(stretches, sample.time_s):
+            tokens += now - before.get(life, 0.0)
+        before[life] = now
+    return tokens
+
+
+def _away_s(history: History) -> float:
+    """Learner-seconds that faults took away: until each restart or heal began."""
+    return sum(
+        (absence.since.time_s if absence.since else absence.until_s) - absence.gone_s
+        for absence in absences(history)
+    )
+
+
+def _union(stretches: Iterable[tuple[float, float]]) -> _Stretches:
+    """The same time without overlaps, in order."""
+    joined: list[tuple[float, float]] = []
+    for start_s, end_s in sorted(stretches):
+        if joined and start_s <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end_s, joined[-1][1]))
+        else:
+            joined.append((start_s, end_s))
+    return joined
+
+
+def _length_s(stretches: _Stretches) -> float:
+    return sum(end_s - start_s for start_s, end_s in stretches)
+
+
+def _holds(stretches: _Stretches, time_s: float) -> bool:
+    return any(start_s < time_s <= end_s for start_s, end_s in stretches)

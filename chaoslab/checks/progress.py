@@ -1,0 +1,102 @@
+"""Did training go on? The longest gap between two merged rounds, the tail included.
+
+    baseline ──┼──┼──┼──┼───────gap───────┼──┼──┼──┼── tail ──┤ training ends
+
+A run that stops merging for good has no gap between rounds any more; its tail is the gap.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.timeline import (
+    FaultWindow,
+    Gap,
+    baseline_end_s,
+    baseline_figure,
+    fault_windows,
+    longest_gap,
+    said_open,
+    training_end_s,
+)
+from chaoslab.checks.violations import room_below, unknown
+from chaoslab.events import Kind
+from chaoslab.journal import History
+from chaoslab.units import Bound, Relative
+
+_THRICE = Relative(factor=3.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Continuity:
+    """No gap between two rounds, nor from the last one to the end, is longer than the bound."""
+
+    name: ClassVar[str] = "continuity"
+    summary: ClassVar[str] = "rounds go on being merged: no gap longer than the bound"
+
+    max_gap: Bound = _THRICE
+    """Seconds, or a multiple of the longest gap in the baseline."""
+    floor_s: float = 1.0
+    """A relative bound is never tighter than this."""
+    min_rounds: int = 3
+    """Rounds that must be merged from each fault's beginning until its victims are back, in all."""
+
+    def judge(self, history: History) -> Finding:
+        """Measure from the end of the baseline to the end of training."""
+        start_s, bound_s = baseline_end_s(history), self._bound_s(history)
+        if start_s is None or bound_s is None:
+            return unknown(self.name, "there was no baseline to measure from")
+        windows = fault_windows(history)
+        gap = longest_gap(history, start_s, training_end_s(history))
+        rounds = _rounds_under_faults(history, windows)
+        where = f"{_said_gap(gap)} {said_open(windows, gap.start_s, gap.end_s)}"
+        if gap.length_s > bound_s:
+            outcome, reason = Outcome.FAIL, f"{where}; the bound is {bound_s:.2f} s"
+        elif rounds < self.min_rounds:
+            outcome = Outcome.UNKNOWN
+            reason = f"only {rounds} rounds were merged under faults, {self.min_rounds} are needed"
+        else:
+            outcome, reason = Outcome.PASS, f"training went on: {where} was the longest pause"
+        return Finding(
+            check=self.name,
+            outcome=outcome,
+            reason=reason,
+            observed=round(gap.length_s, 3),
+            bound=round(bound_s, 3),
+            margin=room_below(gap.length_s, bound_s),
+            samples=rounds,
+            evidence=gap.evidence,
+            numbers={
+                "gap_at_s": round(gap.start_s, 3),
+                "baseline_gap_s": baseline_figure(history, "gap_s_max"),
+            },
+        )
+
+    def _bound_s(self, history: History) -> float | None:
+        if not isinstance(self.max_gap, Relative):
+            return self.max_gap
+        baseline_s = baseline_figure(history, "gap_s_max")
+        return None if baseline_s is None else max(self.floor_s, self.max_gap.factor * baseline_s)
+
+
+def _said_gap(gap: Gap) -> str:
+    """A gap as the beginning of a sentence."""
+    if gap.is_tail:
+        return (
+            f"no round in the last {gap.length_s:.2f} s of training, from {gap.start_s:.1f} s on,"
+        )
+    return f"no round for {gap.length_s:.2f} s, from {gap.start_s:.1f} s on,"
+
+
+def _rounds_under_faults(history: History, windows: Sequence[FaultWindow]) -> int:
+    """Rounds merged while an injection was open or its victims not back; all without faults."""
+    stretches = [(window.start_s, window.end_s) for window in windows]
+    if not stretches:
+        stretches = [(baseline_end_s(history) or 0.0, training_end_s(history))]
+    stretches += [(absence.gone_s, absence.back_s) for absence in absences(history)]
+    return sum(
+        any(start_s <= merged.time_s <= end_s for start_s, end_s in stretches)
+        for merged in history.of(Kind.ROUND_MERGED)
+    )

@@ -1,0 +1,203 @@
+"""Did each broken learner come back, how fast, and does it really take part again?
+
+Three clocks from the restart or the resume: process up, first step, first accepted contribution
+(`absence`). A process that is up but never contributes has not rejoined; neither has one that
+contributes once, or one that works on an old version to the end.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+
+_FAIR_CHANCES = 3
+"""Who contributed fewer than n times had its chance if this many times n rounds were merged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejoin:
+    """Every learner that a fault took away comes back and contributes again and again.
+
+    An absence that the next one cut short is not judged; the last one of a learner always is.
+    """
+
+    name: ClassVar[str] = "rejoin"
+    summary: ClassVar[str] = "each broken learner is back, contributes again and is up to date"
+
+    within_s: float = 30.0
+    """Longest time from the beginning of the heal to its first accepted contribution."""
+    contributions: int = 3
+    """Rounds merged with it after its return."""
+    max_lag: int = 1
+    """Versions of any fragment by which it may be behind the syncer at the end."""
+
+    def judge(self, history: History) -> Finding:
+        """Judge each absence; one that training left too little time for is a doubt."""
+        found = absences(history)
+        problems = [self._problem(absence, history) for absence in found]
+        waits_s = [_waited_s(absence) for absence in found]
+        longest_s = max(waits_s, default=0.0)
+        finding = conclude(
+            self.name,
+            [problem for problem in problems if isinstance(problem, Violation)],
+            doubt="; ".join(problem for problem in problems if isinstance(problem, str))
+            if found
+            else "no fault took a learner away",
+            passed=f"{_names(found)} came back and contributed again, after at most "
+            f"{longest_s:.1f} s",
+            samples=len(found),
+            numbers=_numbers(found),
+        )
+        if not found:
+            return finding
+        margin = room_below(longest_s, self.within_s)
+        failed = finding.outcome is Outcome.FAIL
+        return replace(
+            finding,
+            observed=round(longest_s, 3),
+            bound=self.within_s,
+            margin=None if failed and margin is not None and margin > 0 else margin,
+        )
+
+    def _problem(self, absence: Absence, history: History) -> Violation | str | None:
+        """A violation, a doubt, or nothing to object to."""
+        if absence.impostures:
+            return _violation(
+                absence,
+                f"{absence.learner} was dropped by the syncer, yet a push of its former self was "
+                f"accepted at {absence.impostures[0].time_s:.1f} s",
+                absence.impostures[0],
+            )
+        if absence.since is None:
+            return _never_healed(absence)
+        clock_s = absence.clock_s(absence.accepted)
+        if clock_s is None:
+            return self._never_contributed(absence)
+        if clock_s > self.within_s:
+            return _violation(
+                absence,
+                f"{absence} took {clock_s:.1f} s from the heal to its first accepted contribution; "
+                f"the bound is {self.within_s:g} s",
+                absence.accepted,
+            )
+        return self._too_few(absence, history) or self._out_of_date(absence, history)
+
+    def _never_contributed(self, absence: Absence) -> Violation | str | None:
+        room_s = _waited_s(absence)
+        if room_s < self.within_s:
+            text = f"only {room_s:.1f} s were left for {absence} to come back"
+            return text if absence.is_last else None
+        up_s, stepped_s = absence.clock_s(absence.up), absence.clock_s(absence.stepped)
+        if up_s is None:
+            how = "its process never came up"
+        elif stepped_s is None:
+            how = f"its process was up after {up_s:.1f} s, but it never made a step"
+        else:
+            how = f"it stepped after {stepped_s:.1f} s, but nothing that it sent was accepted"
+        return _violation(absence, f"{absence} did not rejoin in {room_s:.1f} s: {how}", absence.up)
+
+    def _too_few(self, absence: Absence, history: History) -> Violation | str | None:
+        if len(absence.merged) >= self.contributions:
+            return None
+        rounds = history.between(absence.back_s, absence.until_s, Kind.ROUND_MERGED)
+        chances = sum(1 for _ in rounds)
+        text = (
+            f"{absence} contributed to {len(absence.merged)} of the {chances} rounds merged after "
+            f"its return; {self.contributions} are asked for"
+        )
+        if chances >= _FAIR_CHANCES * self.contributions:
+            return _violation(absence, text, absence.accepted)
+        return text if absence.is_last else None
+
+    def _out_of_date(self, absence: Absence, history: History) -> Violation | None:
+        if not absence.is_last:
+            return None
+        held, current = _held(absence, history), _current(history)
+        lags = {f: version - held.get(f, 0) for f, version in current.items()} if held else {}
+        worst = max(lags, key=lambda fragment: lags[fragment], default="")
+        if not worst or lags[worst] <= self.max_lag:
+            return None
+        return _violation(
+            absence,
+            f"{absence.learner} ended with version {held.get(worst, 0)} of fragment {worst}, the "
+            f"syncer with {current[worst]}: it is not up to date",
+            absence.merged[-1],
+        )
+
+
+def _never_healed(absence: Absence) -> Violation | str:
+    if absence.was_to_be_healed:
+        return f"training ended before {absence} was healed"
+    return _violation(
+        absence,
+        f"{absence} was never brought back: the fault was to last to the end of training, "
+        f"{absence.until_s - absence.gone_s:.1f} s later",
+        None,
+    )
+
+
+def _violation(absence: Absence, text: str, event: Event | None) -> Violation:
+    seen = event or absence.since or absence.stories[0].injecting
+    return Violation(seq=seen.seq, text=text, culprit=absence.learner)
+
+
+def _waited_s(absence: Absence) -> float:
+    """Seconds from the heal (without one, from the fault) to the first contribution or the end."""
+    from_s = absence.since.time_s if absence.since else absence.gone_s
+    return max(0.0, absence.back_s - from_s)
+
+
+def _held(absence: Absence, history: History) -> Mapping[str, float]:
+    """The versions the learner ended with: by its final word, or by what it said to adopt."""
+    versions: dict[str, float] = {}
+    kinds = (Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED, Kind.LEARNER_FINAL)
+    for event in history.of(*kinds):
+        if event.text("learner") != absence.learner:
+            continue
+        if event.integer("incarnation") != absence.incarnation:
+            continue
+        if event.kind is Kind.LEARNER_ADOPTED:
+            versions[str(event.data["fragment"])] = event.number("version")
+        else:
+            versions |= _versions(event)
+    return versions
+
+
+def _current(history: History) -> Mapping[str, float]:
+    final = history.last(Kind.SYNCER_FINAL)
+    if final:
+        return _versions(final)
+    merged = history.of(Kind.ROUND_MERGED)
+    return {str(event.data["fragment"]): event.number("version") for event in merged}
+
+
+def _versions(event: Event) -> dict[str, float]:
+    found = event.mapping("versions")
+    return {f: float(v) for f, v in found.items() if isinstance(v, int | float)}
+
+
+def _names(found: Sequence[Absence]) -> str:
+    return ", ".join(dict.fromkeys(absence.learner for absence in found))
+
+
+def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:
+    """The three clocks, and how often each contributed, by learner and injection."""
+    labels = [f"{a.learner} ({', '.join(s.injection for s in a.stories)})" for a in found]
+    clocks: dict[str, list[float | None]] = {
+        "up_s": [absence.clock_s(absence.up) for absence in found],
+        "first_step_s": [absence.clock_s(absence.stepped) for absence in found],
+        "first_contribution_s": [absence.clock_s(absence.accepted) for absence in found],
+        "contributions": [float(len(absence.merged)) for absence in found],
+    }
+    return {
+        key: {
+            label: None if value is None else round(value, 3)
+            for label, value in zip(labels, values, strict=True)
+        }
+        for key, values in clocks.items()
+    }

@@ -1,0 +1,92 @@
+"""What is judged whatever the plan expects: may this run be believed at all?
+
+    baseline steady? ─► every fault proved on its target? ─► run finished by itself? ─► clean?
+          │ no                │ no                                │ no                   │ no
+          └───────────────────┴───────► UNKNOWN at best ◄─────────┴──────────────────────┘
+    a process ended that nobody asked to end ─► FAIL
+
+Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
+"""
+
+from collections.abc import Iterator
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.timeline import said_exit, unasked_exits
+from chaoslab.checks.violations import Violation, conclude, unknown
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
+
+
+def always_judged(history: History) -> Iterator[Finding]:
+    """The findings of the rules that were not kept, in the order in which they count."""
+    yield from _unasked(history)
+    yield from _baseline(history)
+    yield from _evidence(history)
+    yield from _ending(history)
+    yield from _residue(history)
+
+
+def _unasked(history: History) -> Iterator[Finding]:
+    violations = [
+        Violation(seq=event.seq, text=said_exit(event), culprit=event.text("node"))
+        for event in unasked_exits(history)
+    ]
+    if violations:
+        yield conclude("unasked", violations, passed="", samples=len(violations))
+
+
+def _baseline(history: History) -> Iterator[Finding]:
+    measured = history.last(Kind.BASELINE_MEASURED)
+    if measured is None:
+        yield unknown("baseline", "the baseline was never measured")
+    elif not measured.flag("is_steady"):
+        yield unknown("baseline", f"the baseline was not steady: {measured.text('reason')}")
+
+
+def _evidence(history: History) -> Iterator[Finding]:
+    """One finding for all injections that are not proved on every target."""
+    doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
+    doubts += [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
+    if doubts:
+        yield Finding(
+            check="evidence",
+            outcome=Outcome.UNKNOWN,
+            reason="; ".join(text for _, text in doubts),
+            observed=len(doubts),
+            bound=0,
+            samples=len(history.faults) + len(history.of(Kind.FAULT_SKIPPED)),
+            culprits=tuple(event.text("injection") for event, _ in doubts),
+            evidence=tuple(event.seq for event, _ in doubts),
+        )
+
+
+def _unproved(story: FaultStory) -> str:
+    name = f"{story.spec} ({story.injection}, {story.fault})"
+    if story.failed:
+        return f"{name} could not be carried out: {story.failed.text('reason')}"
+    silent = set(story.targets) - {event.text("target") for event in story.evidence}
+    if silent:
+        return f"{name} has no evidence on {', '.join(sorted(silent))}"
+    doubted = [e for e in story.evidence if e.text("status") != "proved"]
+    said = "; ".join(f"{e.text('status')} on {e.text('target')}: {e.text('text')}" for e in doubted)
+    return f"{name} is {said}"
+
+
+def _skipped(event: Event) -> str:
+    name = f"{event.data.get('spec', event.text('injection'))} ({event.text('fault')})"
+    return f"{name} was never injected: {event.text('reason')}"
+
+
+def _ending(history: History) -> Iterator[Finding]:
+    finished = history.last(Kind.RUN_FINISHED)
+    if finished is None:
+        yield unknown("run", "the record breaks off: the harness did not live to finish the run")
+    elif finished.text("outcome") != "completed":
+        yield unknown("run", f"the run was {finished.text('outcome')}: {finished.text('reason')}")
+
+
+def _residue(history: History) -> Iterator[Finding]:
+    found = history.of(Kind.RESIDUE_FOUND)
+    if found:
+        left = ", ".join(f"{event.text('what')} in {event.text('where')}" for event in found)
+        yield unknown("residue", f"the run left something behind: {left}", samples=len(found))

@@ -1,0 +1,193 @@
+"""Did those that no fault touched notice? Their pace, their process and their step counter.
+
+    learner-2 samples  |·|·|·|·|·|·|·|·|·|·|·|      baseline ◄─► under the fault: median step time
+    learner-1 under injection-0  ▇▇▇▇▇▇▇            a survivor stands still: no sample where many
+                                                    were due
+
+A learner is a survivor of a fault that does not target it, except while it is itself under another
+fault or on its way back from one.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import ClassVar
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import (
+    FaultWindow,
+    baseline_end_s,
+    fault_windows,
+    said_exit,
+    unasked_exits,
+)
+from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+from chaoslab.units import Factor
+
+_DUE_FACTOR = 2.0
+"""Standing still needs a fault long enough for this many times the samples that were asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """One survivor under one fault. `own_s` is its baseline step time, if known."""
+
+    learner: str
+    window: FaultWindow
+    samples: tuple[Event, ...]
+    own_s: float | None
+    samples_due: float
+    """How many its baseline would have given; 0 if it was itself away for a part of the time."""
+
+    @property
+    def slowdown(self) -> float | None:
+        """Median step time against its own baseline; None without samples or baseline."""
+        if not self.own_s or not self.samples:
+            return None
+        return median(sample.number("step_s") for sample in self.samples) / self.own_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survivors:
+    """Each survivor keeps its pace and its process, and its step never goes back."""
+
+    name: ClassVar[str] = "survivors"
+    summary: ClassVar[str] = "whom no fault touched goes on at its pace, in its process"
+
+    max_slowdown: Factor = 1.25
+    """Median step time under a fault, against the learner's own baseline."""
+    min_samples: int = 3
+    """Samples that a survivor needs under one fault for its pace to be judged there."""
+
+    def judge(self, history: History) -> Finding:
+        """Compare each survivor under each fault; what else went wrong is a violation too."""
+        paces = list(_paces(history))
+        judged = [p for p in paces if len(p.samples) >= self.min_samples and p.slowdown is not None]
+        slowdowns = [pace.slowdown or 0.0 for pace in judged]
+        unjudged = {p.learner for p in paces} - {p.learner for p in judged}
+        worst = max(slowdowns, default=0.0)
+        violations = [*_unasked(history), *_steps_back(history)]
+        violations += [v for pace in paces if (v := self._pace_violation(pace)) is not None]
+        doubt = f"too few step samples under a fault of {', '.join(sorted(unjudged))}"
+        finding = conclude(
+            self.name,
+            violations,
+            doubt=(doubt if unjudged else "") if paces else "no fault left a survivor to watch",
+            passed=f"{len({p.learner for p in judged})} survivors kept their pace: at worst a step "
+            f"took {worst:.2f}x its own baseline",
+            samples=sum(len(pace.samples) for pace in judged),
+            numbers={"slowdown_factor": _slowest(judged)},
+        )
+        if not judged:
+            return finding
+        broke_otherwise = bool(violations) and worst <= self.max_slowdown
+        return replace(
+            finding,
+            observed=round(worst, 3),
+            bound=self.max_slowdown,
+            margin=None if broke_otherwise else room_below(worst, self.max_slowdown),
+        )
+
+    def _pace_violation(self, pace: _Pace) -> Violation | None:
+        first = pace.samples[0] if pace.samples else pace.window.story.injecting
+        if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
+            seconds = pace.window.end_s - pace.window.start_s
+            text = (
+                f"{pace.learner} stood still: {len(pace.samples)} step samples in {seconds:.1f} s "
+                f"while {pace.window} was open, about {pace.samples_due:.0f} were due"
+            )
+        elif pace.slowdown and len(pace.samples) >= self.min_samples:
+            if pace.slowdown <= self.max_slowdown:
+                return None
+            text = (
+                f"{pace.learner} took {pace.slowdown:.2f}x its own step time while {pace.window} "
+                f"was open; the bound is {self.max_slowdown:g}x"
+            )
+        else:
+            return None
+        return Violation(seq=first.seq, text=text, culprit=pace.learner)
+
+
+# ---------------------------------------------------------------- the samples of each survivor
+
+
+def _paces(history: History) -> Iterator[_Pace]:
+    """Every survivor under every fault that it was at work for, at least a part of the time."""
+    windows, away = fault_windows(history), absences(history)
+    measured = history.last(Kind.BASELINE_MEASURED)
+    for learner in history.learners:
+        samples = [e for e in history.of(Kind.LEARNER_STEP) if e.text("learner") == learner]
+        every_s = _sampled_every_s(samples, baseline_end_s(history))
+        busy = [(w.start_s, w.end_s) for w in windows if learner in w.story.targets]
+        busy += [(a.gone_s, a.back_s) for a in away if a.learner == learner]
+        for window in windows:
+            if learner in window.story.targets:
+                continue
+            if any(s <= window.start_s and window.end_s <= e for s, e in busy):
+                continue
+            is_whole = not any(s < window.end_s and window.start_s < e for s, e in busy)
+            seconds = window.end_s - window.start_s
+            yield _Pace(
+                learner=learner,
+                window=window,
+                samples=tuple(e for e in samples if _lies_in(e, window) and not _during(e, busy)),
+                own_s=_own_step_s(learner, measured),
+                samples_due=seconds / every_s if is_whole and every_s else 0.0,
+            )
+
+
+def _own_step_s(learner: str, measured: Event | None) -> float | None:
+    value = measured.mapping("step_s").get(learner) if measured else None
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float | None:
+    """Mean time between two samples in the baseline; None with fewer than two."""
+    times_s = [sample.time_s for sample in samples if until_s and sample.time_s <= until_s]
+    return (times_s[-1] - times_s[0]) / (len(times_s) - 1) if len(times_s) > 1 else None
+
+
+def _lies_in(sample: Event, window: FaultWindow) -> bool:
+    """Whether all steps of the sample were made while the injection was open."""
+    began_s = sample.time_s - sample.number("steps") * sample.number("step_s")
+    return window.start_s <= began_s and sample.time_s <= window.end_s
+
+
+def _during(sample: Event, stretches: Sequence[tuple[float, float]]) -> bool:
+    return any(start_s <= sample.time_s <= end_s for start_s, end_s in stretches)
+
+
+def _slowest(judged: Sequence[_Pace]) -> Mapping[str, Json]:
+    """The largest slowdown of each survivor."""
+    worst: dict[str, float] = {}
+    for pace in judged:
+        worst[pace.learner] = max(worst.get(pace.learner, 0.0), round(pace.slowdown or 0.0, 3))
+    return worst
+
+
+# ---------------------------------------------------------------- what else must not happen
+
+
+def _unasked(history: History) -> Iterator[Violation]:
+    for event in unasked_exits(history):
+        if event.text("node") in history.learners:
+            yield Violation(seq=event.seq, text=said_exit(event), culprit=event.text("node"))
+
+
+def _steps_back(history: History) -> Iterator[Violation]:
+    """A step count that falls within one membership, or at all if no fault ever targeted it."""
+    touched = {node for story in history.faults for node in story.targets}
+    last: dict[tuple[str, int, int], float] = {}
+    for sample in history.of(Kind.LEARNER_STEP):
+        learner, step = sample.text("learner"), sample.number("step")
+        life = (0, 0)
+        if learner in touched:
+            life = (sample.integer("incarnation"), sample.integer("epoch"))
+        before = last.get((learner, *life), 0.0)
+        last[learner, *life] = step
+        if step < before:
+            text = f"{learner} went back from step {before:.0f} to step {step:.0f}"
+            yield Violation(seq=sample.seq, text=text, culprit=learner)

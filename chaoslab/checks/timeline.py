@@ -1,0 +1,209 @@
+"""What the record says happened when: the frame that every check measures in.
+
+    run.started ── baseline ──► baseline.measured ── faults open and heal ──► training ends ── stop
+                                     │◄──────────── judged here ────────────►│
+
+Training ends when the syncer tells the learners that its stop rule is met: the first final account
+of anybody shows it, and at the latest the end of the run does. A record that breaks off earlier has
+no end. Reads only; decides nothing.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from chaoslab.events import Event, Kind, MalformedEvent
+from chaoslab.journal import FaultStory, History
+
+_ENDING_S = 15.0
+"""How long the harness may take to end the nodes of a run that was cut short."""
+_EXIT_SLACK_S = 1.0
+"""An exit may be seen this long after the fault that asked for it was healed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultWindow:
+    """The time for which one injection was open: from its beginning to its heal, or to the end."""
+
+    story: FaultStory
+    start_s: float
+    end_s: float
+
+    def holds(self, time_s: float) -> bool:
+        """Whether the injection was open at that time."""
+        return self.start_s <= time_s <= self.end_s
+
+    def __str__(self) -> str:
+        return f"{self.story.spec} ({self.story.fault} on {', '.join(self.story.targets)})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gap:
+    """A stretch without a merged round. `evidence`: the events on both sides of it."""
+
+    start_s: float
+    end_s: float
+    evidence: tuple[int, ...]
+    is_tail: bool
+    """Nothing was merged after it."""
+
+    @property
+    def length_s(self) -> float:
+        """How long nothing was merged."""
+        return self.end_s - self.start_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One contributor of one merged round. `event` has its entry's keys as data."""
+
+    merged: Event
+    event: Event
+    learner: str
+    incarnation: int
+    epoch: int
+
+
+# ---------------------------------------------------------------- the frame
+
+
+def baseline_end_s(history: History) -> float | None:
+    """When the baseline had been measured; None if it never was."""
+    measured = history.last(Kind.BASELINE_MEASURED)
+    return measured.time_s if measured else None
+
+
+def baseline_figure(history: History, key: str) -> float | None:
+    """A figure of the baseline, such as gap_s_max; None if it could not be measured."""
+    measured = history.last(Kind.BASELINE_MEASURED)
+    if measured is None or measured.data.get(key) is None:
+        return None
+    return measured.number(key)
+
+
+def training_end(history: History) -> Event | None:
+    """The event that shows that training has ended; None if the record breaks off before."""
+    ends = [e for e in history.of(Kind.LEARNER_LEFT) if e.text("reason") == "stopped"]
+    ends += history.of(Kind.LEARNER_FINAL, Kind.SYNCER_FINAL, Kind.RUN_FINISHED)
+    return min(ends, key=lambda event: event.seq, default=None)
+
+
+def training_end_s(history: History) -> float:
+    """When training ended; the time of the last event if the record breaks off before."""
+    end = training_end(history)
+    return end.time_s if end else history.end_s
+
+
+def fault_windows(history: History) -> tuple[FaultWindow, ...]:
+    """The windows of all injections that did not fail, within training, in order."""
+    end_s = training_end_s(history)
+    return tuple(
+        FaultWindow(
+            story=story,
+            start_s=story.injecting.time_s,
+            end_s=min(end_s, story.healed.time_s) if story.healed else end_s,
+        )
+        for story in history.faults
+        if story.failed is None and story.injecting.time_s <= end_s
+    )
+
+
+def said_open(windows: Sequence[FaultWindow], start_s: float, end_s: float) -> str:
+    """The injections open during a stretch, as the end of a sentence."""
+    names = [str(window) for window in windows if window.start_s < end_s and window.end_s > start_s]
+    return f"while {' and '.join(names)} was open" if names else "while no fault was open"
+
+
+# ---------------------------------------------------------------- rounds
+
+
+def longest_gap(history: History, start_s: float, end_s: float) -> Gap:
+    """The longest stretch without a merged round that reaches into [start_s, end_s].
+
+    It may begin with a merge before start_s, and it may be the tail from the last merge to end_s.
+    """
+    times_s = [(start_s, -1)]
+    for merged in history.of(Kind.ROUND_MERGED):
+        if merged.time_s <= start_s:
+            times_s = [(merged.time_s, merged.seq)]
+        elif merged.time_s <= end_s:
+            times_s.append((merged.time_s, merged.seq))
+    times_s.append((max(end_s, times_s[-1][0]), -1))
+    pairs = pairwise(times_s)
+    (from_s, before), (to_s, after) = max(pairs, key=lambda pair: pair[1][0] - pair[0][0])
+    return Gap(
+        start_s=from_s,
+        end_s=to_s,
+        evidence=tuple(seq for seq in (before, after) if seq >= 0),
+        is_tail=after < 0,
+    )
+
+
+def parts(history: History) -> Iterator[Part]:
+    """Every contributor of every merged round, in order."""
+    for merged in history.of(Kind.ROUND_MERGED):
+        for item in merged.items("contributors"):
+            if not isinstance(item, Mapping):
+                raise MalformedEvent(f"event {merged.seq}: a contributor is {item!r}")
+            event = replace(merged, data=item)
+            yield Part(
+                merged=merged,
+                event=event,
+                learner=event.text("learner"),
+                incarnation=event.integer("incarnation"),
+                epoch=event.integer("epoch"),
+            )
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def unasked_exits(history: History) -> tuple[Event, ...]:
+    """Exits of nodes before the end of training that no injection asked for, in order.
+
+    A run that was cut short ends its nodes by itself; their last seconds are not judged.
+    """
+    stories = history.faults
+    return tuple(
+        event
+        for event in history.of(Kind.NODE_EXITED)
+        if not _is_ending(event, history)
+        and not any(_asked_for(story, event, history) for story in stories)
+    )
+
+
+def _is_ending(exited: Event, history: History) -> bool:
+    end, finished = training_end(history), history.last(Kind.RUN_FINISHED)
+    if end is not None and exited.seq > end.seq:
+        return True
+    if finished is None or finished.text("outcome") == "completed":
+        return False
+    return exited.time_s >= finished.time_s - _ENDING_S
+
+
+def said_exit(event: Event) -> str:
+    """An exit that nobody asked for, as a sentence."""
+    signal = event.data.get("signal")
+    how = f"was killed by {signal}" if signal else f"exited with code {event.data['exit_code']}"
+    return f"{event.text('node')} {how} at {event.time_s:.1f} s, and no injection asked for it"
+
+
+def _asked_for(story: FaultStory, exited: Event, history: History) -> bool:
+    """Whether the injection names this exit in its proof, or ends processes of this node anyway.
+
+    An injection ends processes if its proof names any exit of the node, or if there is no proof.
+    """
+    node = exited.text("node")
+    if node not in story.targets:
+        return False
+    proofs = [
+        e for e in story.evidence if e.text("target") == node and e.text("status") == "proved"
+    ]
+    named = {seq for evidence in proofs for seq in evidence.items("proof")}
+    if exited.seq in named:
+        return True
+    healed_s = story.healed.time_s if story.healed else history.end_s
+    if not story.injecting.time_s <= exited.time_s <= healed_s + _EXIT_SLACK_S:
+        return False
+    exits = [event for event in history.of(Kind.NODE_EXITED) if event.text("node") == node]
+    return not proofs or any(event.seq in named for event in exits)

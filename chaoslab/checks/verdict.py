@@ -1,0 +1,189 @@
+"""The answer: one outcome from all findings, the first answers, and verdict.json.
+
+    History ─┬─► rules that always hold ─┐
+             ├─► each expected check ────┼─► findings ─► FAIL beats UNKNOWN beats PASS ─► Verdict
+             └─► training continued? who rejoined? ─────────────────────────────────────► Verdict
+
+A pure function of the record: `judge` on an old run directory gives the same verdict, or a better
+one with newer checks. A check that crashes is UNKNOWN, and so is a run without any finding.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+from chaoslab.checks.answers import (
+    Injected,
+    Return,
+    injections,
+    longest_gap_s,
+    returns,
+    training_continued,
+)
+from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.rules import always_judged
+from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
+from chaoslab.checks.violations import unknown
+from chaoslab.errors import ExitCode
+from chaoslab.events import Event, Json, Kind, MalformedEvent
+from chaoslab.journal import History
+
+_EXIT_CODES = {
+    Outcome.PASS: ExitCode.PASS,
+    Outcome.FAIL: ExitCode.FAIL,
+    Outcome.UNKNOWN: ExitCode.UNKNOWN,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What verdict.json holds."""
+
+    outcome: Outcome
+    exit_code: ExitCode
+    training_continued: bool | None
+    longest_gap_s: float | None
+    learners_rejoined: Mapping[str, Return]
+    findings: tuple[Finding, ...]
+    injections: tuple[Injected, ...]
+    residue: tuple[Mapping[str, Json], ...]
+
+    def to_json(self) -> Mapping[str, Json]:
+        """The object of verdict.json, as `schema` describes it."""
+        return {
+            "outcome": self.outcome.value,
+            "exit_code": int(self.exit_code),
+            "training_continued": self.training_continued,
+            "longest_gap_s": self.longest_gap_s,
+            "learners_rejoined": {
+                who: asdict(back) for who, back in self.learners_rejoined.items()
+            },
+            "findings": [finding_json(finding) for finding in self.findings],
+            "injections": [_listed(asdict(injected)) for injected in self.injections],
+            "residue": list(self.residue),
+        }
+
+    @classmethod
+    def from_json(cls, data: Json) -> "Verdict":
+        """Read `to_json` back; MalformedEvent says what is missing or wrong."""
+        whole = _reader(data)
+        returned = whole.mapping("learners_rejoined")
+        return cls(
+            outcome=Outcome(whole.text("outcome")),
+            exit_code=ExitCode(whole.integer("exit_code")),
+            training_continued=None
+            if whole.data.get("training_continued") is None
+            else whole.flag("training_continued"),
+            longest_gap_s=_number(whole, "longest_gap_s"),
+            learners_rejoined={who: _return(back) for who, back in returned.items()},
+            findings=tuple(map(_finding, whole.items("findings"))),
+            injections=tuple(map(_injected, whole.items("injections"))),
+            residue=tuple(_reader(item).data for item in whole.items("residue")),
+        )
+
+
+def judge(history: History, expect: Sequence[Check]) -> Verdict:
+    """Judge a run by its record: the rules that always hold, then what its plan expects.
+
+    MalformedEvent if a line that the rules themselves need lacks a key of its kind; what a check
+    needs and does not find makes that check UNKNOWN.
+    """
+    findings = [*always_judged(history), *(_judged(check, history) for check in expect)]
+    if not findings:
+        findings.append(unknown("nothing", "the plan expects nothing, so nothing was judged"))
+    outcome = _worst(findings)
+    return Verdict(
+        outcome=outcome,
+        exit_code=_exit_code(history, outcome),
+        training_continued=training_continued(history),
+        longest_gap_s=longest_gap_s(history),
+        learners_rejoined=returns(history),
+        findings=tuple(findings),
+        injections=tuple(injections(history)),
+        residue=tuple(event.data for event in history.of(Kind.RESIDUE_FOUND)),
+    )
+
+
+def schema() -> Mapping[str, Json]:
+    """The JSON Schema of verdict.json."""
+    return VERDICT_SCHEMA
+
+
+def _judged(check: Check, history: History) -> Finding:
+    try:
+        return check.judge(history)
+    except Exception as error:  # noqa: BLE001  # a check that crashes must not hide the others
+        return unknown(check.name, f"the check crashed: {type(error).__name__}: {error}")
+
+
+def _worst(findings: Sequence[Finding]) -> Outcome:
+    outcomes = {finding.outcome for finding in findings}
+    order = (Outcome.FAIL, Outcome.UNKNOWN, Outcome.PASS)
+    return next(outcome for outcome in order if outcome in outcomes)
+
+
+def _exit_code(history: History, outcome: Outcome) -> ExitCode:
+    """How the run ended comes before what was found: interrupted, broken or unclean."""
+    finished = history.last(Kind.RUN_FINISHED)
+    ending = finished.text("outcome") if finished else ""
+    if ending == "interrupted":
+        return ExitCode.INTERRUPTED
+    if ending == "broken" or history.of(Kind.RESIDUE_FOUND):
+        return ExitCode.BROKEN
+    return _EXIT_CODES[outcome]
+
+
+# ---------------------------------------------------------------- to and from verdict.json
+
+
+def finding_json(finding: Finding) -> Mapping[str, Json]:
+    """One finding as verdict.json and check.found carry it."""
+    return _listed({**asdict(finding), "outcome": finding.outcome.value})
+
+
+def _listed(fields: Mapping[str, Json]) -> Mapping[str, Json]:
+    return {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items()}
+
+
+def _reader(data: Json) -> Event:
+    """A JSON object with the typed access and the errors of an event's data."""
+    if not isinstance(data, Mapping):
+        raise MalformedEvent(f"a verdict is made of JSON objects, not {data!r}")
+    return Event(seq=0, time_s=0.0, source="verdict.json", kind=Kind.VERDICT_REACHED, data=data)
+
+
+def _number(fields: Event, key: str) -> float | None:
+    return None if fields.data.get(key) is None else fields.number(key)
+
+
+def _return(data: Json) -> Return:
+    fields = _reader(data)
+    return Return(rejoined=fields.flag("rejoined"), after_s=_number(fields, "after_s"))
+
+
+def _finding(data: Json) -> Finding:
+    fields = _reader(data)
+    return Finding(
+        check=fields.text("check"),
+        outcome=Outcome(fields.text("outcome")),
+        reason=fields.text("reason"),
+        observed=fields.data.get("observed"),
+        bound=fields.data.get("bound"),
+        margin=_number(fields, "margin"),
+        samples=fields.integer("samples"),
+        culprits=fields.names("culprits"),
+        evidence=tuple(seq for seq in fields.items("evidence") if isinstance(seq, int)),
+        numbers=fields.mapping("numbers"),
+    )
+
+
+def _injected(data: Json) -> Injected:
+    fields = _reader(data)
+    return Injected(
+        id=fields.text("id"),
+        fault=fields.text("fault"),
+        targets=fields.names("targets"),
+        status=fields.text("status"),
+        reason=fields.text("reason"),
+        requested=fields.mapping("requested"),
+        measured=fields.mapping("measured"),
+    )

@@ -1,0 +1,92 @@
+"""Is the history of every fragment one line? Each version once, on top of the one before it.
+
+    fragment 2:  0 ─► 1 ─► 2 ─► 3 …     by one syncer at a time, by rounds with numbers of their own
+
+A syncer that comes back from its disk goes on with the same line.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.violations import Violation, conclude
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Versions:
+    """Versions rise by one, from a single writer, and no round number comes twice."""
+
+    name: ClassVar[str] = "versions"
+    summary: ClassVar[str] = "every fragment's versions rise by one, from a single writer"
+
+    def judge(self, history: History) -> Finding:
+        """Walk the merged rounds in order; then compare with the syncer's final account."""
+        merged = history.of(Kind.ROUND_MERGED)
+        last: dict[str, int] = {}
+        violations = [*_line(history, last), *_rounds(history), *_writers(history)]
+        violations += _final(history, last)
+        return conclude(
+            self.name,
+            violations,
+            doubt="" if merged else "no round was merged",
+            passed=f"{len(merged)} rounds made {len(last)} unbroken lines of versions",
+            samples=len(merged),
+        )
+
+
+def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
+    """Gaps, repeats and wrong bases; fills `last` with each fragment's newest version."""
+    for event in history.of(Kind.ROUND_MERGED):
+        fragment = str(event.integer("fragment"))
+        version, base = event.integer("version"), event.integer("base_version")
+        before = last.get(fragment)
+        if before is not None and version != before + 1:
+            yield _broken(event, f"version {version} of fragment {fragment} followed {before}")
+        elif base != version - 1:
+            yield _broken(event, f"version {version} of fragment {fragment} was built on {base}")
+        last[fragment] = version
+
+
+def _rounds(history: History) -> Iterator[Violation]:
+    seen: set[int] = set()
+    for event in history.of(Kind.ROUND_MERGED, Kind.ROUND_ABANDONED):
+        number = event.integer("round")
+        if number in seen:
+            yield _broken(event, f"round {number} was closed twice")
+        seen.add(number)
+
+
+def _writers(history: History) -> Iterator[Violation]:
+    """Two syncers at once, or rounds from more than one node."""
+    alive: dict[str, int] = {}
+    for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED):
+        node = event.text("node")
+        if event.kind is Kind.NODE_EXITED:
+            alive.pop(node, None)
+        elif event.text("role") == "syncer":
+            if alive:
+                yield _broken(event, f"{node} was started while {next(iter(alive))} still ran")
+            alive[node] = event.integer("incarnation")
+    merged = history.of(Kind.ROUND_MERGED)
+    for event in merged:
+        if event.source != merged[0].source:
+            yield _broken(event, f"both {merged[0].source} and {event.source} merged rounds")
+
+
+def _final(history: History, last: dict[str, int]) -> Iterator[Violation]:
+    final = history.last(Kind.SYNCER_FINAL)
+    held = final.mapping("versions") if final else {}
+    for fragment, version in last.items():
+        if final and held.get(fragment) != version:
+            yield _broken(
+                final,
+                f"the syncer ended with version {held.get(fragment)} of fragment {fragment}, but "
+                f"version {version} was the last one merged",
+            )
+
+
+def _broken(event: Event, text: str) -> Violation:
+    return Violation(seq=event.seq, text=text, culprit=event.source)

@@ -1,0 +1,226 @@
+"""What the syncer holds: global fragments, outer momentum, what was published, who gave how much.
+
+    initial fragments ─► seeded ─┐
+    pushes ─► take_delta ────────┴─► merge ─► on disk ─► Publication ─► everybody
+                                                └─► snapshots for evaluation
+
+A version is on disk, with its line of the event tape, before it is published, so that no published
+version is ever lost or used again. Holds no rules: when and what to merge is `policy`'s affair.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.codec import Codec, MalformedPayload, decode, digest, encode
+from chaoslab.diloco.decisions import Contribution, Merge
+from chaoslab.diloco.fragments import (
+    FloatArray,
+    Fragment,
+    Layout,
+    TensorSpec,
+    specs_from_json,
+    specs_to_json,
+)
+from chaoslab.diloco.merge import Method, OuterState, merge, outer_step
+from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.snapshots import write_snapshot
+from chaoslab.diloco.store import SyncerStore
+from chaoslab.diloco.wire import describe
+from chaoslab.events import Json
+
+
+_FLOATS_MAX = 2**34
+_MAGNITUDE_MAX = 1e12
+"""Larger values would leave float32 in the merge."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """One version of one fragment as it travels: the same bytes for every learner."""
+
+    fragment: int
+    version: int
+    round: int
+    codec: str
+    payload: memoryview
+    checksum: pb.Payload
+    digest: str
+    """Of the float32 values a learner holds after adopting it."""
+
+
+class Books:
+    """State of one training on the syncer's side."""
+
+    def __init__(self, settings: Settings, store: SyncerStore, *, snapshots: Path | None) -> None:
+        self._settings = settings
+        self._store = store
+        self._snapshots = snapshots
+        self._codec = Codec.F32 if settings.compression == "f32" else Codec.BF16
+        self._specs: tuple[TensorSpec, ...] = ()
+        self._layout = Layout(())
+        self._states: dict[int, OuterState] = {}
+        self._published: dict[int, Publication] = {}
+        self._deltas: dict[tuple[int, int], FloatArray] = {}
+        """(round, epoch) -> outer gradient, float32 [n_p]"""
+        self._committed: dict[tuple[str, int, int], int] = {}
+        """(learner, incarnation, fragment) -> raw tokens merged"""
+        self._snapshot_at = 0.0
+
+    # ------------------------------------------------------------ before the first round
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether every fragment has values."""
+        return bool(self._layout.fragments) and len(self._states) == len(self._layout.fragments)
+
+    def agree_on(self, specs_json: str) -> None:
+        """The first learner says what is trained; ValueError if another trains something else."""
+        specs = specs_from_json(specs_json)
+        if sum(spec.size for spec in specs) > _FLOATS_MAX:
+            raise ValueError(f"more than {_FLOATS_MAX:,} parameters are not for one syncer")
+        if not self._specs:
+            self._layout = Layout.balance(specs, self._settings.fragments)
+            self._specs = specs
+        elif specs != self._specs:
+            raise ValueError("this learner's tensors are not those of the running training")
+
+    def take_initial(self, index: int, payload: memoryview | None) -> None:
+        """One fragment of the initial parameters, f32; MalformedPayload if it does not fit."""
+        fragment = self._fragment(index)
+        theta = decode(payload if payload is not None else b"", fragment.size, Codec.F32)
+        momentum = np.zeros_like(theta)
+        self._states[index] = OuterState(theta, momentum)
+        self._publish(index, version=0, round_=0)
+        if self.is_seeded:
+            self._store.begin(specs_to_json(self._specs), self._initial_states())
+            self._snapshot(committed_tokens=0.0, round_=0, is_last=False)
+
+    # ------------------------------------------------------------ rounds
+
+    def take_delta(
+        self, round_: int, epoch: int, index: int, codec: str, payload: memoryview | None
+    ) -> None:
+        """Keep an outer gradient for its round; MalformedPayload or NotFinite if it is unsound."""
+        try:
+            known = Codec(codec)
+        except ValueError as error:
+            raise MalformedPayload(f"there is no codec {codec!r}") from error
+        size = self._fragment(index).size
+        delta = decode(payload if payload is not None else b"", size, known)
+        if max(float(delta.max()), -float(delta.min())) > _MAGNITUDE_MAX:
+            raise MalformedPayload(f"an outer gradient beyond {_MAGNITUDE_MAX:g} is no update")
+        self._deltas[round_, epoch] = delta
+
+    def forget_round(self, round_: int) -> None:
+        """Its gradients are not needed any more."""
+        for key in [key for key in self._deltas if key[0] == round_]:
+            del self._deltas[key]
+
+    def merge(self, action: Merge, policy: Policy) -> Publication:
+        """Carry out a merge: combine, outer step, disk, publication."""
+        fragment = self._layout.fragments[action.fragment]
+        ordered = sorted(action.contributions, key=lambda c: c.learner)
+        combined = merge(
+            [self._deltas[action.round, c.epoch] for c in ordered],
+            [c.weight for c in ordered],
+            fragment,
+            Method(self._settings.merge),
+        )
+        self.forget_round(action.round)
+        state = outer_step(
+            self._states[action.fragment],
+            combined,
+            self._settings.outer_lr,
+            self._settings.outer_momentum,
+        )
+        self._states[action.fragment] = state
+        for contribution in ordered:
+            self._commit(action.fragment, contribution)
+        self._store.save_round(self._tape_line(action, policy), self._by_name(fragment, state))
+        publication = self._publish(
+            action.fragment, version=action.base_version + 1, round_=action.round
+        )
+        self._snapshot(
+            committed_tokens=policy.committed_tokens,
+            round_=policy.merged_rounds,
+            is_last=False,
+        )
+        return publication
+
+    def publications(self) -> Iterator[Publication]:
+        """What is current, in order of fragments."""
+        return (self._published[index] for index in sorted(self._published))
+
+    def committed(self, learner: str, incarnation: int, fragment: int) -> int:
+        """Raw tokens of that life that are merged into the fragment."""
+        return self._committed.get((learner, incarnation, fragment), 0)
+
+    def momentum_digest(self, fragment: int) -> str:
+        """Digest of the outer momentum as it is in memory."""
+        return digest(self._states[fragment].momentum)
+
+    def final(self, policy: Policy) -> dict[str, Json]:
+        """What holds at the end, for `syncer.final`; the stored digests are read back from disk."""
+        self._snapshot(
+            committed_tokens=policy.committed_tokens, round_=policy.merged_rounds, is_last=True
+        )
+        stored = self._store.load()
+        return {
+            "rounds": policy.merged_rounds,
+            "versions": {str(index): version for index, version in enumerate(policy.versions)},
+            "digests": {str(p.fragment): p.digest for p in self.publications()},
+            "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
+            "stored_digests": {} if stored is None else {
+                str(f.index): digest(f.flatten(stored.momentum)) for f in self._layout.fragments
+            },
+            "committed_tokens": policy.committed_tokens,
+        }  # fmt: skip
+
+    # ------------------------------------------------------------ inside
+
+    def _fragment(self, index: int) -> Fragment:
+        if index >= len(self._layout.fragments):
+            raise MalformedPayload(f"there is no fragment {index}")
+        return self._layout.fragments[index]
+
+    def _publish(self, index: int, *, version: int, round_: int) -> Publication:
+        """Encode the fragment once; everybody gets these bytes."""
+        payload = encode(self._states[index].theta, self._codec)
+        adopted = decode(payload, self._layout.fragments[index].size, self._codec)
+        publication = Publication(
+            fragment=index,
+            version=version,
+            round=round_,
+            codec=self._codec.value,
+            payload=memoryview(payload),
+            checksum=describe(payload),
+            digest=digest(adopted),
+        )
+        self._published[index] = publication
+        return publication
+
+    def _commit(self, fragment: int, contribution: Contribution) -> None:
+        key = (contribution.learner, contribution.incarnation, fragment)
+        self._committed[key] = self._committed.get(key, 0) + contribution.offer.c_tokens
+
+    def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
+        every = self._settings.evaluate_every
+        is_due = every is not None and committed_tokens >= self._snapshot_at
+        if self._snapshots is None or not self.is_seeded or not (is_due or is_last):
+            return
+        if every is not None:
+            self._snapshot_at = (math.floor(committed_tokens / every) + 1) * every
+        tensors = {
+            name: view
+            for fragment in self._layout.fragments
+            for name, view in fragment.unflatten(self._states[fragment.index].theta).items()
+        }
+        write_snapshot(
+            self._snapshots, tensors=tensors, round=round_, committed_tokens=int(committed_tokens)
+        )

@@ -1,0 +1,117 @@
+"""The evaluator: held-out loss of the snapshots that a syncer left behind, one event for each.
+
+    snapshots/*.npz ─► names back into the task's pytree ─► task.evaluate ─► evaluation.measured
+
+A node like the others (it prints events and exits), but started after training, so that it takes
+nothing from the learners. It measures only; what a loss means is the harness's business.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import jax
+import numpy as np
+
+from chaoslab.diloco.compilation import enable_compilation_cache, publish_compilations
+from chaoslab.diloco.data import DataError
+from chaoslab.diloco.fragments import FloatArray
+from chaoslab.diloco.node import say
+from chaoslab.diloco.snapshots import SnapshotError, read_snapshot, snapshot_paths
+from chaoslab.diloco.task import Params, Task, TaskError, load, tensor_names
+from chaoslab.events import Kind
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Evaluate as the command line says; 0 when every snapshot was measured, 2 if one cannot be."""
+    given = _parser().parse_args(arguments)
+    if given.compilation_cache is not None:
+        enable_compilation_cache(given.compilation_cache)
+    try:
+        task = load(given.task or given.model, data=given.data, sequence=given.sequence)
+        evaluate(task, chosen(snapshot_paths(given.snapshots), given.at_most))
+    except (TaskError, DataError, SnapshotError) as error:
+        sys.stderr.write(f"chaoslab.diloco.evaluate: {error}\n")
+        return 2
+    publish_compilations()
+    return 0
+
+
+def evaluate(task: Task, paths: Sequence[Path]) -> None:
+    """Print one evaluation.measured for each snapshot, in order."""
+    for path in paths:
+        snapshot = read_snapshot(path)
+        try:
+            params = assembled(task, snapshot.tensors)
+        except TaskError as error:
+            raise SnapshotError(f"{path}: {error}") from error
+        say(
+            Kind.EVALUATION_MEASURED,
+            {
+                "committed_tokens": snapshot.committed_tokens,
+                "round": snapshot.round,
+                "loss": task.evaluate(params),
+            },
+        )
+
+
+def assembled(task: Task, tensors: Mapping[str, FloatArray]) -> Params:
+    """The task's pytree with `tensors` in it. TaskError if names or shapes are another model's."""
+    like = jax.eval_shape(task.init, jax.random.key(0))
+    wanted = {
+        name: leaf.shape
+        for name, leaf in zip(tensor_names(like), jax.tree.leaves(like), strict=True)
+    }
+    held = {name: array.shape for name, array in tensors.items()}
+    if wanted != held:
+        wrong = sorted(
+            name for name in wanted.keys() | held.keys() if wanted.get(name) != held.get(name)
+        )
+        raise TaskError(
+            f"these tensors are of another model: {wrong[0]!r} is {held.get(wrong[0], 'missing')} "
+            f"there and {wanted.get(wrong[0], 'missing')} here ({len(wrong)} differ); "
+            "give the model that was trained"
+        )
+    leaves = [jax.device_put(tensors[name]) for name in wanted]
+    return jax.tree.unflatten(jax.tree.structure(like), leaves)
+
+
+def chosen(paths: Sequence[Path], at_most: int | None) -> list[Path]:
+    """`at_most` of `paths`, evenly spread; the first and the last are always among them."""
+    if at_most is None or len(paths) <= at_most:
+        return list(paths)
+    places = np.linspace(0, len(paths) - 1, at_most).round().astype(int)
+    return [paths[place] for place in places]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m chaoslab.diloco.evaluate",
+        description="Print the held-out loss of every snapshot of a training, one JSON line each.",
+        epilog="example: python -m chaoslab.diloco.evaluate --snapshots runs/latest/snapshots",
+    )
+    option = parser.add_argument
+    option("--snapshots", type=Path, required=True, help="folder the syncer wrote them into")
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--model", default="nano", help="nano, micro, mini or small (default nano)")
+    model.add_argument("--task", help="your own model instead, as package.module:make")
+    option("--data", default="stdlib", help="stdlib, a file, a folder or a glob (default stdlib)")
+    option("--sequence", type=int, help="tokens per sequence (default: the model's own)")
+    option(
+        "--at-most", type=_two_or_more, help="evaluate only this many, evenly spread (2 or more)"
+    )
+    option("--compilation-cache", type=Path, help="folder of compiled functions, for a fast start")
+    option("--name", default="evaluator", help="name of this node (default evaluator)")
+    option("--incarnation", type=int, default=1, help="which life of the node this is (default 1)")
+    return parser
+
+
+def _two_or_more(text: str) -> int:
+    if not text.isdecimal() or int(text) < 2:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 2: first and last")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""The balanced cut of a model's tensors into fragments, the unit that is pushed and merged.
+
+    specs ── Layout.balance ──► P fragments
+    {name: array} ── fragment.flatten ──► flat float32 [size] ── fragment.unflatten ──► {name: view}
+
+Whole tensors only. The cut depends on names, shapes and P alone, so a learner and the syncer that
+hold the same specs hold the same layout; `fingerprint` lets them compare. Specs travel as JSON and
+are checked here, because they come from the network. This module knows nothing of versions or of
+merging.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Self, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray: TypeAlias = NDArray[np.float32]
+
+TENSORS_MAX = 65_536
+NAME_CHARS_MAX = 512
+DIMENSIONS_MAX = 8
+FLOATS_MAX = 2**40
+"""Largest tensor a spec may name, so that a hostile shape cannot overflow a size."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorSpec:
+    """One tensor of the model: its name, its shape, and how it is merged.
+
+    ValueError for a name that is empty or cannot be printed, a dimension below one, or a size above
+    `FLOATS_MAX`.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    """() is a scalar."""
+    is_averaged: bool
+    """Merged by the weighted average whatever the method, as the embedding is."""
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.name) <= NAME_CHARS_MAX or not self.name.isprintable():
+            raise ValueError(
+                f"a tensor's name is 1 to {NAME_CHARS_MAX} printable characters, "
+                f"not {self.name[:80]!r}"
+            )
+        if len(self.shape) > DIMENSIONS_MAX or any(length < 1 for length in self.shape):
+            raise ValueError(
+                f"tensor {self.name!r} has shape {str(self.shape)[:80]}: use at most "
+                f"{DIMENSIONS_MAX} dimensions, each at least 1"
+            )
+        if self.size > FLOATS_MAX:
+            raise ValueError(
+                f"tensor {self.name!r} of shape {str(self.shape)[:80]} is larger than {FLOATS_MAX}"
+            )
+
+    @property
+    def size(self) -> int:
+        """Number of floats."""
+        return math.prod(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """Some whole tensors, in order of name, laid end to end in one flat float32 vector."""
+
+    index: int
+    tensors: tuple[TensorSpec, ...]
+    slices: tuple[slice, ...] = field(init=False)
+    """Where each tensor lies in the flat vector."""
+    size: int = field(init=False)
+    """Number of floats of the flat vector."""
+
+    def __post_init__(self) -> None:
+        ends = np.cumsum([0] + [spec.size for spec in self.tensors]).tolist()
+        places = tuple(slice(start, end) for start, end in pairwise(ends))
+        object.__setattr__(self, "slices", places)
+        object.__setattr__(self, "size", ends[-1])
+
+    def flatten(self, arrays: Mapping[str, ArrayLike]) -> FloatArray:
+        """The fragment's tensors out of `arrays` as one new vector, float32 [size].
+
+        Other names in `arrays` are ignored; other dtypes are converted. ValueError when a tensor
+        is missing or its shape is not the spec's.
+        """
+        flat = np.empty(self.size, np.float32)
+        for spec, place in zip(self.tensors, self.slices, strict=True):
+            if spec.name not in arrays:
+                raise ValueError(f"fragment {self.index} needs tensor {spec.name!r}: not given")
+            array = np.asarray(arrays[spec.name])
+            if array.shape != spec.shape:
+                raise ValueError(
+                    f"tensor {spec.name!r} has shape {array.shape}, its spec says {spec.shape}"
+                )
+            flat[place] = array.reshape(-1)
+        return flat
+
+    def unflatten(self, flat: FloatArray) -> dict[str, FloatArray]:
+        """Views into `flat`, float32 [size], by name and in shape. ValueError for another shape."""
+        self.check(flat)
+        return {
+            spec.name: flat[place].reshape(spec.shape)
+            for spec, place in zip(self.tensors, self.slices, strict=True)
+        }
+
+    def check(self, flat: FloatArray) -> None:
+        """ValueError unless `flat` is float32 [size]."""
+        if flat.shape != (self.size,) or flat.dtype != np.float32:
+            raise ValueError(
+                f"fragment {self.index} is float32 [{self.size}], not {flat.dtype} {flat.shape}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """All tensors of a model, cut into fragments; `fragments[i].index == i`."""
+
+    fragments: tuple[Fragment, ...]
+
+    @classmethod
+    def balance(cls, specs: Sequence[TensorSpec], count: int) -> Self:
+        """Cut `specs` into `count` fragments of about the same size.
+
+        Largest tensor first, each into the currently smallest fragment; ties go by name and by
+        index, so the order of `specs` is of no matter. ValueError when a fragment would be empty
+        or a name occurs twice. Source: the Decoupled DiLoCo paper, arXiv 2604.21428.
+        """
+        _check_names(specs)
+        if not 1 <= count <= len(specs):
+            raise ValueError(
+                f"{count} fragments of {len(specs)} whole tensors cannot be made: "
+                f"use 1 to {len(specs)} fragments"
+            )
+        groups: list[list[TensorSpec]] = [[] for _ in range(count)]
+        sizes = [0] * count
+        for spec in sorted(specs, key=lambda spec: (-spec.size, spec.name)):
+            smallest = sizes.index(min(sizes))
+            groups[smallest].append(spec)
+            sizes[smallest] += spec.size
+        by_name = (tuple(sorted(group, key=lambda spec: spec.name)) for group in groups)
+        return cls(tuple(Fragment(index, tensors) for index, tensors in enumerate(by_name)))
+
+
+def fingerprint(specs: Sequence[TensorSpec]) -> str:
+    """32 hex digits that are equal when two models have the same specs, in whatever order."""
+    ordered = sorted(specs, key=lambda spec: spec.name)
+    return blake2b(specs_to_json(ordered).encode(), digest_size=16).hexdigest()
+
+
+def specs_to_json(specs: Sequence[TensorSpec]) -> str:
+    """`[{"name": …, "shape": […], "is_averaged": …}, …]`, compact, in the order given."""
+    rows = [
+        {"name": spec.name, "shape": list(spec.shape), "is_averaged": spec.is_averaged}
+        for spec in specs
+    ]
+    return json.dumps(rows, separators=(",", ":"))
+
+
+def specs_from_json(text: str | bytes) -> tuple[TensorSpec, ...]:
+    """Read what `specs_to_json` wrote. ValueError, and nothing else, for anything different."""
+    try:
+        rows = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("tensor specs are a flat list, not deeply nested JSON") from error
+    if not isinstance(rows, list) or not 1 <= len(rows) <= TENSORS_MAX:
+        raise ValueError(f"tensor specs are a JSON list of 1 to {TENSORS_MAX} objects")
+    specs = tuple(_spec(row) for row in rows)
+    _check_names(specs)
+    return specs
+
+
+def is_finite(flat: FloatArray) -> bool:
+    """Whether float32 [n] holds neither NaN nor infinity."""
+    block = 65_536  # floats; the flags of one block stay in cache
+    return all(
+        bool(np.isfinite(flat[start : start + block]).all()) for start in range(0, flat.size, block)
+    )
+
+
+def _spec(row: object) -> TensorSpec:
+    if not isinstance(row, dict) or row.keys() != {"name", "shape", "is_averaged"}:
+        raise ValueError(
+            f"a tensor spec has exactly name, shape and is_averaged, not {str(row)[:200]}"
+        )
+    name, shape, is_averaged = row["name"], row["shape"], row["is_averaged"]
+    if not isinstance(name, str) or not isinstance(is_averaged, bool):
+        raise ValueError(f"a spec's name is text and is_averaged a boolean: {str(row)[:200]}")
+    if not isinstance(shape, list) or not all(type(length) is int for length in shape):
+        raise ValueError(f"a spec's shape is a list of integers: {str(row)[:200]}")
+    return TensorSpec(name=name, shape=tuple(shape), is_averaged=is_averaged)
+
+
+def _check_names(specs: Sequence[TensorSpec]) -> None:
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.name in seen:
+            raise ValueError(f"two tensors are called {spec.name!r}: names must be unique")
+        seen.add(spec.name)

@@ -1,0 +1,182 @@
+"""What waits to be sent and what waits to be taken, both bounded. No sockets, no messages.
+
+    send ─► Outbox: controls first, then payloads by key ─► frames() ══ stream ══► reader
+    reader ─► Gate.put ─► Inbox ─► get() ─► the one thread that owns the state
+
+An Outbox never makes its caller wait: a payload that has not been sent is replaced by a newer one
+with the same key, so a frozen link holds at most one per key. An Inbox makes a reader wait when its
+session has too much in it, so that the sender is slowed down by the stream's own flow control.
+"""
+
+import queue
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+T = TypeVar("T")
+
+Frames: TypeAlias = Callable[[], Iterator[bytes]]
+"""Makes the frames of one payload, on the thread that sends them."""
+
+
+class Outbox:
+    """What one end of a stream has still to say. Its methods may be called from any thread."""
+
+    def __init__(self, *, controls_max: int) -> None:
+        self._controls_max = controls_max
+        self._controls: OrderedDict[Hashable, bytes] = OrderedDict()
+        self._payloads: OrderedDict[Hashable, Frames] = OrderedDict()
+        self._is_closing = False
+        self._news = threading.Condition()
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many controls and how many payloads have not been begun."""
+        with self._news:
+            return len(self._controls), len(self._payloads)
+
+    def put(self, frame: bytes, key: Hashable | None = None) -> bool:
+        """Queue one frame; one with a key takes the place of an unsent one with the same key.
+
+        False when too many wait: the other end does not read. Nothing happens once it is closed.
+        """
+        with self._news:
+            if self._is_closing:
+                return True
+            key = object() if key is None else key
+            if len(self._controls) >= self._controls_max and key not in self._controls:
+                return False
+            self._controls[key] = frame
+            self._news.notify()
+            return True
+
+    def put_payload(self, frames: Frames, key: Hashable) -> None:
+        """Queue a payload in place of an unsent one with the same key, which keeps its turn."""
+        with self._news:
+            if not self._is_closing:
+                self._payloads[key] = frames
+                self._news.notify()
+
+    def close(self, final: bytes | None = None) -> None:
+        """End after the controls and `final`; payloads are dropped, also the one on its way."""
+        with self._news:
+            if final is not None and not self._is_closing:
+                self._controls[object()] = final
+            self._is_closing = True
+            self._payloads.clear()
+            self._news.notify()
+
+    def cut(self) -> None:
+        """End at once: nobody listens any more."""
+        with self._news:
+            self._controls.clear()
+        self.close()
+
+    def frames(self) -> Iterator[bytes]:
+        """Everything there is to say, in the order in which it is to be sent; waits for more."""
+        while (item := self._next()) is not None:
+            if isinstance(item, bytes):
+                yield item
+            else:
+                yield from self._interleaved(item)
+
+    def _interleaved(self, frames: Frames) -> Iterator[bytes]:
+        for frame in frames():
+            while (control := self._control()) is not None:
+                yield control
+            if self._is_closing:
+                return
+            yield frame
+
+    def _next(self) -> bytes | Frames | None:
+        with self._news:
+            while True:
+                if self._controls:
+                    return self._controls.popitem(last=False)[1]
+                if self._is_closing:
+                    return None
+                if self._payloads:
+                    return self._payloads.popitem(last=False)[1]
+                self._news.wait()
+
+    def _control(self) -> bytes | None:
+        with self._news:
+            return self._controls.popitem(last=False)[1] if self._controls else None
+
+
+class Inbox(Generic[T]):
+    """Items from several sessions for one consumer. `get` is that of `queue.SimpleQueue`."""
+
+    def __init__(self, *, items_max: int, bytes_max: int) -> None:
+        self.items_max = items_max
+        self.bytes_max = bytes_max
+        self._items: deque[tuple[T, int, Gate[T]]] = deque()
+        self._changed = threading.Condition()
+
+    def gate(self) -> "Gate[T]":
+        """The way in for one session."""
+        return Gate(self, self._changed, self._items)
+
+    def get(self, block: bool = True, timeout: float | None = None) -> T:
+        """The oldest item; waits for one, at most `timeout` seconds. Raises queue.Empty."""
+        deadline_s = None if timeout is None else time.monotonic() + timeout
+        with self._changed:
+            while not self._items:
+                left_s = None if deadline_s is None else deadline_s - time.monotonic()
+                if not block or (left_s is not None and left_s <= 0):
+                    raise queue.Empty
+                self._changed.wait(left_s)
+            item, size, gate = self._items.popleft()
+            gate.took(size)
+            self._changed.notify_all()
+            return item
+
+
+class Gate(Generic[T]):
+    """One session's way into an Inbox: counts what is inside, and waits when that is too much."""
+
+    def __init__(
+        self, inbox: Inbox[T], changed: threading.Condition, items: deque[tuple[T, int, "Gate[T]"]]
+    ) -> None:
+        self._inbox = inbox
+        self._changed = changed
+        self._items = items
+        self._waiting = 0
+        self._waiting_bytes = 0
+        self._is_open = False
+
+    def put(self, item: T, size_bytes: int = 0) -> None:
+        """Queue an item; waits while the session's earlier ones fill its share.
+
+        A session that has nothing inside is never made to wait, however large the item is.
+        """
+        with self._changed:
+            while not self._has_room(size_bytes):
+                self._changed.wait()
+            self._waiting += 1
+            self._waiting_bytes += size_bytes
+            self._items.append((item, size_bytes, self))
+            self._changed.notify_all()
+
+    def open(self) -> None:
+        """Let everything in from now on: the session is over and only its last words follow."""
+        with self._changed:
+            self._is_open = True
+            self._changed.notify_all()
+
+    def took(self, size_bytes: int) -> None:
+        """Called by the Inbox, which holds the lock, when an item has left."""
+        self._waiting -= 1
+        self._waiting_bytes -= size_bytes
+
+    def _has_room(self, size_bytes: int) -> bool:
+        return (
+            self._is_open
+            or self._waiting == 0
+            or (
+                self._waiting < self._inbox.items_max
+                and self._waiting_bytes + size_bytes <= self._inbox.bytes_max
+            )
+        )

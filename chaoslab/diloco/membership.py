@@ -1,0 +1,248 @@
+"""Who takes part: joining, progress, suspicion, dropping, fencing, and who helps a rejoiner.
+
+    hello ─► member (epoch n) ─► no step for a while ─► suspected ─► dropped: epoch n is fenced
+                 ▲                                          │ steps again: recovered
+                 └───────── hello again: epoch n + k ◄──────┘
+
+Liveness comes from training progress: only a higher step counts, so a learner that is wedged while
+its heartbeats go on is dropped like a dead one. A learner's lives are ordered by incarnation, its
+memberships by epoch; whatever comes from an older one is refused.
+
+Part of the policy: no input or output, no clock, standard library only.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from chaoslab.diloco.settings import Settings
+
+
+class Source(StrEnum):
+    """Where a joining learner's parameters come from."""
+
+    INITIAL = "initial"
+    """Training has not begun: this learner hands in the initial parameters."""
+    DONOR = "donor"
+    """A checkpoint of a healthy learner: global fragments, AdamW moments, data position."""
+    SYNCER = "syncer"
+    """The syncer's fragments, with fresh moments: no healthy learner could help."""
+    RESUMED = "resumed"
+    """It kept its own state; only newer fragments are sent."""
+
+
+class Leaving(StrEnum):
+    """Why a membership ended."""
+
+    CLOSED = "closed"
+    NO_PROGRESS = "no_progress"
+    SAID_GOODBYE = "said_goodbye"
+    FENCED = "fenced"
+
+
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One membership of one learner, as the syncer believes it."""
+
+    learner: str
+    incarnation: int
+    epoch: int
+    joined_s: float
+    last_step_s: float
+    """When its step last advanced; at first, when it joined."""
+    has_stepped: bool = False
+    is_suspected: bool = False
+    is_lagging: bool = False
+    """It missed the end of a round, and its late answer has not arrived."""
+    step: int = 0
+    tokens: int = 0
+    loss: float | None = None
+    step_s: float = 0.0
+    """Its own report of its mean step time; 0 until it has stepped."""
+    versions: tuple[int, ...] = ()
+    c_steps: tuple[int, ...] = ()
+    c_tokens: tuple[int, ...] = ()
+    pushed_to: dict[int, int] = field(default_factory=dict)
+    """By fragment: where its last accepted contribution ended, in the raw tokens of this life.
+    Shared by all memberships of one life, so that joining again cannot replay old work."""
+
+    @property
+    def is_present(self) -> bool:
+        """Whether anybody should wait for it."""
+        return self.has_stepped and not self.is_suspected and not self.is_lagging
+
+    def can_contribute(self, fragment: int, version: int) -> bool:
+        """Whether it has own work on top of `version` of the fragment."""
+        return (
+            self.is_present
+            and len(self.versions) > fragment
+            and self.versions[fragment] == version
+            and self.c_steps[fragment] > 0
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """A hello was accepted. `replaced` is the epoch of an older membership that it ended."""
+
+    member: Member
+    source: Source
+    donor: Member | None
+    replaced: Member | None
+
+
+class Refused(ValueError):
+    """A hello that cannot be accepted; the message tells the learner why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A membership changed by the passing of time."""
+
+    member: Member
+    is_dropped: bool
+    """False: suspected."""
+    idle_s: float
+
+
+class Membership:
+    """All memberships. Deterministic; time is an argument."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._by_epoch: dict[int, Member] = {}
+        self._incarnations: dict[str, int] = {}
+        self._pushed_to: dict[tuple[str, int], dict[int, int]] = {}
+        self._last_epoch = 0
+        self.data_positions: dict[str, int] = {}
+        """Where each learner's data stood at its last report: it survives the learner."""
+
+    def restore(
+        self, *, last_epoch: int, incarnations: dict[str, int], data_positions: dict[str, int]
+    ) -> None:
+        """Go on after the syncer itself was restarted: older epochs and lives stay fenced."""
+        self._last_epoch = last_epoch
+        self._incarnations = dict(incarnations)
+        self.data_positions = dict(data_positions)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Present memberships in the order of joining."""
+        return tuple(self._by_epoch.values())
+
+    @property
+    def last_epoch(self) -> int:
+        """The highest epoch ever given."""
+        return self._last_epoch
+
+    @property
+    def incarnations(self) -> dict[str, int]:
+        """The highest life seen of each learner."""
+        return dict(self._incarnations)
+
+    def find(self, epoch: int) -> Member | None:
+        """The membership with this epoch; None once it has ended."""
+        return self._by_epoch.get(epoch)
+
+    def admit(
+        self, now_s: float, learner: str, incarnation: int, versions: tuple[int, ...],
+        current: tuple[int, ...],
+    ) -> Admission:  # fmt: skip
+        """Let a learner in, or raise Refused. `current` is the version vector, () before seeding.
+
+        `versions` is what the process holds; () for a fresh one.
+        """
+        if learner not in self._settings.learners:
+            raise Refused(f"{learner!r} is not on the roster {', '.join(self._settings.learners)}")
+        known = self._incarnations.get(learner, 0)
+        if incarnation < known:
+            raise Refused(f"incarnation {incarnation} of {learner} has ended; {known} is known")
+        if versions and len(versions) != len(current):
+            raise Refused(
+                f"{learner} holds {len(versions)} fragments, this training {len(current)}"
+            )
+        if any(mine > theirs for mine, theirs in zip(versions, current, strict=False)):
+            raise Refused(f"{learner} holds versions that this training has not reached")
+        replaced = next((m for m in self._by_epoch.values() if m.learner == learner), None)
+        if replaced is not None:
+            self.remove(replaced.epoch)
+        source, donor = self._source(versions, current)
+        self._last_epoch += 1
+        member = Member(
+            learner=learner, incarnation=incarnation, epoch=self._last_epoch,
+            joined_s=now_s, last_step_s=now_s,
+        )  # fmt: skip
+        member.pushed_to = self.pushed_to(learner, incarnation)
+        self._by_epoch[member.epoch] = member
+        self._incarnations[learner] = incarnation
+        return Admission(member=member, source=source, donor=donor, replaced=replaced)
+
+    def pushed_to(self, learner: str, incarnation: int) -> dict[int, int]:
+        """By fragment: where the last accepted contribution of that life ended, in raw tokens."""
+        return self._pushed_to.setdefault((learner, incarnation), {})
+
+    def remove(self, epoch: int) -> Member | None:
+        """End a membership: its epoch is fenced from now on."""
+        return self._by_epoch.pop(epoch, None)
+
+    def saw_step(self, now_s: float, member: Member, step: int, step_s: float) -> float | None:
+        """Note a report; the idle seconds if the step advanced and it had been suspected."""
+        if member.has_stepped and step <= member.step:
+            return None
+        idle_s = now_s - member.last_step_s
+        was_suspected = member.is_suspected
+        member.step, member.step_s = step, step_s
+        member.last_step_s, member.has_stepped = now_s, True
+        member.is_suspected = False
+        return idle_s if was_suspected else None
+
+    def age(self, now_s: float) -> list[Change]:
+        """Suspect and drop the members that have not stepped for too long."""
+        changes = []
+        for member in self.members:
+            idle_s = now_s - member.last_step_s
+            if idle_s >= self._drop_after_s(member):
+                self.remove(member.epoch)
+                changes.append(Change(member=member, is_dropped=True, idle_s=idle_s))
+            elif idle_s >= self._suspect_after_s(member) and not member.is_suspected:
+                member.is_suspected = True
+                changes.append(Change(member=member, is_dropped=False, idle_s=idle_s))
+        return changes
+
+    def next_change_s(self) -> float:
+        """When `age` may next change something, if nobody steps meanwhile; inf without members."""
+        limits = [
+            member.last_step_s
+            + (self._drop_after_s if member.is_suspected else self._suspect_after_s)(member)
+            for member in self._by_epoch.values()
+        ]
+        return min(limits, default=float("inf"))
+
+    def choose_donor(self, without: set[int]) -> Member | None:
+        """The healthiest learner to copy from: present and furthest; ties by name."""
+        fit = [m for m in self._by_epoch.values() if m.is_present and m.epoch not in without]
+        return max(fit, key=lambda m: (m.step, m.learner), default=None)
+
+    def step_s(self) -> float:
+        """xi_step: the mean step time of those present; 0 while nobody has stepped."""
+        times = [m.step_s for m in self._by_epoch.values() if m.is_present and m.step_s > 0]
+        return sum(times) / len(times) if times else 0.0
+
+    def _source(
+        self, versions: tuple[int, ...], current: tuple[int, ...]
+    ) -> tuple[Source, Member | None]:
+        if not current:
+            return Source.INITIAL, None
+        if versions:
+            return Source.RESUMED, None
+        donor = self.choose_donor(set())
+        return (Source.DONOR, donor) if donor else (Source.SYNCER, None)
+
+    def _suspect_after_s(self, member: Member) -> float:
+        if not member.has_stepped:
+            return self._settings.start_patience_s / 2
+        return max(self._settings.suspect_after_s, 20 * member.step_s)
+
+    def _drop_after_s(self, member: Member) -> float:
+        if not member.has_stepped:
+            return self._settings.start_patience_s
+        return max(self._settings.drop_after_s, 60 * member.step_s)

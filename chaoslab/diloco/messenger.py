@@ -1,0 +1,399 @@
+"""The learner's second thread: everything it says to the syncer and hears from it.
+
+    training thread ── boundary(snapshot) ──► Messenger ══ stream ══► syncer
+                   ◄── take() : fragments, checkpoint, the end ──┘
+
+The training thread never waits here: it leaves a snapshot of immutable arrays after each step and
+takes what has arrived. Pulls are answered from the newest snapshot on the sender's thread, so the
+copy from the device and the encoding cost no step time; a slow or even wedged training thread
+delays no answer. Counters are repeated twice a second as a heartbeat; they prove nothing but a
+living process.
+
+When the stream breaks or the membership is fenced, the messenger connects again with backoff and
+jitter and says hello with what it holds; the learner goes on stepping meanwhile.
+"""
+
+import queue
+import random
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.codec import Codec, MalformedPayload, decode, digest, encode
+from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec, specs_to_json
+from chaoslab.diloco.membership import Source
+from chaoslab.diloco.node import Emit
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.wire import Backoff, Closed, Connection, Garbled, Received
+from chaoslab.events import Json, Kind
+
+_HEARTBEAT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What a learner is at one step boundary. Per-fragment tuples have P entries.
+
+    `delta(p)` gives base - params of fragment p as float32 [n_p]; `pack()` the checkpoint payload.
+    """
+
+    step: int
+    tokens: int
+    """Raw tokens of this life."""
+    data_position: int
+    loss: float
+    step_s: float
+    versions: tuple[int, ...]
+    since_steps: tuple[int, ...]
+    """Steps since the fragment was adopted: c_steps."""
+    since_tokens: tuple[int, ...]
+    """Raw tokens at the moment of adoption; c_tokens = tokens - this."""
+    delta: Callable[[int], FloatArray]
+    pack: Callable[[], bytes]
+
+    def c_tokens(self, fragment: int) -> int:
+        """Tokens trained on since the fragment was adopted."""
+        return self.tokens - self.since_tokens[fragment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adoption:
+    """A published fragment to be adopted: float32 [n_p]."""
+
+    fragment: int
+    version: int
+    committed_tokens: int
+    """Raw tokens of this life that the syncer has merged into the fragment so far."""
+    digest: str
+    """Of `values` as they arrived."""
+    values: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """A donor's checkpoint."""
+
+    versions: tuple[int, ...]
+    step: int
+    data_position: int
+    donor: str
+    payload: memoryview
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """The syncer's welcome."""
+
+    epoch: int
+    source: Source
+    donor: str
+    settings: Settings
+    layout: Layout
+    data_position: int
+    step: int
+
+
+@dataclass(slots=True)
+class Inbox:
+    """What has arrived since the training thread last looked."""
+
+    joined: Joined | None = None
+    adoptions: dict[int, Adoption] = field(default_factory=dict)
+    handover: Handover | None = None
+    stop: tuple[str, tuple[int, ...]] | None = None
+    refused: str | None = None
+
+
+class Messenger:
+    """One learner's side of the wire. Start it, then talk to it from the training thread."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        *,
+        learner: str,
+        incarnation: int,
+        specs: Sequence[TensorSpec],
+        emit: Emit,
+    ) -> None:
+        self._connect = connect
+        self._learner = learner
+        self._incarnation = incarnation
+        self._specs = tuple(specs)
+        self._emit = emit
+        self._connection: Connection | None = None
+        self._backoff = Backoff(random.Random(f"{learner}/{incarnation}"))
+        self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
+        self._inbox = Inbox()
+        self._snapshot: Snapshot | None = None
+        self._layout: Layout | None = None
+        self._codec = Codec.F32
+        self._pulls: dict[int, pb.Pull] = {}
+        self._request: pb.CheckpointRequest | None = None
+        self._epoch = 0
+        self._closing = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="messenger", daemon=True)
+
+    # ------------------------------------------------------------ for the training thread
+
+    def start(self) -> None:
+        """Begin connecting."""
+        self._thread.start()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the present or latest membership; 0 before the first."""
+        return self._epoch
+
+    def boundary(self, snapshot: Snapshot) -> None:
+        """Leave the state after a step: report it, and answer the pulls it can answer."""
+        with self._lock:
+            self._snapshot = snapshot
+            self._report()
+            self._answer()
+
+    def take(self) -> Inbox:
+        """Everything that has arrived since the last call; never waits."""
+        with self._lock:
+            taken, self._inbox = self._inbox, Inbox()
+            return taken
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something has arrived, at the latest after `timeout_s`."""
+        with self._news:
+            if self._inbox == Inbox():
+                self._news.wait(timeout_s)
+
+    def hand_in_initial(self, fragments: Sequence[FloatArray]) -> None:
+        """Give the initial parameters, each float32 [n_p], to a syncer that asked for them."""
+        for index, values in enumerate(fragments):
+            push = pb.Push(fragment=index, base_version=-1, codec=Codec.F32.value)
+            self._send_payload(
+                pb.FromLearner(epoch=self._epoch, push=push), values.tobytes(), ("initial", index)
+            )
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye and close once it is sent; bounded."""
+        self._closing.set()
+        with self._lock:
+            connection = self._connection
+        if connection is not None:
+            goodbye = pb.FromLearner(epoch=self._epoch, goodbye=pb.Goodbye(reason=reason))
+            connection.close(goodbye)
+
+    # ------------------------------------------------------------ the thread
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            connection = self._connect()
+            with self._lock:
+                self._connection = connection
+            connection.open()
+            connection.send(self._hello())
+            why = self._listen(connection)
+            connection.close()
+            if self._closing.is_set():
+                return
+            if self._epoch:
+                self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
+            self._closing.wait(self._backoff.next_s())
+
+    def _listen(self, connection: Connection) -> str:
+        """Take in messages until the stream ends; why it ended."""
+        while not self._closing.is_set():
+            try:
+                arrival = connection.arrivals.get(timeout=_HEARTBEAT_S)
+            except queue.Empty:
+                with self._lock:
+                    self._report()
+                continue
+            what = arrival.what
+            if isinstance(what, Closed | Garbled):
+                return what.reason
+            if isinstance(what, Received):
+                with self._news:
+                    ended = self._understand(what)
+                    self._news.notify_all()
+                if ended:
+                    return ended
+        return "closing"
+
+    def _understand(self, received: Received) -> str | None:
+        """Take in one message; a reason if the membership ended with it."""
+        message = received.message
+        body = message.WhichOneof("body")
+        if body == "welcome":
+            self._welcome(message)
+        elif body == "fragment":
+            return self._fragment(message.fragment, received.payload)
+        elif body == "pull":
+            self._pulls[message.pull.fragment] = message.pull
+            self._answer()
+        elif body == "checkpoint_request":
+            self._request = message.checkpoint_request
+            self._answer()
+        elif body == "checkpoint":
+            self._handover(message.checkpoint, received.payload)
+        elif body == "stop":
+            self._inbox.stop = (message.stop.reason, tuple(message.stop.versions))
+        elif body == "refused":
+            self._inbox.refused = message.refused.reason
+            return message.refused.reason
+        elif body == "fenced":
+            return message.fenced.reason
+        return None
+
+    def _welcome(self, message: pb.ToLearner) -> None:
+        welcome = message.welcome
+        settings = Settings.from_json(welcome.settings_json)
+        self._layout = Layout.balance(self._specs, settings.fragments)
+        self._codec = Codec(settings.compression)
+        self._epoch = message.epoch
+        self._backoff.reset()
+        self._pulls.clear()
+        self._request = None
+        self._inbox.joined = Joined(
+            epoch=message.epoch,
+            source=Source(welcome.source),
+            donor=welcome.donor,
+            settings=settings,
+            layout=self._layout,
+            data_position=welcome.data_position,
+            step=welcome.step,
+        )
+        self._report()
+
+    def _fragment(self, header: pb.Fragment, payload: memoryview | None) -> str | None:
+        if (
+            self._layout is None
+            or payload is None
+            or header.fragment >= len(self._layout.fragments)
+        ):
+            return "a fragment that does not fit"
+        size = self._layout.fragments[header.fragment].size
+        try:
+            values = decode(payload, size, Codec(header.codec))
+        except (MalformedPayload, ValueError) as error:
+            return f"a published fragment cannot be read: {error}"
+        self._inbox.adoptions[header.fragment] = Adoption(
+            fragment=header.fragment,
+            version=header.version,
+            committed_tokens=header.committed_tokens,
+            digest=digest(values),
+            values=values,
+        )
+        return None
+
+    def _handover(self, header: pb.Checkpoint, payload: memoryview | None) -> None:
+        if payload is not None:
+            self._inbox.handover = Handover(
+                versions=tuple(header.versions),
+                step=header.step,
+                data_position=header.data_position,
+                donor=header.donor,
+                payload=payload,
+            )
+
+    # ------------------------------------------------------------ what is said
+
+    def _hello(self) -> pb.FromLearner:
+        held = self._snapshot
+        return pb.FromLearner(
+            hello=pb.Hello(
+                learner=self._learner,
+                incarnation=self._incarnation,
+                specs_json=specs_to_json(self._specs),
+                versions=held.versions if held else (),
+                step=held.step if held else 0,
+                data_position=held.data_position if held else 0,
+                tokens=held.tokens if held else 0,
+            )
+        )
+
+    def _report(self) -> None:
+        held = self._snapshot
+        if held is None or self._connection is None or not self._epoch:
+            return
+        progress = pb.Progress(
+            step=held.step,
+            tokens=held.tokens,
+            c_steps=held.since_steps,
+            c_tokens=[held.c_tokens(index) for index in range(len(held.versions))],
+            versions=held.versions,
+            loss=held.loss,
+            step_s=held.step_s,
+            data_position=held.data_position,
+        )
+        self._connection.send(
+            pb.FromLearner(epoch=self._epoch, progress=progress), key="progress"
+        )
+
+    def _answer(self) -> None:
+        """Answer the pulls and the checkpoint request that the newest snapshot can answer."""
+        held = self._snapshot
+        if held is None:
+            return
+        for pull in list(self._pulls.values()):
+            if held.versions[pull.fragment] >= pull.base_version:
+                del self._pulls[pull.fragment]
+                self._push(held, pull)
+        request = self._request
+        if request is not None and all(
+            mine >= asked for mine, asked in zip(held.versions, request.versions, strict=True)
+        ):
+            self._request = None
+            self._donate(held, request)
+
+    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+        """Push own work on the fragment; an empty push declines when there is none to give."""
+        fragment = pull.fragment
+        is_current = held.versions[fragment] == pull.base_version
+        if not is_current or held.since_steps[fragment] == 0:
+            declined = pb.Push(
+                round=pull.round, fragment=fragment, base_version=held.versions[fragment],
+                codec=self._codec.value,
+            )  # fmt: skip
+            self._send_payload(
+                pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment)
+            )
+            return
+        contents = {
+            "round": pull.round, "fragment": fragment, "base_version": pull.base_version,
+            "step": held.step, "c_steps": held.since_steps[fragment],
+            "c_tokens": held.c_tokens(fragment), "tokens_from": held.since_tokens[fragment],
+            "tokens_to": held.tokens,
+        }  # fmt: skip
+        push = pb.Push(codec=self._codec.value, **contents)
+        codec = self._codec
+        self._send_payload(
+            pb.FromLearner(epoch=self._epoch, push=push),
+            lambda: encode(held.delta(fragment), codec),
+            ("push", fragment),
+        )
+        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **contents)
+
+    def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
+        checkpoint = pb.Checkpoint(
+            request=request.request,
+            versions=held.versions,
+            step=held.step,
+            data_position=held.data_position,
+            donor=self._learner,
+        )
+        self._send_payload(
+            pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint), held.pack, "checkpoint"
+        )
+
+    def _send_payload(
+        self,
+        message: pb.FromLearner,
+        payload: bytes | Callable[[], bytes],
+        key: Hashable,
+    ) -> None:
+        if self._connection is not None:
+            self._connection.send_payload(message, payload, key=key)
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        self._emit(kind, {"learner": self._learner, "incarnation": self._incarnation, **data})

@@ -1,0 +1,306 @@
+"""Every decision of the syncer: when to pull, whom to wait for, how to weight, when to drop.
+
+    hello, progress, push, closed ──► Policy ──► actions: Pull, Merge, Abandon, Drop, Donate, …
+                          now_s ───────┘             └─► carried out by the syncer or a simulator
+
+    Policy ─┬─ Membership   who takes part, who is suspected, whose epoch is fenced
+            ├─ Rounds       when a round begins and ends, who contributes
+            └─ Transfers    which donor gives a rejoiner its checkpoint
+
+No input or output, no clock, standard library only: the same inputs give the same actions. A round
+that is open never waits for a member that has left, and training stops only between rounds.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaoslab.diloco.decisions import (
+    Action,
+    Contribution,
+    Donate,
+    Drop,
+    Merge,
+    Offer,
+    Progress,
+    Recover,
+    Refusal,
+    SendAll,
+    Stop,
+    Suspect,
+    Welcome,
+)
+from chaoslab.diloco.membership import Leaving, Member, Membership, Source
+from chaoslab.diloco.rounds import Round, Rounds
+from chaoslab.diloco.settings import Settings
+
+_TRANSFER_PATIENCE_S = 20.0
+
+
+class Policy:
+    """The syncer's decisions as a deterministic state machine. Inputs return actions."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.membership = Membership(settings)
+        self.seeder: int | None = None
+        """Epoch of the member that was asked for the initial parameters."""
+        self._rounds = Rounds(settings, self.membership)
+        self._transfers = Transfers(self.membership)
+        self._began_s: float | None = None
+        self._stop_reason: str | None = None
+        self._is_stopped = False
+
+    def restore(
+        self, *, versions: Sequence[int], rounds: int, merged_rounds: int, fragment_tokens: int
+    ) -> None:
+        """Go on from stored state; `membership.restore` does the same for the members."""
+        self._rounds.versions = list(versions)
+        self._rounds.begun, self._rounds.merged = rounds, merged_rounds
+        self._rounds.fragment_tokens = fragment_tokens
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The version vector; () until the initial parameters are known."""
+        return tuple(self._rounds.versions)
+
+    @property
+    def open_rounds(self) -> tuple[Round, ...]:
+        """Rounds that were pulled and are neither merged nor abandoned."""
+        return self._rounds.open
+
+    @property
+    def begun_rounds(self) -> int:
+        """Rounds ever begun."""
+        return self._rounds.begun
+
+    @property
+    def merged_rounds(self) -> int:
+        """Rounds merged."""
+        return self._rounds.merged
+
+    @property
+    def fragment_tokens(self) -> int:
+        """Sum over all merges of the contributors' c_tokens."""
+        return self._rounds.fragment_tokens
+
+    @property
+    def committed_tokens(self) -> float:
+        """Tokens whose work is in the global parameters: the mean over the fragments."""
+        return self.fragment_tokens / self.settings.fragments
+
+    # ------------------------------------------------------------ members
+
+    def hello(
+        self, now_s: float, learner: str, incarnation: int, versions: tuple[int, ...]
+    ) -> list[Action]:
+        """A learner asks to join; raises `membership.Refused`."""
+        admission = self.membership.admit(now_s, learner, incarnation, versions, self.versions)
+        actions: list[Action] = []
+        if admission.replaced is not None:
+            actions += self._forget(now_s, admission.replaced, Leaving.FENCED)
+        source, donor, member = admission.source, admission.donor, admission.member
+        if source is Source.INITIAL:
+            if self.seeder is None:
+                self.seeder = member.epoch
+            else:
+                source = Source.SYNCER
+        actions.append(Welcome(member=member, source=source, donor=donor))
+        if donor is not None:
+            actions.append(self._transfers.ask(now_s, donor, member))
+        elif source in (Source.SYNCER, Source.RESUMED) and self.versions:
+            actions.append(SendAll(receiver=member))
+        return actions + self.advance(now_s)
+
+    def seeded(self, now_s: float, epoch: int) -> list[Action]:
+        """The initial parameters arrived from the learner that was asked for them.
+
+        Everybody gets them back as they were published, the giver too: all begin bit-equal.
+        """
+        if self.versions or epoch != self.seeder:
+            return []
+        self._rounds.versions = [0] * self.settings.fragments
+        self._began_s = now_s
+        return [SendAll(receiver=member) for member in self.membership.members]
+
+    def progress(self, now_s: float, epoch: int, report: Progress) -> list[Action]:
+        """A learner's counters; an ended membership's, or of another shape, are ignored."""
+        member = self.membership.find(epoch)
+        counts = (report.c_steps, report.c_tokens, report.versions)
+        if member is None or any(len(count) != self.settings.fragments for count in counts):
+            return []
+        idle_s = self.membership.saw_step(now_s, member, report.step, report.step_s)
+        member.tokens, member.loss = report.tokens, report.loss
+        member.c_steps, member.c_tokens, member.versions = counts
+        self.membership.data_positions[member.learner] = report.data_position
+        recovered: list[Action] = []
+        if idle_s is not None:
+            recovered.append(Recover(member=member, idle_s=idle_s))
+        return recovered + self.advance(now_s)
+
+    def closed(self, now_s: float, epoch: int, reason: Leaving) -> list[Action]:
+        """A membership's connection ended, or it said goodbye."""
+        member = self.membership.remove(epoch)
+        if member is None:
+            return []
+        return self._forget(now_s, member, reason) + self.advance(now_s)
+
+    def _forget(self, now_s: float, member: Member, reason: Leaving) -> list[Action]:
+        """A membership has ended: nobody waits for it, nobody expects its help."""
+        self._rounds.lose(member)
+        actions: list[Action] = [Drop(member=member, reason=reason)]
+        if member.epoch == self.seeder and not self.versions:
+            heir = next(iter(self.membership.members), None)
+            self.seeder = heir.epoch if heir else None
+            if heir is not None:
+                actions.append(Welcome(member=heir, source=Source.INITIAL, donor=None))
+        return actions + self._transfers.lose(now_s, member)
+
+    # ------------------------------------------------------------ pushes
+
+    def offer(self, epoch: int, offer: Offer) -> Refusal | None:
+        """Whether a push may count; judged by its header, before its payload is decoded.
+
+        Tokens that the learner has not yet reported as trained cannot be contributed.
+        """
+        member = self.membership.find(epoch)
+        return Refusal.FENCED if member is None else self._rounds.judge(member, offer)
+
+    def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
+        """The payload is sound: it contributes. Call only after `offer` returned None."""
+        member = self.membership.find(epoch)
+        if member is None:
+            raise ValueError(f"epoch {epoch} has ended; `offer` refuses it")
+        contribution = Contribution(
+            learner=member.learner, incarnation=member.incarnation, epoch=epoch, offer=offer
+        )
+        self._rounds.answer(now_s, member, offer.round, contribution)
+        return self.advance(now_s)
+
+    def spoil(self, now_s: float, epoch: int, round_number: int) -> list[Action]:
+        """The learner answered the pull with something that cannot be used; stop waiting for it."""
+        member = self.membership.find(epoch)
+        if member is None:
+            return []
+        self._rounds.answer(now_s, member, round_number, None)
+        return self.advance(now_s)
+
+    def published(self, now_s: float, merge: Merge) -> list[Action]:
+        """The merge was carried out and is on its way to everybody."""
+        self._rounds.published(now_s, merge)
+        return self.advance(now_s)
+
+    def transferred(self, request: int) -> Member | None:
+        """A donor's checkpoint arrived: who waits for it; None when it is not wanted any more."""
+        return self._transfers.done(request)
+
+    # ------------------------------------------------------------ time
+
+    def advance(self, now_s: float) -> list[Action]:
+        """Do whatever is due. Called after every input, and when `next_s` comes."""
+        actions: list[Action] = []
+        for change in self.membership.age(now_s):
+            if change.is_dropped:
+                actions += self._forget(now_s, change.member, Leaving.NO_PROGRESS)
+            else:
+                actions.append(Suspect(member=change.member, idle_s=change.idle_s))
+        actions += self._transfers.late(now_s)
+        actions += self._rounds.close(now_s)
+        self._check_stop(now_s)
+        if self._stop_reason is None:
+            actions += self._rounds.begin(now_s)
+        elif not self._rounds.open and not self._is_stopped:
+            self._is_stopped = True
+            actions.append(Stop(reason=self._stop_reason))
+        return actions
+
+    def next_s(self) -> float:
+        """The latest time at which `advance` must be called even if nothing happens; may be inf."""
+        times = [self.membership.next_change_s(), self._rounds.next_s(), self._transfers.next_s()]
+        if self.settings.stop_time_s is not None and self._began_s is not None:
+            times.append(self._began_s + self.settings.stop_time_s)
+        return min(times)
+
+    def stop(self, reason: str) -> None:
+        """End training once the open rounds are closed; the next `advance` carries it on."""
+        if self._stop_reason is None:
+            self._stop_reason = reason
+
+    def _check_stop(self, now_s: float) -> None:
+        rules, members = self.settings, self.membership.members
+        steps = max((m.step for m in members), default=0)
+        losses = [m.loss for m in members if m.loss is not None and m.is_present]
+        trained_s = now_s - self._began_s if self._began_s is not None else 0.0
+        if rules.stop_rounds is not None and self.merged_rounds >= rules.stop_rounds:
+            self.stop(f"{self.merged_rounds} rounds")
+        elif rules.stop_tokens is not None and self.committed_tokens >= rules.stop_tokens:
+            self.stop(f"{self.committed_tokens:.0f} committed tokens")
+        elif rules.stop_steps is not None and steps >= rules.stop_steps:
+            self.stop(f"{steps} steps")
+        elif rules.stop_time_s is not None and trained_s >= rules.stop_time_s:
+            self.stop(f"{trained_s:.1f} s")
+        elif rules.stop_loss is not None and losses and _mean(losses) <= rules.stop_loss:
+            self.stop(f"a training loss of {_mean(losses):.4f}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Transfer:
+    request: int
+    donor: Member
+    receiver: Member
+    since_s: float
+
+
+class Transfers:
+    """Checkpoints on their way from donors to rejoiners. The donor may die while it serves."""
+
+    def __init__(self, membership: Membership) -> None:
+        self._membership = membership
+        self._open: dict[int, _Transfer] = {}
+        self._requests = 0
+
+    def ask(self, now_s: float, donor: Member, receiver: Member) -> Donate:
+        """Ask a donor for a checkpoint."""
+        self._requests += 1
+        self._open[self._requests] = _Transfer(
+            request=self._requests, donor=donor, receiver=receiver, since_s=now_s
+        )
+        return Donate(request=self._requests, donor=donor, receiver=receiver)
+
+    def done(self, request: int) -> Member | None:
+        """A checkpoint arrived; whose it is, or None when nobody waits for it any more."""
+        transfer = self._open.pop(request, None)
+        return transfer.receiver if transfer else None
+
+    def lose(self, now_s: float, member: Member) -> list[Action]:
+        """A member is gone, as receiver or as donor."""
+        actions: list[Action] = []
+        for transfer in list(self._open.values()):
+            if transfer.receiver.epoch == member.epoch:
+                del self._open[transfer.request]
+            elif transfer.donor.epoch == member.epoch:
+                actions.append(self._another(now_s, transfer))
+        return actions
+
+    def late(self, now_s: float) -> list[Action]:
+        """Donors that take too long, or stopped stepping, are replaced."""
+        return [
+            self._another(now_s, transfer)
+            for transfer in list(self._open.values())
+            if now_s - transfer.since_s >= _TRANSFER_PATIENCE_S or transfer.donor.is_suspected
+        ]
+
+    def next_s(self) -> float:
+        """When the next one is late; may be infinite."""
+        starts = (transfer.since_s for transfer in self._open.values())
+        return min(starts, default=float("inf")) + _TRANSFER_PATIENCE_S
+
+    def _another(self, now_s: float, transfer: _Transfer) -> Action:
+        del self._open[transfer.request]
+        donor = self._membership.choose_donor({transfer.donor.epoch, transfer.receiver.epoch})
+        if donor is None:
+            return SendAll(receiver=transfer.receiver)
+        return self.ask(now_s, donor, transfer.receiver)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)

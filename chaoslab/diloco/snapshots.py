@@ -1,0 +1,94 @@
+"""Snapshots of the global parameters on disk: written by the syncer, read by the evaluator.
+
+    <directory>/<committed tokens, 15 digits>.npz
+        tensor:<name>       float32, one entry for each tensor
+        round               int64 []
+        committed_tokens    int64 []
+
+A snapshot appears whole or not at all. A second one at the same number of committed tokens
+replaces the first. Needs numpy alone, so the syncer never imports JAX.
+"""
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.diloco.fragments import FloatArray
+
+_TENSOR = "tensor:"
+
+
+class SnapshotError(ValueError):
+    """A snapshot that cannot be written or read; the message names the file or the tensor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The global parameters when `committed_tokens` tokens of training were in them."""
+
+    tensors: Mapping[str, FloatArray]
+    round: int
+    committed_tokens: int
+
+
+def write_snapshot(
+    directory: Path,
+    *,
+    tensors: Mapping[str, FloatArray],
+    round: int,  # noqa: A002 - the project's word; the builtin is not used here
+    committed_tokens: int,
+) -> Path:
+    """Write one snapshot durably and return its path. SnapshotError if a tensor is not float32."""
+    for name, array in tensors.items():
+        if array.dtype != np.float32:
+            raise SnapshotError(f"tensor {name!r} is {array.dtype}; snapshots hold float32 alone")
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{committed_tokens:015d}.npz"
+    partial = directory / f".{path.name}.partial"
+    entries = {f"{_TENSOR}{name}": array for name, array in tensors.items()}
+    with partial.open("wb") as file:
+        np.savez(
+            file,
+            allow_pickle=False,
+            round=np.int64(round),
+            committed_tokens=np.int64(committed_tokens),
+            **entries,
+        )
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    return path
+
+
+def read_snapshots(directory: Path) -> Iterator[Snapshot]:
+    """Every snapshot of `directory` in order of committed tokens, one in memory at a time."""
+    return map(read_snapshot, snapshot_paths(directory))
+
+
+def snapshot_paths(directory: Path) -> list[Path]:
+    """The snapshot files in order of committed tokens. SnapshotError if there are none."""
+    paths = sorted(path for path in directory.glob("*.npz") if path.stem.isdecimal())
+    if not paths:
+        raise SnapshotError(f"{directory} holds no snapshots (<committed tokens>.npz)")
+    return paths
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read one file. SnapshotError if it is torn or something else."""
+    try:
+        with np.load(path, allow_pickle=False) as entries:
+            return Snapshot(
+                tensors={
+                    name.removeprefix(_TENSOR): entries[name]
+                    for name in entries.files
+                    if name.startswith(_TENSOR)
+                },
+                round=int(entries["round"]),
+                committed_tokens=int(entries["committed_tokens"]),
+            )
+    except (KeyError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise SnapshotError(f"{path} is not a whole snapshot: {error}") from error

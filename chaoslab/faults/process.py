@@ -1,0 +1,295 @@
+"""Faults that end a process: kill, restart, crash_loop, preempt.
+
+What proves each is in its `proof`; the kernel's word (exit status, process state) comes first, the
+node's and the syncer's words beside it. That the syncer did not notice a death is a finding about
+the syncer (check `detection`), not a doubt about the fault: the text says so, the status stays.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from statistics import median
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+
+class Signal(StrEnum):
+    """Signals that end a process."""
+
+    SIGKILL = "SIGKILL"
+    SIGTERM = "SIGTERM"
+    SIGINT = "SIGINT"
+    SIGQUIT = "SIGQUIT"
+    SIGABRT = "SIGABRT"
+    SIGSEGV = "SIGSEGV"
+    SIGBUS = "SIGBUS"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessKill(OneAct):
+    """Kill the node's whole tree of processes; heal by starting its next incarnation."""
+
+    signal: Signal = Signal.SIGKILL
+    """SIGKILL ends it at once; SIGTERM and SIGINT let it leave in order."""
+
+    name: ClassVar[str] = "process.kill"
+    summary: ClassVar[str] = "end the process and all its children by a signal"
+    proof: ClassVar[str] = "exit status with that signal; the syncer dropped the member"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.signal not in list(Signal):
+            raise PlanError(f"`signal: {self.signal}` ends no process: use {', '.join(Signal)}")
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Signal every victim."""
+        for name in injection.targets:
+            fleet.kill(name, signal=self.signal)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start the next incarnation of every victim."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """The exit of the life that was met, by the signal, and how long nobody replaced it."""
+        requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
+        return look_at_each(injection, history, self._look, requested)
+
+    def _look(self, scene: Scene) -> Found:
+        exited = scene.exited
+        if scene.incarnation is None:
+            return nothing("was not running when the fault began")
+        if exited is None:
+            return nothing(f"did not exit on {self.signal}")
+        if self.signal is Signal.SIGKILL and not _died_by(exited, self.signal):
+            return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
+        return _death(scene, exited)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessRestart(OneAct):
+    """Kill the node's tree and start its next incarnation at once, as a supervisor would."""
+
+    name: ClassVar[str] = "process.restart"
+    summary: ClassVar[str] = "kill and start again at once"
+    proof: ClassVar[str] = "exit by SIGKILL, then the next incarnation started"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
+    takes_away: ClassVar[bool] = True
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Kill all victims, then start all of them again."""
+        for name in injection.targets:
+            fleet.kill(name)
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start a victim that died again meanwhile; otherwise nothing is left to do."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Both sightings, in this order."""
+        return look_at_each(injection, history, _look_restarted, {"restarts": 1})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessCrashLoop:
+    """Kill the node, then start it and kill it again several times before it may stay up."""
+
+    times: int = 3
+    """How often it is started and killed again after the first kill."""
+    lives_s: float = 1.0
+    """How long each of these lives lasts."""
+
+    name: ClassVar[str] = "process.crash_loop"
+    summary: ClassVar[str] = "start and die, several times in a row"
+    proof: ClassVar[str] = "as many exits by SIGKILL, each of another incarnation"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise PlanError(f"`times: {self.times}`: a crash loop crashes again at least once")
+        if self.lives_s <= 0:
+            raise PlanError("`lives` is a duration above 0s")
+
+    def beats(self) -> tuple[float, ...]:
+        """The end of each short life."""
+        return tuple(self.lives_s * life for life in range(1, self.times + 1))
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """The first kill; the first short life begins at once."""
+        self._crash(injection, fleet, is_last=False)
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """End one short life and begin the next; after the last one it stays down."""
+        self._crash(injection, fleet, is_last=beat == self.times - 1)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start it for good."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Exits by SIGKILL, counted; fewer than asked are weak."""
+        requested: dict[str, Json] = {"crashes": self.times + 1, "life_s": self.lives_s}
+        return look_at_each(injection, history, self._look, requested)
+
+    def _crash(self, injection: Injection, fleet: Fleet, *, is_last: bool) -> None:
+        for name in injection.targets:
+            fleet.kill(name)
+        for name in () if is_last else injection.targets:
+            fleet.restart(name)
+
+    def _look(self, scene: Scene) -> Found:
+        crashes = {
+            e.integer("incarnation"): e
+            for e in scene.during
+            if e.kind is Kind.NODE_EXITED and _died_by(e, Signal.SIGKILL)
+        }
+        if scene.incarnation not in crashes:
+            return nothing("was not killed when the fault began", crashes=len(crashes))
+        asked = self.times + 1
+        return Found(
+            status=Status.PROVED if len(crashes) >= asked else Status.WEAK,
+            text=f"died by SIGKILL {len(crashes)} times; {asked} were asked",
+            measured={"crashes": len(crashes), "life_s": _median_life_s(scene, crashes)},
+            proof=tuple(crashes.values()),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPreempt:
+    """Tell the node that it will lose its place, ask it to leave, end it if it does not.
+
+    A node that hears the notice and is ended by force was preempted, too: `left_by_itself` tells.
+    """
+
+    notice_s: float = 2.0
+    """From the notice to SIGTERM."""
+    grace_s: float = 5.0
+    """From SIGTERM to SIGKILL."""
+
+    name: ClassVar[str] = "process.preempt"
+    summary: ClassVar[str] = "preemption notice, then SIGTERM, then SIGKILL"
+    proof: ClassVar[str] = "the node reported the notice and was gone when the grace ended"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.NOTICE})
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.notice_s < 0 or self.grace_s < 0:
+            raise PlanError("`notice` and `grace` are durations of at least 0s")
+
+    def beats(self) -> tuple[float, ...]:
+        """SIGTERM, SIGKILL."""
+        return (self.notice_s, self.notice_s + self.grace_s)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Notify every victim."""
+        for name in injection.targets:
+            fleet.notice(name)
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """Ask, then force; a victim that has left already is left alone."""
+        for name in injection.targets:
+            fleet.kill(name, signal=Signal.SIGTERM if beat == 0 else Signal.SIGKILL)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Give every victim its place back."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """The node's own word on the notice, and its end in time."""
+        requested: dict[str, Json] = {"notice_s": self.notice_s, "grace_s": self.grace_s}
+        return look_at_each(injection, history, self._look, requested)
+
+    def _look(self, scene: Scene) -> Found:
+        exited, noticed = scene.exited, scene.first(Kind.LEARNER_NOTICED)
+        if scene.incarnation is None:
+            return nothing("was not running when the fault began")
+        if exited is None:
+            heard = "noticed the notice but" if noticed else "did not notice and"
+            return nothing(f"{heard} was still running when the fault ended")
+        gone_after_s = exited.time_s - scene.begin_s
+        is_in_time = gone_after_s <= self.notice_s + self.grace_s + AFTERGLOW_S
+        by_itself = exited.data.get("exit_code") == 0
+        return Found(
+            status=Status.PROVED if noticed and is_in_time else Status.WEAK,
+            text=f"{'noticed' if noticed else 'never reported the notice'}, then "
+            f"{'left by itself' if by_itself else f'ended ({how_it_ended(exited)})'} "
+            f"after {gone_after_s:.1f} s",
+            measured={
+                "noticed_after_s": noticed.time_s - scene.begin_s if noticed else None,
+                "gone_after_s": gone_after_s,
+                "left_by_itself": by_itself,
+                "down_s": scene.down_s(exited),
+            },
+            proof=(noticed, scene.first(Kind.LEARNER_LEFT), exited, scene.first(Kind.MEMBER_LEFT)),
+        )
+
+
+# ---------------------------------------------------------------- looking at a scene
+
+
+def _death(scene: Scene, exited: Event) -> Found:
+    down_s = scene.down_s(exited)
+    dropped = scene.first(
+        Kind.MEMBER_LEFT, lambda e: e.data.get("incarnation") == scene.incarnation
+    )
+    text = f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s"
+    if scene.was_member:
+        text += (
+            f"; the syncer dropped it after {dropped.time_s - exited.time_s:.1f} s"
+            if dropped
+            else "; the syncer had not dropped it when the fault ended"
+        )
+    return Found(
+        status=scene.lasted(down_s),
+        text=text,
+        measured={
+            "signal": exited.data.get("signal"),
+            "exit_code": exited.data.get("exit_code"),
+            "exited_after_s": exited.time_s - scene.begin_s,
+            "down_s": down_s,
+            "dropped_after_s": dropped.time_s - exited.time_s if dropped else None,
+        },
+        proof=(exited, dropped, scene.restarted),
+    )
+
+
+def _look_restarted(scene: Scene) -> Found:
+    exited, restarted = scene.exited, scene.restarted
+    if scene.incarnation is None:
+        return nothing("was not running when the fault began")
+    if exited is None or not _died_by(exited, Signal.SIGKILL):
+        return nothing(f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}")
+    if restarted is None or restarted.seq < exited.seq:
+        return nothing("was killed and not started again before the fault ended")
+    down_s = restarted.time_s - exited.time_s
+    return Found(
+        status=Status.PROVED,
+        text=f"was killed and started again {down_s:.2f} s later",
+        measured={"restarts": 1, "down_s": down_s},
+        proof=(exited, restarted),
+    )
+
+
+def _died_by(exited: Event, signal: Signal) -> bool:
+    return exited.data.get("signal") == signal
+
+
+def _median_life_s(scene: Scene, crashes: Mapping[int, Event]) -> float | None:
+    born = {e.integer("incarnation"): e.time_s for e in scene.during if e.kind is Kind.NODE_STARTED}
+    lives_s = [crashes[life].time_s - born[life] for life in crashes if life in born]
+    return median(lives_s) if lives_s else None

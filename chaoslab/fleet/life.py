@@ -1,0 +1,319 @@
+"""One incarnation of a local node: its process, its files, what it prints, its end.
+
+    nodes/<name>/<incarnation>/  command.json   what was started, when, as which process
+                                 stdout.log     what it printed, raw
+                                 stderr.log     written by the node itself
+                                 exit.json      how it ended
+
+It knows one process; names, verbs and waiting are `local`'s. The process is reaped only after all
+that it left behind was ended: until then its pid cannot belong to anybody else.
+"""
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from chaoslab.clock import Clock
+from chaoslab.errors import FleetError, HarnessBug
+from chaoslab.events import Json, Kind
+from chaoslab.fleet import tree
+from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
+from chaoslab.fleet.output import NodeOutput
+
+_CRADLE = Path(__file__).with_name("cradle.py")
+_CHUNK_BYTES = 64 << 10
+_PIPE_BYTES = 1 << 20
+"""What a node can print while the harness is busy, without being held up."""
+_LEFTOVERS_S = 1.0
+"""How long the end of one node may hold up the harness until its tree is gone."""
+_BIRTH_S = 5.0
+"""How long a new process may take to become the node's program."""
+_STOPPING_S = 0.5
+"""How long a probe waits for a stopped process to show it: it may be inside the kernel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where lives are led and written down."""
+
+    run_directory: Path
+    clock: Clock
+    obligations: ObligationLog
+
+
+class Life:
+    """A started process. `is_over` once its exit was noticed and its tree ended."""
+
+    def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
+        """Start it. Nothing runs before the way to undo that was written down."""
+        self.spec = spec
+        self.incarnation = incarnation
+        self.is_ending = False
+        """It was told to end."""
+        self.is_paused = False
+        self.is_silent = False
+        """Nothing more will come from its standard output."""
+        self.is_over = False
+        self.remaining: tuple[int, ...] = ()
+        """Processes of its tree that could not be ended."""
+        self._place = place
+        self._home = place.run_directory / "nodes" / spec.name
+        self._directory = self._home / str(incarnation)
+        self._mark = f"{place.run_directory}/{spec.name}/{incarnation}"
+        try:
+            self._begin(self._command())
+        except OSError as error:
+            raise FleetError(f"{spec.name} cannot be started: {error}") from error
+
+    # ---------------------------------------------------------------- beginning
+
+    def _command(self) -> list[str]:
+        path = self.spec.environment.get("PATH", os.environ.get("PATH", os.defpath))
+        words = [
+            word.replace("{incarnation}", str(self.incarnation)).replace(
+                "{directory}", str(self._home)
+            )
+            for word in self.spec.command
+        ]
+        if not words or shutil.which(words[0], path=path) is None:
+            raise FleetError(
+                f"{self.spec.name} cannot be started: there is no program {words[:1]} on PATH; "
+                "write a full path or install it"
+            )
+        return words
+
+    def _begin(self, command: list[str]) -> None:
+        self._directory.mkdir(parents=True)
+        self._log = (self._directory / "stdout.log").open("wb", buffering=0)
+        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._log)
+        with ExitStack() as if_it_fails:
+            if_it_fails.callback(self._log.close)
+            read_end, write_end = os.pipe()
+            try:
+                self.process = self._spawn(command, read_end)
+                if_it_fails.callback(self._abandon)
+                self._write_down(command)
+                with suppress(BrokenPipeError):  # it was killed already; its exit will be noticed
+                    os.write(write_end, b"g")
+            finally:
+                os.close(read_end)
+                os.close(write_end)
+            if_it_fails.pop_all()
+
+    def _abandon(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        _stdout(self.process).close()
+
+    def _spawn(self, command: list[str], gate: int) -> "subprocess.Popen[bytes]":
+        interpreter = (sys.executable, "-I", "-S", str(_CRADLE), str(gate), str(os.getpid()))
+        with (self._directory / "stderr.log").open("wb") as errors:
+            process = subprocess.Popen(
+                [*interpreter, *command],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, **self.spec.environment, NODE_MARK: self._mark},
+                start_new_session=True,
+                pass_fds=(gate,),
+                bufsize=0,
+            )
+        pipe = _pipe(process)
+        os.set_blocking(pipe, False)
+        with suppress(OSError, AttributeError):  # a smaller pipe serves, too
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        return process
+
+    def _write_down(self, command: list[str]) -> None:
+        found = tree.identify(self.process.pid)
+        if found is None:
+            raise HarnessBug(f"process {self.process.pid} was reaped by somebody else")
+        self.identity = found
+        who: dict[str, Json] = {"pid": found.pid, "start_time": found.start_time}
+        self._write(
+            "command.json",
+            {
+                "argv": command,
+                "environment": dict(self.spec.environment),
+                **who,
+                "started_s": self._place.clock.now_s(),
+                "wall": self._place.clock.wall(),
+            },
+        )
+        whose: dict[str, Json] = {"node": self.spec.name, "incarnation": self.incarnation}
+        self.obligation = self._place.obligations.open(
+            "end_process", **whose, **who, mark=self._mark
+        )
+
+    def started(self) -> Sighting:
+        """That it began."""
+        return Sighting(
+            source=self.spec.name,
+            kind=Kind.NODE_STARTED,
+            data={
+                "node": self.spec.name,
+                "role": self.spec.role.value,
+                "incarnation": self.incarnation,
+                "pid": self.identity.pid,
+                "start_time": self.identity.start_time,
+                "labels": dict(self.spec.labels),
+            },
+        )
+
+    # ---------------------------------------------------------------- while it lives
+
+    @property
+    def pipe(self) -> int:
+        """The file descriptor of its standard output."""
+        return _pipe(self.process)
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the process ended, noticed or not; it is not reaped by asking."""
+        if self.is_over:
+            return True
+        how = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.process.pid, how) is not None
+
+    def read(self) -> list[Sighting]:
+        """The sightings in what it printed since, at most 64 KiB at a time."""
+        return self._output.take(self._chunk())
+
+    def _chunk(self) -> bytes:
+        """What is in the pipe now; empty when there is nothing."""
+        try:
+            chunk = os.read(self.pipe, _CHUNK_BYTES)
+        except BlockingIOError:
+            return b""
+        self.is_silent = not chunk
+        return chunk
+
+    def signal_tree(self, number: int) -> None:
+        """To all its processes; to nobody when it is over."""
+        if not self.is_over:
+            tree.signal_tree(self.identity, number)
+
+    def signal_main(self, number: int) -> None:
+        """To the main process alone; to nobody when it is over.
+
+        Waits until the cradle has become the program: before that no hook is safe to use.
+        """
+        deadline = time.monotonic() + _BIRTH_S
+        while not self.is_over and tree.is_same(self.identity):
+            if not self._is_in_cradle():
+                os.kill(self.identity.pid, number)
+                return
+            if time.monotonic() > deadline:
+                raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")
+            time.sleep(0.001)
+
+    def _is_in_cradle(self) -> bool:
+        try:
+            words = psutil.Process(self.identity.pid).cmdline()
+        except psutil.NoSuchProcess:  # a zombie, which no signal reaches
+            return False
+        return not words or str(_CRADLE) in words[:4]  # none in the middle of an exec
+
+    def probe(self) -> Sighting:
+        """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
+        deadline = time.monotonic() + _STOPPING_S
+        seen = self._look()
+        while self.is_paused and seen.state in ("R", "S", "D") and time.monotonic() < deadline:
+            time.sleep(0.001)
+            seen = self._look()
+        return probed(
+            self.spec.name,
+            incarnation=self.incarnation,
+            pid=self.identity.pid,
+            state=seen.state,
+            rss_bytes=seen.rss_bytes,
+            cpu_s=seen.cpu_s,
+        )
+
+    def _look(self) -> tree.Look:
+        return tree.GONE if self.is_over else tree.look(self.identity)
+
+    # ---------------------------------------------------------------- its end
+
+    def finish(self) -> list[Sighting]:
+        """Once it has exited: its last lines, then NODE_EXITED. Ends what it left running."""
+        last = self._drain()
+        self.end_leftovers(_LEFTOVERS_S)
+        code = self.process.wait()
+        self.is_over = True
+        _stdout(self.process).close()
+        self._log.close()
+        ending: dict[str, Json] = {
+            "exit_code": code if code >= 0 else None,
+            "signal": _signal_name(-code) if code < 0 else None,
+            "refused_lines": self._output.refused_lines,
+        }
+        self._note_exit(ending)
+        who: dict[str, Json] = {
+            "node": self.spec.name,
+            "incarnation": self.incarnation,
+            "pid": self.identity.pid,
+        }
+        exited = Sighting(source=self.spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
+        return [*last, exited]
+
+    def end_leftovers(self, limit_s: float) -> None:
+        """Kill what is left of its tree; the obligation is closed once all of it is gone."""
+        self.remaining = tree.end_tree(self.identity, self._mark, limit_s=limit_s)
+        if not self.remaining:
+            self._place.obligations.close(self.obligation)
+
+    def _drain(self) -> list[Sighting]:
+        """All that the main process can have left in the pipe; a child may hold it open."""
+        found: list[Sighting] = []
+        for _ in range(2 * _PIPE_BYTES // _CHUNK_BYTES):
+            chunk = self._chunk()
+            if not chunk:
+                break
+            found += self._output.take(chunk)
+        return found + self._output.end()
+
+    def _note_exit(self, ending: Mapping[str, Json]) -> None:
+        clock = self._place.clock
+        facts: dict[str, Json] = {
+            **ending,
+            "lost_log_bytes": self._output.lost_log_bytes,
+            "exited_s": clock.now_s(),
+            "wall": clock.wall(),
+        }
+        try:
+            self._write("exit.json", facts)
+        except OSError as error:
+            raise FleetError(f"the end of {self.spec.name} cannot be recorded: {error}") from error
+
+    def _write(self, name: str, facts: Mapping[str, Json]) -> None:
+        (self._directory / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def _stdout(process: "subprocess.Popen[bytes]") -> IO[bytes]:
+    if process.stdout is None:
+        raise HarnessBug("a node was started without a pipe")
+    return process.stdout
+
+
+def _pipe(process: "subprocess.Popen[bytes]") -> int:
+    return _stdout(process).fileno()
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"

@@ -1,0 +1,237 @@
+"""Nodes as operating-system processes on this machine.
+
+    start ──► Life (process, pipe, pidfd) ──┐
+    kill, pause, wedge … ──► signals        ├─► selector ──► poll ──► sightings
+    output lines, exits ────────────────────┘
+
+Each node leads its own session and group, dies with the harness (parent-death signal), and is
+acted on as a whole tree. The hooks a node may take up, by signal to its main process: SIGUSR1 hang
+the training thread, SIGUSR2 go on, SIGHUP notice of preemption, SIGTERM please leave.
+
+It is used from one thread, which must outlive it: the kernel ends a node when the thread that
+started it ends.
+"""
+
+import os
+import selectors
+import signal
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from chaoslab.clock import Clock
+from chaoslab.errors import FleetError, HarnessBug
+from chaoslab.fleet.base import Ability, Node, NodeSpec, ObligationLog, Sighting
+from chaoslab.fleet.life import Life, Place
+
+_PATIENCE_S = 2.0
+"""How long `restart` lets a node that was told to end do so by itself."""
+_LAST_S = 10.0
+"""How long leaving the fleet may take until every process is gone."""
+_BLINK_S = 0.02
+"""How often exits are looked for where the kernel has no pidfd."""
+
+
+class LocalFleet:
+    """A fleet of processes; see `fleet.base.Fleet` for what each verb promises."""
+
+    kind = "local"
+    abilities = frozenset(Ability)
+
+    def __init__(self, run_directory: Path, clock: Clock, *, obligations: ObligationLog) -> None:
+        """Nodes write below `run_directory`; how to end them is written to `obligations`."""
+        self._place = Place(
+            run_directory=run_directory.resolve(), clock=clock, obligations=obligations
+        )
+        self._lives: dict[str, Life] = {}
+        self._news: list[Sighting] = []
+        self._selector = selectors.DefaultSelector()
+        self._pidfds: dict[str, int] = {}
+        self._unfinished: list[Life] = []
+        """Over, but not all of their processes could be ended."""
+        self._is_open = True
+        self._thread = threading.get_ident()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Kill everything that lives and verify that it is gone; FleetError names what is not."""
+        if not self._is_open:
+            return
+        remaining = self._end_all()
+        self._selector.close()
+        self._is_open = False
+        if not remaining:
+            return
+        left = FleetError(f"processes that could not be ended: {', '.join(map(str, remaining))}")
+        if error is None:
+            raise left
+        error.add_note(str(left))
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node ever started; `is_alive` until `poll` has noticed its exit."""
+        return {name: _node(life) for name, life in self._lives.items()}
+
+    # ---------------------------------------------------------------- verbs
+
+    def start(self, spec: NodeSpec) -> Node:
+        """Start the first incarnation."""
+        if spec.name in self._lives:
+            raise FleetError(f"{spec.name} was started before; use restart")
+        return self._begin(spec, incarnation=1)
+
+    def restart(self, name: str) -> Node:
+        """Start the next incarnation of a node that is dead or was told to end."""
+        life = self._lives[name]
+        if not life.has_exited and not life.is_ending:
+            return _node(life)
+        self._await_end(life)
+        return self._begin(life.spec, incarnation=life.incarnation + 1)
+
+    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
+        """Send a signal that ends processes to the whole tree."""
+        life = self._lives[name]
+        life.signal_tree(_number(signal))
+        life.is_ending = True
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP."""
+        life = self._running(name)
+        life.signal_tree(signal.SIGSTOP)
+        life.is_paused = True
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        life = self._lives[name]
+        life.signal_tree(signal.SIGCONT)
+        life.is_paused = False
+
+    def wedge(self, name: str) -> None:
+        """SIGUSR1 to the main process."""
+        self._running(name).signal_main(signal.SIGUSR1)
+
+    def unwedge(self, name: str) -> None:
+        """SIGUSR2 to the main process."""
+        self._lives[name].signal_main(signal.SIGUSR2)
+
+    def notice(self, name: str) -> None:
+        """SIGHUP to the main process."""
+        self._running(name).signal_main(signal.SIGHUP)
+
+    def probe(self, name: str) -> Sighting:
+        """The kernel's view of the main process; waits briefly for a paused one to stop."""
+        return self._lives[name].probe()
+
+    def poll(self, until_s: float) -> Sequence[Sighting]:
+        """What nodes reported and which ended; a node's last lines come before its exit."""
+        while self._is_open and not self._news:
+            left_s = until_s - self._place.clock.now_s()
+            self._wait(max(0.0, left_s))
+            if left_s <= 0:
+                break
+        news, self._news = self._news, []
+        return news
+
+    # ---------------------------------------------------------------- beginning and ending
+
+    def _begin(self, spec: NodeSpec, *, incarnation: int) -> Node:
+        if threading.get_ident() != self._thread:
+            raise HarnessBug(
+                "nodes are started by the thread that made the fleet: they die with it"
+            )
+        life = Life(spec, incarnation, self._place)
+        self._lives[spec.name] = life
+        self._selector.register(life.pipe, selectors.EVENT_READ, life)
+        if hasattr(os, "pidfd_open"):
+            pidfd = os.pidfd_open(life.process.pid)
+            self._pidfds[spec.name] = pidfd
+            self._selector.register(pidfd, selectors.EVENT_READ, None)
+        self._news.append(life.started())
+        return _node(life)
+
+    def _running(self, name: str) -> Life:
+        life = self._lives[name]
+        if life.has_exited:
+            raise FleetError(f"{name} is not running")
+        return life
+
+    def _await_end(self, life: Life) -> None:
+        """Let a node that was told to end do so, then end it; its last words become news."""
+        life.signal_tree(signal.SIGCONT)
+        self._wait_for([life], _PATIENCE_S)
+        if not life.is_over:
+            life.signal_tree(signal.SIGKILL)
+            self._wait_for([life], _LAST_S)
+        if not life.is_over:
+            raise FleetError(f"{life.spec.name} (process {life.process.pid}) cannot be ended")
+
+    def _end_all(self) -> list[int]:
+        alive = [life for life in self._lives.values() if not life.is_over]
+        for life in alive:
+            life.signal_tree(signal.SIGKILL)
+        self._wait_for(alive, _LAST_S)
+        stuck = [life.process.pid for life in alive if not life.is_over]
+        for life in self._unfinished:
+            life.end_leftovers(_PATIENCE_S)
+        return stuck + [pid for life in self._unfinished for pid in life.remaining]
+
+    # ---------------------------------------------------------------- waiting
+
+    def _wait_for(self, lives: Sequence[Life], limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        while any(not life.is_over for life in lives) and time.monotonic() < deadline:
+            self._wait(0.05)
+
+    def _wait(self, limit_s: float) -> None:
+        """Wait for output or an exit, and take in what is there: output first, exits after it."""
+        if len(self._pidfds) < sum(not life.is_over for life in self._lives.values()):
+            limit_s = min(limit_s, _BLINK_S)
+        for key, _ in self._selector.select(limit_s):
+            if isinstance(key.data, Life):
+                self._read(key.data)
+        for life in list(self._lives.values()):
+            if not life.is_over and life.has_exited:
+                self._finish(life)
+
+    def _read(self, life: Life) -> None:
+        self._news += life.read()
+        if life.is_silent:
+            self._selector.unregister(life.pipe)
+
+    def _finish(self, life: Life) -> None:
+        pidfd = self._pidfds.pop(life.spec.name, None)
+        if pidfd is not None:
+            self._selector.unregister(pidfd)
+            os.close(pidfd)
+        if life.pipe in self._selector.get_map():
+            self._selector.unregister(life.pipe)
+        self._news += life.finish()
+        if life.remaining:
+            self._unfinished.append(life)
+
+
+def _node(life: Life) -> Node:
+    return Node(
+        name=life.spec.name,
+        role=life.spec.role,
+        labels=life.spec.labels,
+        incarnation=life.incarnation,
+        is_alive=not life.is_over,
+    )
+
+
+def _number(name: str) -> int:
+    try:
+        return signal.Signals[name]
+    except KeyError:
+        raise FleetError(f"no signal is called {name!r}: write one such as SIGKILL") from None

@@ -1,0 +1,201 @@
+"""A process and everything below it: found, signalled and ended without ever hitting a stranger.
+
+    Identity(pid, start_time) ──► still the same process? ──► its group, session, descendants
+    mark in the environment   ──► what such a process left behind when it died ──────┴──► signal
+
+A process is identified by pid and start time, never by its name: a pid may be reused. What is left
+of a tree whose main process is dead is known by the mark that the fleet put into its environment.
+"""
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from chaoslab.fleet.base import NODE_MARK
+
+SAME_START_S = 1.01
+"""The kernel keeps start times as ticks since boot; the date of boot may be corrected by 1 s."""
+_PAUSE_S = 0.005
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """One process and no other: its pid, and when it started in seconds since the epoch."""
+
+    pid: int
+    start_time: float
+
+
+def identify(pid: int) -> Identity | None:
+    """The process that has this pid now, zombies included; None if there is none."""
+    try:
+        return Identity(pid=pid, start_time=psutil.Process(pid).create_time())
+    except psutil.NoSuchProcess:
+        return None
+
+
+def is_same(identity: Identity) -> bool:
+    """Whether the pid still belongs to that process, dead and unreaped included."""
+    now = identify(identity.pid)
+    return now is not None and abs(now.start_time - identity.start_time) <= SAME_START_S
+
+
+def is_running(pid: int) -> bool:
+    """Whether the pid belongs to a process that is not a zombie."""
+    try:
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One process from outside: R running, S sleeping, D in the kernel, T stopped, Z, or gone."""
+
+    state: str
+    rss_bytes: int = 0
+    cpu_s: float = 0.0
+
+
+GONE = Look(state="gone")
+
+
+def look(identity: Identity) -> Look:
+    """What the kernel says of the process now; GONE when the pid is another's."""
+    if not is_same(identity):
+        return GONE
+    process = psutil.Process(identity.pid)
+    try:
+        with process.oneshot():
+            used = process.cpu_times()
+            return Look(
+                state=_STATES.get(process.status(), "S"),
+                rss_bytes=process.memory_info().rss,
+                cpu_s=used.user + used.system,
+            )
+    except psutil.ZombieProcess:
+        return Look(state="Z")
+    except psutil.NoSuchProcess:
+        return GONE
+
+
+_STATES = {
+    psutil.STATUS_RUNNING: "R",
+    psutil.STATUS_DISK_SLEEP: "D",
+    psutil.STATUS_STOPPED: "T",
+    psutil.STATUS_TRACING_STOP: "T",
+    psutil.STATUS_ZOMBIE: "Z",
+    psutil.STATUS_DEAD: "gone",
+}
+
+
+def signal_tree(main: Identity, number: int) -> bool:
+    """Send a signal to the main process, its group and session and all descendants.
+
+    False, and nothing is sent, when the pid belongs to another process by now. The group goes
+    first and at once; those who left it follow one by one.
+    """
+    if not is_same(main):
+        return False
+    leads_group = _group(main.pid) == main.pid
+    outsiders = [pid for pid in _below(main.pid) if not (leads_group and _group(pid) == main.pid)]
+    if leads_group:
+        _send(-main.pid, number)
+    for pid in outsiders:
+        _send(pid, number)
+    return True
+
+
+def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
+    """Kill the tree and what is left of it, and wait until it is gone.
+
+    Returns the pids that are still there after `limit_s` (a process inside the kernel may be).
+    """
+    deadline = time.monotonic() + limit_s
+    while remaining := living(main, mark):
+        signal_tree(main, signal.SIGKILL)
+        for pid in remaining:
+            _send(pid, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return remaining
+        time.sleep(_PAUSE_S)
+    return ()
+
+
+def living(main: Identity, mark: str) -> tuple[int, ...]:
+    """All running processes of the tree, and those that carry its mark, by pid."""
+    found = set(_marked(mark))
+    if is_same(main):
+        found |= _below(main.pid)
+    return tuple(sorted(pid for pid in found if is_running(pid)))
+
+
+def _below(main: int) -> set[int]:
+    """The process, all its descendants, and the group and session that it leads."""
+    found = {main, *_descendants(main)}
+    if _session(main) == main:
+        found |= {pid for pid in psutil.pids() if _session(pid) == main or _group(pid) == main}
+    return found - {os.getpid()}
+
+
+def _descendants(main: int) -> set[int]:
+    """By the kernel's lists of children where it keeps them, else by everybody's parent."""
+    if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
+        try:
+            return {child.pid for child in psutil.Process(main).children(recursive=True)}
+        except psutil.NoSuchProcess:
+            return set()
+    found: set[int] = set()
+    pending = [main]
+    while pending:
+        for task in Path(f"/proc/{pending.pop()}/task").glob("*/children"):
+            children = {int(pid) for pid in _words(task)} - found
+            found |= children
+            pending += children
+    return found
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return path.read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _marked(mark: str) -> set[int]:
+    """The processes with this mark in their environment, as far as we may read it."""
+    found = set()
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(NODE_MARK) == mark:
+                found.add(process.pid)
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile, a zombie, or another user's, which we did not start
+    return found - {os.getpid()}
+
+
+def _group(pid: int) -> int | None:
+    """The process group, None when the process is gone."""
+    try:
+        return os.getpgid(pid)
+    except ProcessLookupError:
+        return None
+
+
+def _session(pid: int) -> int | None:
+    """The session, None when the process is gone."""
+    try:
+        return os.getsid(pid)
+    except (ProcessLookupError, PermissionError):
+        return None
+
+
+def _send(pid: int, number: int) -> None:
+    """One signal to a process, or to the group -pid; a process that is gone is no error."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)

@@ -1,0 +1,291 @@
+"""Carries out the schedule: one injection from waiting to open to over, each move in the journal.
+
+    waiting ── trigger ──► injecting, injected ──► open ── beats ──► evidence ──► healing, healed
+       └── its trigger never comes, or the limits forbid it ──► skipped
+
+It branches on no kind of fault: a fault is asked to inject, to step, to show evidence and to heal.
+It waits for nothing: `act` does what is due, and `next_time_s` says when to call it again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+from chaoslab.blast_radius import forbidden
+from chaoslab.errors import AbilityError, FleetError, HarnessBug
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, Fault
+from chaoslab.fleet.base import Ability
+from chaoslab.news import News
+from chaoslab.plan import Injection, Limits
+from chaoslab.record import RunDirectory, plain
+from chaoslab.triggers import due_s
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """An injection that was begun and not healed."""
+
+    injection: Injection
+    fault: Fault
+    injected_s: float
+    beats: list[tuple[float, int]] = field(default_factory=list)
+    """What is still to come: when, on the harness clock, and which."""
+    is_measured: bool = False
+
+    @property
+    def heals_s(self) -> float | None:
+        """When it is due to be healed; None: not before the end."""
+        for_s = self.injection.for_s
+        return None if for_s is None else self.injected_s + for_s
+
+
+@dataclass(slots=True, kw_only=True)
+class Injector:
+    """All injections of one run."""
+
+    news: News
+    directory: RunDirectory
+    limits: Limits
+    waiting: list[Injection]
+    _healed_s: dict[str, float] = field(default_factory=dict)
+    """Learners that a fault took away and gave back: when, the last time."""
+    _opened: list[_Open] = field(default_factory=list)
+    _armed_s: float | None = None
+    _shift_s: float = 0.0
+
+    # ---------------------------------------------------------------- what the run asks
+
+    def arm(self) -> None:
+        """From now on triggers count; those by time that are overdue move later together."""
+        self._armed_s = self.news.now_s
+        times_s = [one.trigger.time_s for one in self.waiting if one.trigger.time_s is not None]
+        self._shift_s = max(0.0, self._armed_s - min(times_s, default=self._armed_s))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing waits and nothing that is open heals before the end."""
+        return not self.waiting and all(one.heals_s is None for one in self._opened)
+
+    @property
+    def away(self) -> frozenset[str]:
+        """Nodes that an open injection has taken away from training."""
+        return _held(one for one in self._opened if one.fault.takes_away)
+
+    @property
+    def returning(self) -> frozenset[str]:
+        """Those of them that it will give back."""
+        return _held(
+            one for one in self._opened if one.fault.takes_away and one.heals_s is not None
+        )
+
+    def pending(self) -> list[str]:
+        """Who is not back yet from a fault that gives its victims back, one sentence each."""
+        progress = self.news.progress
+        held = [f"{name} is still under a fault" for name in sorted(self.returning)]
+        missed = [
+            f"{name} has not contributed since it was healed at {healed_s:.1f} s"
+            for name, healed_s in sorted(self._healed_s.items())
+            if name not in self.away and not progress.has_contributed_since(name, healed_s)
+        ]
+        return held + missed
+
+    @property
+    def next_time_s(self) -> float | None:
+        """When `act` has something to do even if no news comes; None if it never has."""
+        return min((time_s for time_s, _ in self._agenda()), default=None)
+
+    def act(self) -> bool:
+        """Do everything that is due, in the order in which it fell due; whether anything was."""
+        has_acted = False
+        while due := [item for item in self._agenda() if item[0] <= self.news.now_s]:
+            _, action = min(due, key=lambda item: item[0])
+            action()
+            has_acted = True
+        return has_acted
+
+    def close(self, because: str) -> None:
+        """The end: skip what waits, measure what is open, heal it unless it is `for: rest`.
+
+        Every injection is tried; FleetError at the end names those that could not be healed.
+        """
+        for injection in tuple(self.waiting):
+            self._skip(injection, f"its trigger ({injection.trigger}) did not come: {because}")
+        broken = []
+        for one in tuple(self._opened):
+            try:
+                if one.heals_s is None:
+                    self._measure(one)
+                else:
+                    self._heal(one, because=because)
+            except FleetError as error:
+                broken.append(f"{one.injection.id} could not be healed: {error}")
+        if broken:
+            raise FleetError("; ".join(broken))
+
+    # ---------------------------------------------------------------- what is due when
+
+    def _agenda(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        for one in self._opened:
+            if one.heals_s is not None:
+                yield one.heals_s, partial(self._heal, one)
+            if one.beats:
+                yield one.beats[0][0], partial(self._step, one)
+        if self._armed_s is None:
+            return
+        for injection in self.waiting:
+            due = due_s(injection.trigger, self.news.progress, shift_s=self._shift_s)
+            if due is not None:
+                asked_s = max(due, self._armed_s)
+                yield asked_s, partial(self._inject, injection, asked_s)
+
+    # ---------------------------------------------------------------- one injection
+
+    def _inject(self, injection: Injection, asked_s: float) -> None:
+        fault = _fault(injection)
+        if reason := self._forbidden(injection, fault):
+            self._skip(injection, reason)
+            return
+        self.waiting.remove(injection)
+        self._write(
+            Kind.FAULT_INJECTING,
+            injection,
+            settings=plain(injection.settings),
+            trigger=str(injection.trigger),
+            for_s=injection.for_s,
+            takes_away=fault.takes_away,
+            asked_s=asked_s,
+        )
+        one = _Open(injection=injection, fault=fault, injected_s=asked_s)
+        self._opened.append(one)
+        if self._carry_out(one, partial(fault.inject, injection, self.news.fleet)):
+            one.injected_s = self._write(Kind.FAULT_INJECTED, injection).time_s
+            one.beats = [(one.injected_s + at_s, beat) for beat, at_s in enumerate(fault.beats())]
+            self._probe(injection)
+
+    def _step(self, one: _Open) -> None:
+        _, beat = one.beats.pop(0)
+        if self._carry_out(one, partial(one.fault.step, beat, one.injection, self.news.fleet)):
+            self._write(Kind.FAULT_STEPPED, one.injection, beat=beat)
+
+    def _carry_out(self, one: _Open, verb: Callable[[], None]) -> bool:
+        """Whether the world let us. If not, what was half done is undone at once."""
+        try:
+            verb()
+        except FleetError as error:
+            self._write(Kind.FAULT_FAILED, one.injection, reason=str(error))
+            self._heal(one, because="it could not be carried out")
+            return False
+        return True
+
+    def _heal(self, one: _Open, **facts: Json) -> None:
+        try:
+            self._measure(one)
+        finally:  # whatever becomes of the evidence, the fault is undone
+            self._write(Kind.FAULT_HEALING, one.injection, **facts)
+            one.fault.heal(one.injection, self.news.fleet)
+        self._opened.remove(one)
+        healed = self._write(Kind.FAULT_HEALED, one.injection, **facts)
+        if one.fault.takes_away:
+            learners = self.news.progress.learners & set(one.injection.targets)
+            self._healed_s |= dict.fromkeys(learners, healed.time_s)
+
+    def _measure(self, one: _Open) -> None:
+        """Gather the evidence while the fault still holds, once."""
+        if one.is_measured:
+            return
+        one.is_measured = True
+        self._probe(one.injection)
+        self.news.drain()
+        pieces = one.fault.evidence(one.injection, self.news.journal.history)
+        for piece in pieces:
+            self._write_evidence(one.injection, piece)
+        self._file_evidence(one, pieces)
+
+    def _skip(self, injection: Injection, reason: str) -> None:
+        self.waiting.remove(injection)
+        self._write(Kind.FAULT_SKIPPED, injection, reason=reason)
+
+    def _forbidden(self, injection: Injection, fault: Fault) -> str | None:
+        return forbidden(
+            injection,
+            takes_away=fault.takes_away,
+            limits=self.limits,
+            progress=self.news.progress,
+            away=self.away,
+            affected=_held(self._opened),
+        )
+
+    # ---------------------------------------------------------------- what is written
+
+    def _write(self, kind: Kind, injection: Injection, **facts: Json) -> Event:
+        return self.news.note(
+            kind,
+            {
+                "injection": injection.id,
+                "fault": injection.fault,
+                "targets": list(injection.targets),
+                "spec": injection.spec,
+                **facts,
+            },
+        )
+
+    def _probe(self, injection: Injection) -> None:
+        for name in injection.targets:
+            self.news.take(self.news.fleet.probe(name))
+
+    def _write_evidence(self, injection: Injection, piece: Evidence) -> None:
+        self.news.note(
+            Kind.EVIDENCE_MEASURED,
+            {
+                "injection": injection.id,
+                "fault": injection.fault,
+                "target": piece.target,
+                "status": piece.status.value,
+                "requested": piece.requested,
+                "measured": piece.measured,
+                "text": piece.text,
+                "proof": list(piece.proof),
+            },
+        )
+
+    def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
+        targets = set(one.injection.targets)
+        probes = self.news.journal.history.of(Kind.NODE_PROBED)
+        self.directory.write_evidence(
+            one.injection.id,
+            {
+                "injection": plain(one.injection),
+                "injected_s": one.injected_s,
+                "measured_s": self.news.now_s,
+                "evidence": [plain(piece) for piece in pieces],
+                "probes": [
+                    {"time_s": probe.time_s, **probe.data}
+                    for probe in probes
+                    if probe.time_s >= one.injected_s and probe.text("node") in targets
+                ],
+            },
+        )
+
+
+def refuse_missing_abilities(
+    injections: Iterable[Injection], abilities: frozenset[Ability], fleet_kind: str
+) -> None:
+    """AbilityError when a fault needs what the fleet cannot do; called before anything starts."""
+    for injection in injections:
+        if missing := _fault(injection).needs - abilities:
+            raise AbilityError(
+                f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
+                f"{', '.join(sorted(missing))}; the {fleet_kind} fleet cannot here: choose another "
+                "fault, or see `chaoslab doctor`"
+            )
+
+
+def _held(opened: Iterable[_Open]) -> frozenset[str]:
+    return frozenset(name for one in opened for name in one.injection.targets)
+
+
+def _fault(injection: Injection) -> Fault:
+    if not isinstance(injection.settings, Fault):
+        raise HarnessBug(f"{injection.id}: {injection.settings!r} is not a fault")
+    return injection.settings

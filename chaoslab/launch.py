@@ -1,0 +1,167 @@
+"""How the run under test is started: a plan's `training` as command lines and environments.
+
+    FaultPlan ─ Launch ──► NodeSpec of the syncer ─────────────────── SYNCER_READY: address
+                       └─► NodeSpecs of the learners, given that address
+                       └─► NodeSpec of the evaluator, after the run
+
+Every flag of `chaoslab.diloco` that the harness uses stands in this file and nowhere else. The run
+under test is started by command line and never imported: what works here works by hand.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoslab.events import Json
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.plan import Algorithm, FaultPlan, Inner, Training
+
+SYNCER = "syncer"
+EVALUATOR = "evaluator"
+_EVALUATIONS = 10
+_MODULES = {Role.SYNCER: "syncer", Role.LEARNER: "learner", Role.EVALUATOR: "evaluate"}
+_ENVIRONMENT = {"NPROC": "1"}
+"""One thread per process: several learners share this machine's cores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The nodes of one run of a plan."""
+
+    plan: FaultPlan
+    snapshots: Path
+    """Where the syncer writes snapshots and the evaluator reads them."""
+
+    def syncer(self) -> NodeSpec:
+        """The syncer, on a port of its own choosing; it reports it in SYNCER_READY."""
+        return self._node(
+            SYNCER,
+            Role.SYNCER,
+            "--address", "127.0.0.1:0",
+            "--snapshots", str(self.snapshots.absolute()),
+            "--settings-json", json.dumps(settings(self.plan.training)),
+        )  # fmt: skip
+
+    def learners(self, address: str) -> tuple[NodeSpec, ...]:
+        """All learners, told where the syncer is; each reads its own shard of the data."""
+        training = self.plan.training
+        return tuple(
+            self._node(
+                name,
+                Role.LEARNER,
+                "--syncer", address,
+                "--shard", str(shard), "--shards", str(training.learners),
+                *self._model(),
+                "--seed", str(self.plan.seed),
+                *_inner(training.inner),
+                "--compilation-cache", str(compilation_cache()),
+            )
+            for shard, name in enumerate(training.learner_names)
+        )  # fmt: skip
+
+    def evaluator(self) -> NodeSpec:
+        """Measures the held-out loss of at most ten snapshots, spread over the run, and exits."""
+        return self._node(
+            EVALUATOR,
+            Role.EVALUATOR,
+            "--snapshots", str(self.snapshots.absolute()),
+            *self._model(),
+            "--sequence", str(self.plan.training.inner.sequence),
+            "--at-most", str(_EVALUATIONS),
+            "--compilation-cache", str(compilation_cache()),
+        )  # fmt: skip
+
+    def _model(self) -> tuple[str, ...]:
+        training = self.plan.training
+        named = ("--task", training.task) if training.task else ("--model", training.model)
+        return (*named, "--data", training.data)
+
+    def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
+        module = f"chaoslab.diloco.{_MODULES[role]}"
+        identity = ("--name", name, "--incarnation", "{incarnation}")
+        keeps_state = () if role is Role.EVALUATOR else ("--directory", "{directory}")
+        return NodeSpec(
+            name=name,
+            role=role,
+            command=(sys.executable, "-m", module, *identity, *keeps_state, *flags),
+            environment=_ENVIRONMENT,
+            labels=self.plan.fleet.labels.get(name, {}),
+        )
+
+
+def settings(training: Training) -> Mapping[str, Json]:
+    """The syncer's `--settings-json`: the plan's keys, with the algorithm's preset applied.
+
+    Streaming waits for every learner (K = M); diloco also has one fragment and no overlap.
+    """
+    waits_for_all = training.algorithm is not Algorithm.DECOUPLED
+    is_whole = training.algorithm is Algorithm.DILOCO
+    stop = training.stop
+    return {
+        "learners": list(training.learner_names),
+        "fragments": 1 if is_whole else training.fragments,
+        "sync_every": training.sync_every,
+        "overlap": 0 if is_whole else training.overlap,
+        "quorum": training.learners if waits_for_all else training.quorum,
+        "gamma": training.grace.gamma,
+        "grace_max_steps": training.grace.max_steps,
+        "merge": training.merge,
+        "outer_lr": training.outer.lr,
+        "outer_momentum": training.outer.momentum,
+        "compression": training.compression,
+        "suspect_after_s": training.suspect_after_s,
+        "drop_after_s": training.drop_after_s,
+        "evaluate_every": _evaluate_every(training),
+        "stop_rounds": stop.rounds,
+        "stop_tokens": stop.tokens,
+        "stop_steps": stop.steps,
+        "stop_time_s": stop.time_s,
+        "stop_loss": stop.loss,
+    }
+
+
+def compilation_cache() -> Path:
+    """Where compiled steps are kept between runs: under $CHAOSLAB_CACHE or ~/.cache/chaoslab.
+
+    One directory per thread setting, because JAX's key ignores the thread count.
+    """
+    home = os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab"
+    return Path(home).absolute() / "jax-one-thread"
+
+
+def _evaluate_every(training: Training) -> int | None:
+    """A tenth of the committed tokens that the stop rule stands for when every learner works.
+
+    One round of one of P fragments commits H steps of M learners, divided by P. None when the rule
+    is a time or a loss: nobody knows the tokens then, and the syncer keeps the last snapshot only.
+    """
+    if training.evaluate_every is not None:
+        return training.evaluate_every
+    stop, inner = training.stop, training.inner
+    per_step = training.learners * inner.batch * inner.sequence
+    fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
+    expected = [
+        tokens
+        for tokens in (
+            stop.tokens,
+            stop.rounds and stop.rounds * training.sync_every * per_step // fragments,
+            stop.steps and stop.steps * per_step,
+        )
+        if tokens
+    ]
+    return max(1, min(expected) // 10) if expected else None
+
+
+def _inner(inner: Inner) -> tuple[str, ...]:
+    return (
+        "--batch", str(inner.batch),
+        "--sequence", str(inner.sequence),
+        "--lr", repr(inner.lr),
+        "--warmup-steps", str(inner.warmup_steps),
+        "--decay-steps", str(inner.decay_steps),
+        "--final-share", repr(inner.final_share),
+        "--weight-decay", repr(inner.weight_decay),
+    )  # fmt: skip

@@ -1,0 +1,173 @@
+"""A plan file: YAML and the two catalogues it is handed → `FaultPlan`.
+
+    file ─► document ─► overrides ─► variables ─► shape (pydantic) ─► FaultPlan
+            (places)    (--set)      (${…})       keys, units, names
+                 └──────── every mistake: file:line:column, key, what to write ────────┘
+
+    plan = load(path, faults=FAULTS, checks=CHECKS, overrides=["training.learners=8"])
+
+All mistakes of a file are reported in one PlanError, a line for each. The module is the one door
+to YAML; it knows no fault and no check by name and starts nothing.
+
+For authors of faults and checks: the fields of the frozen dataclass are the keys in the plan.
+
+    field                             in the plan                 rule
+    within_s: float = 30.0            within: 30s                 suffix _s: duration, cut off
+    limit_bytes: int                  limit: 64MiB                suffix _bytes: size, cut off
+    limit_bytes_per_s: float          limit: 2MB/s                suffix _bytes_per_s, cut off
+    min_share: float = 0.7            min_share: 70%              suffix _share: percentage
+    max_delta: units.Share = 0.05     max_delta: 5%               by type: percentage
+    max_slowdown: units.Factor        max_slowdown: 1.25x         by type, or suffix _factor
+    max_gap: units.Bound              max_gap: 3x baseline | 2s   by type
+    tokens: units.Count               tokens: 2M                  by type; bare numbers too
+    times: int, ratio: float          times: 3, ratio: 0.5        plain numbers
+    signal: Literal["SIGKILL", …]     signal: SIGTERM             closed list; also a StrEnum
+    offsets_s: tuple[float, ...]      offsets: [1s, 2s]           a list of the above
+    limit: Settings (a dataclass)     limit: {…}                  nested
+    until_s: float | None = None      until: 30s, or left out     None is never written
+
+A field without a default must be given. Docstrings below fields become the editor's help. A check
+across fields belongs in `__post_init__` and raises PlanError.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+from ruamel.yaml import YAML
+
+from chaoslab.errors import PlanError
+from chaoslab.plan import FaultPlan
+from chaoslab.plan_file.document import Branch, Document, Tree, dotted, override, read
+from chaoslab.plan_file.shape import UNKNOWN_KEY
+from chaoslab.plan_file.variables import interpolate
+from chaoslab.plan_file.whole import plan_shape
+from chaoslab.plan_file.writing import written
+
+__all__ = ["json_schema", "load", "resolved_yaml", "secrets_of"]
+
+
+def load(
+    path: Path,
+    *,
+    faults: Mapping[str, type],
+    checks: Mapping[str, type],
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    fleet: str | None = None,
+) -> FaultPlan:
+    """The plan in a file, with the overrides of the command line applied before it is judged.
+
+    `faults` and `checks` map full names to the frozen dataclasses of their settings. PlanError
+    names every mistake that could be found.
+    """
+    document = _document(path, overrides)
+    if seed is not None:
+        override(document, f"seed={seed}", label=f"--seed {seed}")
+    if fleet is not None:
+        override(document, f"fleet.kind={fleet}", label=f"--fleet {fleet}")
+    interpolate(document)
+    _name_faults(document)
+    found = _decoded(document, plan_shape(faults, checks))
+    for key in ("faults", "expect"):
+        specs = enumerate(found.get(key, ()))
+        found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
+    try:
+        return FaultPlan(**found)
+    except PlanError as error:
+        raise PlanError(error.message, where=error.where or str(path)) from error
+
+
+def secrets_of(path: Path, overrides: Sequence[str] = ()) -> Mapping[str, str]:
+    """Name and value of each environment variable that a plan uses: what no record may show."""
+    document = _document(path, overrides)
+    interpolate(document)
+    return dict(document.secrets)
+
+
+def resolved_yaml(plan: FaultPlan, *, secrets: Mapping[str, str] | None = None) -> str:
+    """The whole plan with its defaults; loading it gives an equal plan.
+
+    `secrets` (from `secrets_of`) are written as the `${env:NAME}` they came from.
+    """
+    text = StringIO()
+    yaml = YAML()
+    yaml.dump(_concealed(dict(written(plan)), secrets or {}), text)
+    return text.getvalue()
+
+
+def json_schema(faults: Mapping[str, type], checks: Mapping[str, type]) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
+    adapter: TypeAdapter[Any] = TypeAdapter(plan_shape(faults, checks))
+    schema = adapter.json_schema(schema_generator=_Untitled)
+    dialect = GenerateJsonSchema.schema_dialect
+    return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
+
+
+class _Untitled(GenerateJsonSchema):
+    """The generator of pydantic without a title for each key: an editor shows the key anyway."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's hook
+        return False
+
+
+def _document(path: Path, overrides: Sequence[str]) -> Document:
+    document = read(path)
+    for setting in overrides:
+        override(document, setting, label=f"--set {setting}")
+    return document
+
+
+def _name_faults(document: Document) -> None:
+    """Give each fault without an `id` one from its name and position: kill-0."""
+    faults = document.tree.get("faults")
+    for number, fault in enumerate(faults if isinstance(faults, list) else ()):
+        if isinstance(fault, dict) and "id" not in fault:
+            short = str(fault.get("fault", "fault")).rpartition(".")[2]
+            fault["id"] = f"{short.replace('_', '-')}-{number}"
+
+
+def _decoded(document: Document, shape: Any) -> dict[str, Any]:
+    """The arguments of FaultPlan; PlanError with all mistakes of the document."""
+    adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
+    found: dict[str, Any] = {}
+    told = {problem.key for problem in document.problems}
+    try:
+        found = adapter.validate_python(document.tree)
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False):
+            branch = _branch(document.tree, mistake["loc"])
+            if dotted(branch) not in told:
+                document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
+    if document.problems:
+        raise document.error()
+    return found
+
+
+def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:
+    """Where a mistake is: the way of pydantic without the names of variants, as in the file."""
+    branch: Branch = ()
+    for part in way:
+        if isinstance(tree, dict) and part not in tree and part in tree.values():
+            continue
+        branch = (*branch, part)
+        if isinstance(tree, dict):
+            tree = tree.get(str(part))
+        elif isinstance(tree, list) and isinstance(part, int):
+            tree = tree[part]
+    return branch
+
+
+def _concealed(tree: Tree, secrets: Mapping[str, str]) -> Tree:
+    if isinstance(tree, dict):
+        return {key: _concealed(part, secrets) for key, part in tree.items()}
+    if isinstance(tree, list):
+        return [_concealed(part, secrets) for part in tree]
+    if isinstance(tree, str):
+        for name, value in secrets.items():
+            tree = tree.replace(value, f"${{env:{name}}}")
+    return tree

@@ -1,0 +1,116 @@
+"""The frame around the faults: version, fleet, baseline, abort rules and variables of a plan.
+
+    version: 1      fleet: {kind: local, labels: {learner-0: {region: eu}}}
+    baseline: {warmup: 12 rounds, window: 24 rounds}     abort: [{when: {no_round_for: 2m}}]
+
+Plain records of the frame (training, limits) need nothing here: `shape.record` serves them.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from chaoslab import units
+from chaoslab.errors import PlanError
+from chaoslab.plan import AbortRule, Baseline, FleetKind, FleetSpec
+from chaoslab.plan_file.conventions import class_doc
+from chaoslab.plan_file.document import Tree
+from chaoslab.plan_file.shape import (
+    arguments,
+    built,
+    choice,
+    entry,
+    keys_of,
+    mapping,
+    quantity_shape,
+    record,
+)
+from chaoslab.plan_file.variables import TYPES
+
+VERSION_KNOWN: Final = 1
+
+
+def _version(value: object) -> int:
+    if value != VERSION_KNOWN or isinstance(value, bool):
+        raise PlanError(f"{value!r} is not known here: write version: {VERSION_KNOWN}")
+    return VERSION_KNOWN
+
+
+def _labels(value: object) -> dict[str, dict[str, str]]:
+    nodes = value.items() if isinstance(value, dict) else [("", value)]
+    for node, labels in nodes:
+        is_text = isinstance(labels, dict) and all(isinstance(v, str) for v in labels.values())
+        if not is_text:
+            of = f"labels of {node}" if node else "labels"
+            raise PlanError(f"{labels!r} are no {of}: write {{learner-0: {{region: eu}}}}")
+    return dict(nodes)
+
+
+def _links(value: object) -> str:
+    if value != "none":
+        raise PlanError(f"{value!r} cannot be: this version has no links; write none, or nothing")
+    return "none"
+
+
+VERSION: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_version, value)),
+    WithJsonSchema({"const": VERSION_KNOWN}),
+]
+_LINKS: Final = Annotated[
+    Any, PlainValidator(lambda value: built(_links, value)), WithJsonSchema({"const": "none"})
+]
+_LABELS_OF_ONE: Final[Tree] = {"type": "object", "additionalProperties": {"type": "string"}}
+_LABELS: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_labels, value)),
+    WithJsonSchema({"type": "object", "additionalProperties": _LABELS_OF_ONE}),
+]
+FLEET: Final = mapping(
+    "FleetSpec",
+    {
+        "kind": entry(
+            choice(FleetKind, [kind.value for kind in FleetKind]),
+            class_doc(FleetKind),
+            default="local",
+        ),
+        "labels": entry(_LABELS, "Labels of nodes by name: {learner-0: {region: eu}}."),
+        "links": entry(_LINKS, "Faults on the network need links; there are none yet."),
+    },
+    lambda found: FleetSpec(**arguments(FleetSpec, found)),
+    doc=class_doc(FleetSpec),
+)
+_ROUNDS: Final = quantity_shape(units.ROUNDS)
+BASELINE: Final = mapping(
+    "Baseline",
+    {
+        "warmup": entry(_ROUNDS, "Rounds before the window.", default="12 rounds"),
+        "window": entry(_ROUNDS, "Rounds that are measured.", default="24 rounds"),
+        **{key: shape for key, shape in keys_of(Baseline, {}).items() if "rounds" not in key},
+    },
+    lambda found: Baseline(
+        **{f"{key}_rounds" if key in {"warmup", "window"} else key: found[key] for key in found}
+    ),
+    doc=class_doc(Baseline),
+)
+ABORT: Final = mapping(
+    "Abort",
+    {"when": entry(record(AbortRule), class_doc(AbortRule), is_required=True)},
+    lambda found: found["when"],
+)
+
+_SCALAR: Final[Tree] = {"type": ["string", "number", "boolean"]}
+_TYPED: Final[Tree] = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": [*TYPES]},
+        "default": _SCALAR,
+        "description": {"type": "string"},
+    },
+    "required": ["default"],
+    "additionalProperties": False,
+}
+VARIABLES: Final = Annotated[
+    Any,
+    WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": [_SCALAR, _TYPED]}}),
+]

@@ -1,0 +1,228 @@
+"""The run on a terminal: a live picture where there is one, plain lines where there is not.
+
+    Journal ─► Live.see / Plain.see ─► ViewModel ─► draw ─► the terminal
+
+Both are observers: they have no thread, look at no clock but the events', and redraw at most
+`_REFRESH_S` apart, so that two busy cores keep training. They cannot change the run.
+"""
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self, TextIO
+
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live as RichLive
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from chaoslab.events import Event
+from chaoslab.plan import Stop
+from chaoslab.report.sentences import Tone, seconds
+from chaoslab.report.view import FaultBar, Lane, LaneState, ViewModel
+
+_REFRESH_S = 0.33
+_PROGRESS_EVERY_S = 5.0
+_BAR_CELLS = 40
+_FAULTS_SHOWN = 6
+_SENTENCES_SHOWN = 6
+
+_STATE_STYLE = {
+    LaneState.WAITING: "dim",
+    LaneState.STARTING: "cyan",
+    LaneState.STEPPING: "green",
+    LaneState.SUSPECTED: "bold yellow",
+    LaneState.PAUSED: "bold yellow",
+    LaneState.DROPPED: "bold yellow",
+    LaneState.DEAD: "bold red",
+    LaneState.REJOINING: "bold cyan",
+    LaneState.ENDED: "dim",
+}
+_TONE_STYLE = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "red", Tone.FAULT: "magenta"}
+
+
+class Screen(Protocol):
+    """An observer that owns a piece of the terminal while the run goes on."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+    def see(self, event: Event) -> None:
+        """Called once for each event of the run."""
+        ...
+
+
+def screen(stream: TextIO, *, stop: Stop | None = None) -> Screen:
+    """The live view if `stream` is a terminal that can draw it, plain lines otherwise."""
+    console = Console(file=stream, highlight=False)
+    can_draw = console.is_terminal and not console.is_dumb_terminal
+    if can_draw and (console.encoding or "").lower().replace("-", "") == "utf8":
+        return Live(console, stop=stop)
+    return Plain(stream, stop=stop)
+
+
+class Live:
+    """One lane per learner, the faults on a time axis, the last sentences; redrawn in place."""
+
+    def __init__(self, console: Console, *, stop: Stop | None = None) -> None:
+        self.view = ViewModel(stop)
+        self._live = RichLive(console=console, auto_refresh=False, redirect_stdout=False)
+        self._drawn_s = -_REFRESH_S
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.update(draw(self.view), refresh=True)
+        self._live.stop()
+
+    def see(self, event: Event) -> None:
+        """Take it in; redraw if the picture is old enough."""
+        self.view.see(event)
+        if event.time_s - self._drawn_s >= _REFRESH_S:
+            self._drawn_s = event.time_s
+            self._live.update(draw(self.view), refresh=True)
+
+
+class Plain:
+    """One line per notable event, and one of progress every few seconds: made for CI logs."""
+
+    def __init__(self, stream: TextIO, *, stop: Stop | None = None) -> None:
+        self.view = ViewModel(stop)
+        self._stream = stream
+        self._progress_s = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stream.flush()
+
+    def see(self, event: Event) -> None:
+        """Print what it is worth, if anything."""
+        for sentence in self.view.see(event):
+            self._print(sentence.time_s, sentence.text)
+        if event.time_s - self._progress_s >= _PROGRESS_EVERY_S:
+            self._progress_s = event.time_s
+            self._print(event.time_s, _headline(self.view))
+
+    def _print(self, time_s: float, text: str) -> None:
+        self._stream.write(f"{time_s:8.2f} s  {text}\n")
+        self._stream.flush()
+
+
+# ------------------------------------------------------------------------------- the picture
+
+
+def draw(view: ViewModel) -> RenderableType:
+    """The whole picture of this moment."""
+    parts: list[RenderableType] = [_header(view), _lanes(view)]
+    if view.faults:
+        parts.append(_timeline(view))
+    parts.extend(
+        Text(f"{sentence.time_s:7.1f} s  {sentence.text}", style=_TONE_STYLE[sentence.tone])
+        for sentence in list(view.recent)[-_SENTENCES_SHOWN:]
+    )
+    return Group(*parts)
+
+
+def _headline(view: ViewModel) -> str:
+    rate = view.rounds.tokens_per_s
+    parts = [
+        f"phase {view.phase or 'start'}",
+        f"{view.rounds.merged} rounds",
+        f"{rate:,.0f} tokens/s" if rate is not None else "no rate yet",
+    ]
+    if view.counts:
+        parts.append(
+            ", ".join(
+                f"{view.counts.get(name)} {name}"
+                for name in ("alive", "believed", "stepping", "contributing")
+            )
+        )
+    if view.rounds.longest_gap_s:
+        parts.append(f"longest gap {seconds(view.rounds.longest_gap_s)}")
+    if view.progress is not None:
+        parts.append(f"{view.progress:.0%} of the run")
+    if view.unreadable:
+        parts.append(f"{view.unreadable} unreadable events")
+    return " · ".join(parts)
+
+
+def _header(view: ViewModel) -> RenderableType:
+    title = Text.assemble(
+        (f" {view.plan or 'chaoslab'} ", "bold reverse"),
+        f"  seed {view.seed} · fleet {view.fleet} · {view.now_s:.1f} s\n",
+        _headline(view),
+    )
+    if view.progress is None:
+        return title
+    return Group(title, ProgressBar(total=1.0, completed=view.progress, width=_BAR_CELLS * 2))
+
+
+def _lanes(view: ViewModel) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("learner")
+    table.add_column("state", min_width=9)
+    for title in ("incarnation", "step", "steps/s", "loss", "last merged"):
+        table.add_column(title, justify="right", min_width=7)
+    table.add_column("under")
+    for lane in view.lanes.values():
+        under = ", ".join(bar.fault for bar in view.faults_on(lane.learner))
+        table.add_row(*_cells(lane, view.now_s), Text(under, style="magenta"))
+    return table
+
+
+def _cells(lane: Lane, now_s: float) -> Sequence[RenderableType]:
+    age = None if lane.contributed_s is None else now_s - lane.contributed_s
+    return (
+        lane.learner,
+        Text(lane.state.value, style=_STATE_STYLE[lane.state]),
+        str(lane.incarnation or "-"),
+        "-" if lane.step is None else f"{lane.step:,}",
+        f"{1 / lane.step_s:.1f}" if lane.step_s else "-",
+        "-" if lane.loss is None else f"{lane.loss:.3f}",
+        "-" if age is None else f"{age:.1f} s ago",
+    )
+
+
+def _timeline(view: ViewModel) -> Table:
+    table = Table(box=None, pad_edge=False, show_header=False)
+    for bar in list(view.faults.values())[-_FAULTS_SHOWN:]:
+        table.add_row(
+            bar.injection,
+            Text(bar.fault, style="magenta"),
+            ", ".join(bar.targets),
+            fault_bar(bar, view.now_s),
+            bar.status,
+        )
+    return table
+
+
+def fault_bar(bar: FaultBar, now_s: float, cells: int = _BAR_CELLS) -> Text:
+    """The run so far as `cells` characters, the part under the fault filled."""
+    span_s = max(now_s, 1e-9)
+    first = min(cells - 1, int(bar.from_s / span_s * cells))
+    end_s = now_s if bar.healed_s is None else bar.healed_s
+    after = min(cells, max(first + 1, round(end_s / span_s * cells)))
+    return Text.assemble(
+        ("─" * first, "dim"),
+        ("█" * (after - first), "red" if bar.is_open else "magenta"),
+        ("─" * (cells - after), "dim"),
+    )

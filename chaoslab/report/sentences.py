@@ -1,0 +1,158 @@
+"""One sentence for each event that a person wants to hear of; nothing for the others.
+
+    Event ─► describe ─► Sentence(text, tone) ─► the live view, plain lines, the page of a run
+
+Samples (`learner.step`, `push.accepted`, `round.merged`, …) come by the thousand and have no
+sentence; `view` adds them up instead.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from chaoslab.events import Event, Kind
+
+
+class Tone(StrEnum):
+    """What a sentence means to the reader; each window chooses its own colours."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+    FAULT = "fault"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sentence:
+    """What happened, for a person; `time_s` is the run's clock."""
+
+    time_s: float
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+def describe(event: Event) -> Sentence | None:
+    """The sentence of a notable event, None for the rest; MalformedEvent if its data is broken."""
+    found = _SENTENCES.get(event.kind)
+    if found is None:
+        return None
+    tone, write = found
+    return Sentence(time_s=event.time_s, text=write(event), tone=tone)
+
+
+def seconds(value: float) -> str:
+    """A duration as a reader wants it: 0.31 s, 24.1 s, 412 s."""
+    digits = 2 if value < 10 else 1 if value < 100 else 0
+    return f"{value:.{digits}f} s"
+
+
+def _run_started(event: Event) -> str:
+    return (
+        f"{event.text('plan')} begins: {len(event.names('learners'))} learners, "
+        f"{event.text('algorithm')}, fleet {event.text('fleet')}, seed {event.integer('seed')}"
+    )
+
+
+def _baseline(event: Event) -> str:
+    if not event.flag("is_steady"):
+        return f"the baseline is not steady: {event.text('reason')}"
+    gap = seconds(event.number("gap_s_median"))
+    return f"steady baseline: a round every {gap}, {event.number('tokens_per_s'):,.0f} tokens/s"
+
+
+def _run_settled(event: Event) -> str:
+    if event.flag("is_settled"):
+        return "settled: everything has converged again"
+    return f"not settled, still pending: {', '.join(event.names('pending'))}"
+
+
+def _run_finished(event: Event) -> str:
+    reason = event.data.get("reason")
+    return f"the run is {event.text('outcome')}" + (f": {reason}" if reason else "")
+
+
+def _node_started(event: Event) -> str:
+    incarnation = event.integer("incarnation")
+    return f"{event.text('node')} started: incarnation {incarnation}, pid {event.integer('pid')}"
+
+
+def _node_exited(event: Event) -> str:
+    signal, code = event.data.get("signal"), event.data.get("exit_code")
+    return f"{event.text('node')} exited: {signal or f'exit code {code}'}"
+
+
+def _joined(event: Event) -> str:
+    donor = event.data.get("donor")
+    return (
+        f"{_who(event)} joined, state from {donor or event.text('source')}, "
+        f"{event.integer('members')} members"
+    )
+
+
+def _fault(verb: str) -> Callable[[Event], str]:
+    def write(event: Event) -> str:
+        reason = event.data.get("reason")
+        return (
+            f"{event.text('injection')} {verb}: {event.text('fault')} on "
+            f"{', '.join(event.names('targets'))}" + (f" ({reason})" if reason else "")
+        )
+
+    return write
+
+
+def _who(event: Event) -> str:
+    return f"{event.text('learner')} (incarnation {event.integer('incarnation')})"
+
+
+def _idle(event: Event) -> str:
+    return seconds(event.number("idle_s"))
+
+
+_SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
+    Kind.RUN_STARTED: (Tone.PLAIN, _run_started),
+    Kind.PHASE_ENTERED: (Tone.PLAIN, lambda e: f"phase {e.text('phase')}"),
+    Kind.BASELINE_MEASURED: (Tone.PLAIN, _baseline),
+    Kind.RUN_SETTLED: (Tone.PLAIN, _run_settled),
+    Kind.RUN_FINISHED: (Tone.PLAIN, _run_finished),
+    Kind.NODE_STARTED: (Tone.PLAIN, _node_started),
+    Kind.NODE_EXITED: (Tone.BAD, _node_exited),
+    Kind.SYNCER_READY: (Tone.PLAIN, lambda e: f"the syncer listens on {e.text('address')}"),
+    Kind.MEMBER_JOINED: (Tone.GOOD, _joined),
+    Kind.MEMBER_SUSPECTED: (
+        Tone.BAD,
+        lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",
+    ),
+    Kind.MEMBER_RECOVERED: (Tone.GOOD, lambda e: f"{_who(e)} steps again after {_idle(e)}"),
+    Kind.MEMBER_LEFT: (
+        Tone.BAD,
+        lambda e: f"{_who(e)} left ({e.text('reason')}), {e.integer('members')} members",
+    ),
+    Kind.LEARNER_FENCED: (Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.text('reason')}"),
+    Kind.LEARNER_NOTICED: (Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"),
+    Kind.LEARNER_LEFT: (Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.text('reason')}"),
+    Kind.EVALUATION_MEASURED: (
+        Tone.PLAIN,
+        lambda e: (
+            f"evaluation loss {e.number('loss'):.4f} "
+            f"at {e.integer('committed_tokens'):,} committed tokens"
+        ),
+    ),
+    Kind.FAULT_INJECTING: (Tone.FAULT, _fault("begins")),
+    Kind.FAULT_INJECTED: (Tone.FAULT, _fault("is in")),
+    Kind.FAULT_FAILED: (Tone.BAD, _fault("failed")),
+    Kind.FAULT_SKIPPED: (Tone.BAD, _fault("was skipped")),
+    Kind.FAULT_HEALING: (Tone.FAULT, _fault("is being healed")),
+    Kind.FAULT_HEALED: (Tone.GOOD, _fault("is healed")),
+    Kind.EVIDENCE_MEASURED: (
+        Tone.FAULT,
+        lambda e: f"evidence on {e.text('target')}, {e.text('status')}: {e.text('text')}",
+    ),
+    Kind.ABORT_FIRED: (
+        Tone.BAD,
+        lambda e: f"abort rule {e.text('rule')} fired: {e.data.get('observed')}",
+    ),
+    Kind.RESIDUE_FOUND: (
+        Tone.BAD,
+        lambda e: f"left over: {e.text('what')} in {e.text('where')}; {e.text('remedy')}",
+    ),
+}

@@ -1,0 +1,279 @@
+"""What a person watching a run needs to know now, folded from its events. Draws nothing.
+
+    Event ─► ViewModel.see ─► lanes · faults · rounds · counts ─► `console` draws them
+                          └─► the sentences this event is worth
+
+It guesses nothing: a state comes from an event, and a lane that says `rejoining` says so until the
+syncer has merged a contribution of that incarnation.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import ClassVar
+
+from chaoslab.events import Event, Json, Kind, MalformedEvent
+from chaoslab.plan import Stop
+from chaoslab.report.sentences import Sentence, Tone, describe, seconds
+
+_RATE_WINDOW_S = 5.0
+
+
+class LaneState(StrEnum):
+    """What a learner does, as far as the record shows."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    STEPPING = "stepping"
+    SUSPECTED = "suspected"
+    """Alive, but no step for a while: wedged, stopped or starved."""
+    PAUSED = "paused"
+    """Its process was seen stopped from outside."""
+    DROPPED = "dropped"
+    """Alive, but no longer a member."""
+    DEAD = "dead"
+    REJOINING = "rejoining"
+    """Back, but nothing of this incarnation was merged yet."""
+    ENDED = "ended"
+
+
+@dataclass(slots=True, kw_only=True)
+class Lane:
+    """One learner now."""
+
+    learner: str
+    state: LaneState = LaneState.WAITING
+    incarnation: int = 0
+    step: int | None = None
+    step_s: float | None = None
+    loss: float | None = None
+    contributed_s: float | None = None
+    back_s: float | None = None
+    """When it came back and has not contributed since; None while nothing is owed."""
+
+    @property
+    def at_work(self) -> LaneState:
+        """What a learner that steps is doing: stepping, or still on its way back."""
+        return LaneState.STEPPING if self.back_s is None else LaneState.REJOINING
+
+
+@dataclass(slots=True, kw_only=True)
+class FaultBar:
+    """One injection on the timeline."""
+
+    injection: str
+    fault: str
+    targets: tuple[str, ...]
+    from_s: float
+    healed_s: float | None = None
+    status: str = "begins"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its victims are still under it."""
+        return self.healed_s is None
+
+
+@dataclass(slots=True, kw_only=True)
+class Rounds:
+    """How training as a whole advances."""
+
+    merged: int = 0
+    committed_tokens: int = 0
+    last_s: float | None = None
+    longest_gap_s: float = 0.0
+    longest_gap_at_s: float = 0.0
+    recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=512))
+
+    def merge(self, time_s: float, committed_tokens: int) -> None:
+        """Count one merged round."""
+        if self.last_s is not None and time_s - self.last_s > self.longest_gap_s:
+            self.longest_gap_s, self.longest_gap_at_s = time_s - self.last_s, self.last_s
+        self.merged, self.committed_tokens, self.last_s = self.merged + 1, committed_tokens, time_s
+        self.recent.append((time_s, committed_tokens))
+        while self.recent[0][0] < time_s - _RATE_WINDOW_S and len(self.recent) > 2:
+            self.recent.popleft()
+
+    @property
+    def tokens_per_s(self) -> float | None:
+        """Committed tokens per second over the last five seconds of rounds."""
+        if len(self.recent) < 2:
+            return None
+        (start_s, before), (end_s, after) = self.recent[0], self.recent[-1]
+        return (after - before) / (end_s - start_s) if end_s > start_s else None
+
+
+class ViewModel:
+    """The fold over a run's events. `stop` gives progress its goal; without it there is none."""
+
+    def __init__(self, stop: Stop | None = None) -> None:
+        self.stop = stop
+        self.plan, self.seed, self.fleet, self.phase = "", 0, "", ""
+        self.now_s = 0.0
+        self.rounds = Rounds()
+        self.lanes: dict[str, Lane] = {}
+        self.faults: dict[str, FaultBar] = {}
+        self.counts: Mapping[str, Json] = {}
+        self.recent: deque[Sentence] = deque(maxlen=64)
+        self.unreadable = 0
+        """Events whose data did not keep the contract of their kind; shown, not hidden."""
+
+    def see(self, event: Event) -> tuple[Sentence, ...]:
+        """Take one event in and return the sentences it is worth, already kept in `recent`."""
+        self.now_s = event.time_s
+        try:
+            said = describe(event)
+            fold = self._FOLDS.get(event.kind)
+            derived = fold(self, event) if fold else None
+        except MalformedEvent:
+            self.unreadable += 1
+            return ()
+        sentences = tuple(sentence for sentence in (said, derived) if sentence)
+        self.recent.extend(sentences)
+        return sentences
+
+    @property
+    def progress(self) -> float | None:
+        """Share of the way to whichever stop rule is nearest; None without a countable rule."""
+        if self.stop is None:
+            return None
+        furthest_step = max((lane.step or 0 for lane in self.lanes.values()), default=0)
+        shares = [
+            reached / goal
+            for reached, goal in (
+                (self.rounds.merged, self.stop.rounds),
+                (self.rounds.committed_tokens, self.stop.tokens),
+                (furthest_step, self.stop.steps),
+                (self.now_s, self.stop.time_s),
+            )
+            if goal is not None
+        ]
+        return min(1.0, max(shares)) if shares else None
+
+    def faults_on(self, learner: str) -> tuple[FaultBar, ...]:
+        """The injections that hold this learner now."""
+        return tuple(bar for bar in self.faults.values() if bar.is_open and learner in bar.targets)
+
+    # ------------------------------------------------------------ one method per kind of news
+
+    def _run_started(self, event: Event) -> None:
+        self.plan, self.seed = event.text("plan"), event.integer("seed")
+        self.fleet = event.text("fleet")
+        self.lanes = {name: Lane(learner=name) for name in event.names("learners")}
+
+    def _phase(self, event: Event) -> None:
+        self.phase = event.text("phase")
+
+    def _counts(self, event: Event) -> None:
+        self.counts = event.data
+
+    def _node_started(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("node"))
+        if lane is None:
+            return
+        lane.incarnation = event.integer("incarnation")
+        is_first = lane.incarnation <= 1
+        lane.state = LaneState.STARTING if is_first else LaneState.REJOINING
+        lane.back_s = None if is_first else event.time_s
+
+    def _node_exited(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("node"))
+        if lane is not None:
+            is_planned = self.phase in {"stop", "evaluate"}
+            lane.state = LaneState.ENDED if is_planned else LaneState.DEAD
+            lane.step_s = None
+
+    def _node_probed(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("node"))
+        if lane is not None and event.text("state") == "T":
+            lane.state = LaneState.PAUSED
+
+    def _step(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("learner"))
+        is_late = {LaneState.DEAD, LaneState.ENDED}
+        if (
+            lane is None
+            or lane.state in is_late
+            or lane.incarnation != event.integer("incarnation")
+        ):
+            return  # its last words, read after its exit
+        lane.step, lane.loss = event.integer("step"), event.number("loss")
+        lane.step_s = event.number("step_s")
+        if lane.state is not LaneState.DROPPED:
+            lane.state = lane.at_work
+
+    def _joined(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("learner"))
+        if lane is not None and lane.state is LaneState.DROPPED:
+            lane.state, lane.back_s = LaneState.REJOINING, event.time_s
+
+    def _suspected(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("learner"))
+        if lane is not None and lane.state in {LaneState.STEPPING, LaneState.REJOINING}:
+            lane.state, lane.step_s = LaneState.SUSPECTED, None
+
+    def _recovered(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("learner"))
+        if lane is not None and lane.state in {LaneState.SUSPECTED, LaneState.PAUSED}:
+            lane.state = lane.at_work
+
+    def _left(self, event: Event) -> None:
+        lane = self.lanes.get(event.text("learner"))
+        is_gone = {LaneState.DEAD, LaneState.ENDED, LaneState.REJOINING}
+        if lane is not None and lane.state not in is_gone and event.text("reason") != "closed":
+            said_goodbye = event.text("reason") == "said_goodbye"
+            lane.state = LaneState.ENDED if said_goodbye else LaneState.DROPPED
+
+    def _merged(self, event: Event) -> Sentence | None:
+        self.rounds.merge(event.time_s, event.integer("committed_tokens"))
+        back = []
+        for item in event.items("contributors"):
+            lane = self.lanes.get(str(item["learner"])) if isinstance(item, Mapping) else None
+            if lane is None:
+                continue
+            lane.contributed_s = event.time_s
+            if lane.back_s is not None:
+                back.append(f"{lane.learner} after {seconds(event.time_s - lane.back_s)}")
+                lane.back_s, lane.state = None, LaneState.STEPPING
+        if not back:
+            return None
+        text = f"contributes again: {', '.join(back)}"
+        return Sentence(time_s=event.time_s, text=text, tone=Tone.GOOD)
+
+    def _injecting(self, event: Event) -> None:
+        name = event.text("injection")
+        self.faults[name] = FaultBar(
+            injection=name,
+            fault=event.text("fault"),
+            targets=event.names("targets"),
+            from_s=event.time_s,
+        )
+
+    def _fault_moved(self, event: Event) -> None:
+        bar = self.faults.get(event.text("injection"))
+        if bar is None:
+            return
+        bar.status = event.kind.partition(".")[2]
+        if event.kind in {Kind.FAULT_HEALED, Kind.FAULT_FAILED}:
+            bar.healed_s = event.time_s
+
+    _FOLDS: ClassVar[Mapping[Kind, Callable[["ViewModel", Event], Sentence | None]]] = {
+        Kind.RUN_STARTED: _run_started,
+        Kind.PHASE_ENTERED: _phase,
+        Kind.COUNTS_SAMPLED: _counts,
+        Kind.NODE_STARTED: _node_started,
+        Kind.NODE_EXITED: _node_exited,
+        Kind.NODE_PROBED: _node_probed,
+        Kind.LEARNER_STEP: _step,
+        Kind.MEMBER_JOINED: _joined,
+        Kind.MEMBER_SUSPECTED: _suspected,
+        Kind.MEMBER_RECOVERED: _recovered,
+        Kind.MEMBER_LEFT: _left,
+        Kind.ROUND_MERGED: _merged,
+        Kind.FAULT_INJECTING: _injecting,
+        Kind.FAULT_INJECTED: _fault_moved,
+        Kind.FAULT_FAILED: _fault_moved,
+        Kind.FAULT_HEALING: _fault_moved,
+        Kind.FAULT_HEALED: _fault_moved,
+    }

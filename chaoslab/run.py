@@ -1,0 +1,220 @@
+"""One run, from the first process to the last.
+
+    start ─► baseline ─► inject ─► settle ─► stop ─► evaluate        each waits by `Watch.until`:
+    fleet.poll ─► journal ─► progress ─► injector, abort rules ─► fleet, and round again
+
+`Run.execute` is the page to read: its phases follow each other, and whatever happens in one of
+them, what is open is healed, every node is ended and the record says how it went. Nothing here
+knows a kind of fault or a kind of fleet, and nothing here judges.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+from chaoslab import __version__
+from chaoslab.baseline import Measured, measure
+from chaoslab.errors import ChaoslabError, FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet.base import Fleet
+from chaoslab.injector import Injector
+from chaoslab.journal import Journal
+from chaoslab.launch import EVALUATOR, SYNCER, Launch
+from chaoslab.news import News
+from chaoslab.plan import Control, FaultPlan, Injection
+from chaoslab.record import RunDirectory, fingerprint
+from chaoslab.watch import Ended, Interrupts, Outcome, Watch
+
+BASELINE_WINDOWS = 3
+START_S = 120.0
+FINISH_S = 60.0
+EVALUATE_S = 180.0
+END_S = 5.0
+
+
+class Run:
+    """A plan, its injections and all it takes to carry them out once."""
+
+    def __init__(
+        self,
+        plan: FaultPlan,
+        injections: Iterable[Injection],
+        *,
+        fleet: Fleet,
+        journal: Journal,
+        directory: RunDirectory,
+        interrupts: Interrupts,
+    ) -> None:
+        self.plan, self.injections = plan, tuple(injections)
+        self.fleet, self.directory = fleet, directory
+        self.news = News(fleet=fleet, journal=journal)
+        self.progress = self.news.progress
+        self.launch = Launch(plan=plan, snapshots=directory.snapshots)
+        self.injector = Injector(
+            news=self.news,
+            directory=directory,
+            limits=plan.limits,
+            waiting=list(self.injections),
+        )
+        self.watch = Watch(plan=plan, news=self.news, injector=self.injector, interrupts=interrupts)
+        self.outcome = Outcome.BROKEN
+        self.remarks: list[str] = []
+
+    # ---------------------------------------------------------------- the run, as nested phases
+
+    def execute(self) -> Outcome:
+        """Carry the plan out once. An error leaves a finished record behind."""
+        with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
+            self._start()
+            self._measure_baseline()
+            self._inject()
+            self._settle()
+            self._stop()
+            if self.plan.control is Control.TWIN:
+                self._evaluate()
+        return self.outcome
+
+    def _start(self) -> None:
+        self._enter("start")
+        progress = self.progress
+        self.fleet.start(self.launch.syncer())
+        self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
+        for spec in self.launch.learners(str(progress.address)):
+            self.fleet.start(spec)
+        self._await(
+            self.plan.training.learner_names,
+            lambda name: name in progress.members and name in progress.steps,
+            "join and step",
+        )
+        self.watch.begin_training()
+
+    def _measure_baseline(self) -> None:
+        """Faults wait for a window of rounds with a steady rate."""
+        self._enter("baseline")
+        frame = self.plan.baseline
+        first_round = self.progress.rounds + frame.warmup_rounds
+        for _ in range(BASELINE_WINDOWS):
+            measured = self._measure_window(first_round)
+            if measured.is_steady or not self.injections:
+                return
+            first_round += frame.window_rounds
+        raise Ended(Outcome.ABORTED, f"nothing was injected: {measured.reason}")
+
+    def _measure_window(self, first_round: int) -> Measured:
+        last_round = first_round + self.plan.baseline.window_rounds
+        self.watch.until(lambda: self.progress.rounds >= last_round or self.watch.is_over)
+        measured = measure(
+            self.news.journal.history,
+            first_round=first_round,
+            last_round=last_round,
+            max_variation=self.plan.baseline.max_variation,
+        )
+        self.news.note(Kind.BASELINE_MEASURED, measured.data())
+        return measured
+
+    def _inject(self) -> None:
+        self._enter("inject")
+        self.injector.arm()
+        self.watch.until(lambda: self.injector.is_done or self.watch.is_over)
+
+    def _settle(self) -> None:
+        """Every learner that a fault took away contributes again, or the record names it."""
+        self._enter("settle")
+        self.watch.until(
+            lambda: not self.injector.pending() or self.watch.is_over, within_s=self.plan.settle_s
+        )
+        pending = self.injector.pending()
+        self.news.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
+
+    def _stop(self) -> None:
+        """Training ends by its own rule; what is still open then is measured and healed."""
+        self._enter("stop")
+        self.watch.until(lambda: self.watch.is_over)
+        finishing = set(self.progress.alive()) - self.injector.away
+        self.injector.close("training ended")
+        if not self.watch.until(
+            lambda: not finishing & set(self.progress.alive()), within_s=FINISH_S
+        ):
+            late = ", ".join(sorted(finishing & set(self.progress.alive())))
+            self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
+
+    def _evaluate(self) -> None:
+        self._enter("evaluate")
+        self.fleet.start(self.launch.evaluator())
+        self.watch.until(lambda: EVALUATOR in self.progress.endings, within_s=EVALUATE_S)
+        ending = self.progress.endings.get(EVALUATOR, f"still at it after {EVALUATE_S:g} s")
+        if ending != "exit code 0":
+            self.remarks.append(f"the evaluator failed: {ending}{self._last_words(EVALUATOR)}")
+
+    # ---------------------------------------------------------------- whatever happens in them
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        self.news.note(
+            Kind.RUN_STARTED,
+            {
+                "plan": self.plan.name,
+                "seed": self.plan.seed,
+                "fleet": self.fleet.kind,
+                "algorithm": self.plan.training.algorithm.value,
+                "learners": list(self.plan.training.learner_names),
+                "schedule_hash": fingerprint(self.injections),
+                "version": __version__,
+            },
+        )
+        try:
+            yield
+            self.outcome = Outcome.COMPLETED
+        except Ended as ended:
+            self.outcome = ended.outcome
+            self.remarks.append(str(ended))
+        except ChaoslabError as error:
+            self.remarks.append(str(error))
+            raise
+        finally:
+            is_crash = self.outcome is Outcome.BROKEN and not self.remarks
+            reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
+            self.news.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
+
+    @contextmanager
+    def _every_fault_healed(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.injector.close("the run ended first")
+
+    @contextmanager
+    def _every_node_ended(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.watch.end_nodes("SIGTERM", within_s=END_S)
+            self.watch.end_nodes("SIGKILL", within_s=END_S)
+
+    # ---------------------------------------------------------------- helpers
+
+    def _enter(self, phase: str) -> None:
+        self.news.note(Kind.PHASE_ENTERED, {"phase": phase})
+
+    def _await(self, names: Iterable[str], is_up: Callable[[str], bool], what: str) -> None:
+        """Wait until all are up. FleetError names who is not, and what they said last."""
+
+        def missing() -> list[str]:
+            return [name for name in names if not is_up(name)]
+
+        def is_decided() -> bool:
+            ended = self.progress.endings
+            return not missing() or SYNCER in ended or any(name in ended for name in missing())
+
+        self.watch.until(is_decided, within_s=START_S)
+        if absent := missing():
+            ended = self.progress.endings
+            culprits = [name for name in (*absent, SYNCER) if name in ended] or absent
+            states = "; ".join(
+                f"{name}: {ended.get(name, 'still running')}{self._last_words(name)}"
+                for name in dict.fromkeys(culprits)
+            )
+            raise FleetError(f"{', '.join(absent)} did not {what} ({states})")
+
+    def _last_words(self, node: str) -> str:
+        words = self.directory.stderr_tail(node)
+        return f", its standard error ends with:\n{words}\n" if words else ""

@@ -1,0 +1,164 @@
+"""The limits, held before the start: as far as times are known, no instant may break one.
+
+    planned drafts ── objection ──► PlanError: which injection breaks which limit
+    drawn drafts   ── objection ──► dropped, with the reason
+
+Times are comparable along one line only: seconds since the start, or seconds after round 48. What
+happens between two lines is known only in the run, where the same limits are held again.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from chaoslab.errors import PlanError
+from chaoslab.plan import FaultSpec, Limits, Trigger
+from chaoslab.schedule.lines import Dropped
+
+Line: TypeAlias = tuple[str, ...]
+"""What times are counted from: () is the start of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An injection before it has a number."""
+
+    spec: FaultSpec
+    targets: tuple[str, ...]
+    trigger: Trigger
+    for_s: float | None
+
+
+@runtime_checkable
+class _TakesAway(Protocol):
+    takes_away: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """Whom one injection holds, and from when to when along a line."""
+
+    spec: str
+    targets: frozenset[str]
+    is_away: bool
+    start_s: float
+    end_s: float
+
+    def holds(self, moment_s: float) -> bool:
+        return self.start_s <= moment_s < self.end_s or moment_s == self.start_s
+
+
+def hold(
+    drafts: Iterable[Draft], limits: Limits, learners: frozenset[str]
+) -> tuple[list[Draft], list[Dropped]]:
+    """The drafts that keep the limits, in their order, and the drawn ones that do not.
+
+    PlanError for a planned draft that breaks a limit.
+    """
+    blast = _Blast(limits=limits, learners=learners)
+    drafts = list(drafts)
+    for draft in drafts:
+        if draft.spec.at is not None:
+            blast.add_planned(draft)
+    drawn = [draft for draft in drafts if draft.spec.at is None]
+    reasons = {id(draft): blast.add_drawn(draft) for draft in sorted(drawn, key=_time_s)}
+    kept = [draft for draft in drafts if not reasons.get(id(draft))]
+    return kept, [
+        Dropped(
+            spec=draft.spec.id,
+            fault=draft.spec.fault,
+            targets=draft.targets,
+            time_s=_time_s(draft),
+            reason=reasons[id(draft)],
+        )
+        for draft in drawn
+        if reasons[id(draft)]
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Blast:
+    """Every span so far, by line."""
+
+    limits: Limits
+    learners: frozenset[str]
+    spans: dict[Line, list[_Span]] = field(default_factory=dict)
+    lines: dict[str, tuple[Line, float]] = field(default_factory=dict)
+    """Where each planned fault ends: its line, and the seconds along it."""
+
+    def add_planned(self, draft: Draft) -> None:
+        line, start_s = self._begin(draft.trigger)
+        end_s = math.inf if draft.for_s is None else start_s + draft.for_s
+        reason = self._add(line, _span(draft, start_s, end_s))
+        if reason:
+            raise PlanError(
+                f"fault {draft.spec.id!r} on {', '.join(draft.targets)} {draft.trigger}: {reason}",
+                where=draft.spec.where,
+            )
+        self.lines[draft.spec.id] = (line, end_s)
+
+    def add_drawn(self, draft: Draft) -> str:
+        """The reason why it cannot be, "" if it was added."""
+        start_s = _time_s(draft)
+        end_s = math.inf if draft.for_s is None else start_s + draft.for_s
+        return self._add((), _span(draft, start_s, end_s))
+
+    def _begin(self, trigger: Trigger) -> tuple[Line, float]:
+        """The line on which a planned fault begins, and where on it."""
+        if trigger.time_s is not None:
+            return (), trigger.time_s
+        if trigger.after is not None:
+            line, end_s = self.lines.get(trigger.after, (("after", trigger.after), 0.0))
+            if end_s == math.inf:
+                raise PlanError(f"it waits for {trigger.after!r}, which is never healed")
+            return line, end_s + trigger.offset_s
+        return (str(trigger),), 0.0
+
+    def _add(self, line: Line, span: _Span) -> str:
+        near = [other for other in self.spans.get(line, []) if _overlap(span, other)]
+        moments = [span.start_s, *(other.start_s for other in near if span.holds(other.start_s))]
+        for moment_s in moments:
+            reason = self._objection(span, [other for other in near if other.holds(moment_s)])
+            if reason:
+                return reason
+        self.spans.setdefault(line, []).append(span)
+        return ""
+
+    def _objection(self, span: _Span, others: Sequence[_Span]) -> str:
+        for other in others:
+            if both := sorted(span.targets & other.targets):
+                return f"{', '.join(both)} would still be under {other.spec!r}"
+        spans = [span, *others]
+        hit = self.learners & frozenset().union(*(each.targets for each in spans))
+        away = self.learners & frozenset().union(*(each.targets for each in spans if each.is_away))
+        total, left = len(self.learners), len(self.learners - away)
+        if len(hit) > self.limits.max_affected * total + 1e-9:
+            return (
+                f"{len(hit)} of {total} learners would be under a fault at once, and "
+                f"`limits.max_affected` is {self.limits.max_affected:.0%}"
+            )
+        if away and left < self.limits.min_alive:
+            return (
+                f"{left} learners would be left, and `limits.min_alive` is {self.limits.min_alive}"
+            )
+        return ""
+
+
+def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
+    settings = draft.spec.settings
+    return _Span(
+        spec=draft.spec.id,
+        targets=frozenset(draft.targets),
+        is_away=settings.takes_away if isinstance(settings, _TakesAway) else True,
+        start_s=start_s,
+        end_s=end_s,
+    )
+
+
+def _overlap(one: _Span, other: _Span) -> bool:
+    return one.holds(other.start_s) or other.holds(one.start_s)
+
+
+def _time_s(draft: Draft) -> float:
+    return draft.trigger.time_s or 0.0

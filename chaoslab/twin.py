@@ -1,0 +1,143 @@
+"""The fault-free twin: the same plan and seed without faults, kept so that it is paid for once.
+
+    plan ─► without_faults ─► RUN/control/ ─► journal ─► checks compare
+              └── key: training, seed, data, code ──► <runs root>/.twins/<key>/ (journal, run.json)
+
+Only a whole twin is kept: it ended by its stop rule, was evaluated, and lost no node on the way.
+Running it is `conduct`'s work.
+"""
+
+import glob
+import hashlib
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.journal import JOURNAL, History
+from chaoslab.plan import FaultPlan
+from chaoslab.record import RUN_JSON, RunDirectory, fingerprint
+from chaoslab.surroundings import versions
+
+TWINS = ".twins"
+_KEPT = (JOURNAL, RUN_JSON)
+_PACKAGE = Path(__file__).parent
+_CODE = ("launch.py", "events.py", "diloco/*.py", "diloco/*.proto")
+
+
+def without_faults(plan: FaultPlan) -> FaultPlan:
+    """The twin's plan. It keeps seed, training, limits and abort rules."""
+    return replace(plan, faults=(), expect=())
+
+
+def key(plan: FaultPlan) -> str | None:
+    """Name of the plan's twin among those kept: equal for runs that train alike.
+
+    None when that cannot be known, because the task's source is nowhere to be found: such a twin
+    is made each time.
+    """
+    task = _task_files(plan.training.task) if plan.training.task else []
+    if task is None:
+        return None
+    code = [path for pattern in _CODE for path in sorted(_PACKAGE.glob(pattern))]
+    return fingerprint(
+        {
+            "training": plan.training,
+            "seed": plan.seed,
+            "data": _states(_data_files(plan.training.data)),
+            "code": _contents([*code, *task]),
+            "versions": versions(),
+        }
+    )[:32]
+
+
+def fetch(name: str, root: Path, into: RunDirectory) -> bool:
+    """Copy a kept twin into an empty control/; False if none is kept."""
+    kept = root / TWINS / name
+    if not all((kept / file).is_file() for file in _KEPT):
+        return False
+    try:
+        for file in _KEPT:
+            shutil.copyfile(kept / file, into.path / file)
+    except OSError as error:
+        raise FleetError(f"the kept twin {kept} cannot be copied: {error}") from error
+    return True
+
+
+def keep(name: str, root: Path, twin: RunDirectory) -> bool:
+    """Keep a whole twin for the next run; False, and nothing is kept, if it is not whole."""
+    if not is_whole(History.read(twin.path)):
+        return False
+    place = root / TWINS / name
+    partial = place.with_name(f"{name}.partial-{secrets.token_hex(4)}")
+    try:
+        partial.mkdir(parents=True)
+        for file in _KEPT:
+            shutil.copyfile(twin.path / file, partial / file)
+        if not place.exists():
+            partial.rename(place)
+    except OSError as error:
+        raise FleetError(f"the twin cannot be kept in {place}: {error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return True
+
+
+def is_whole(history: History) -> bool:
+    """Whether a twin ended by its stop rule, was evaluated and lost no node on the way."""
+    finished = history.last(Kind.RUN_FINISHED)
+    return (
+        finished is not None
+        and finished.text("outcome") == "completed"
+        and not finished.text("reason")
+        and history.last(Kind.SYNCER_FINAL) is not None
+        and bool(history.of(Kind.EVALUATION_MEASURED))
+        and all(event.data.get("exit_code") == 0 for event in history.of(Kind.NODE_EXITED))
+    )
+
+
+# ---------------------------------------------------------------- what a training depends on
+
+
+def _data_files(data: str) -> list[Path]:
+    """The files behind `training.data`; none for `stdlib`, which the Python version decides."""
+    if data == "stdlib":
+        return []
+    found = [Path(data), *map(Path, glob.glob(data, recursive=True))]
+    files = {path for start in found for path in (start, *start.rglob("*")) if path.is_file()}
+    return sorted(files)
+
+
+def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """Name, size and time of change: what tells large files apart without reading them."""
+    return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+
+
+def _task_files(task: str) -> list[Path] | None:
+    """The sources of the package that a task is in; None if it is not found. Imports nothing."""
+    top = task.partition(":")[0].partition(".")[0]
+    spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path])
+    if spec is None:
+        return None
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if folders:
+        return sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return [Path(spec.origin)] if spec.origin else None
+
+
+def _contents(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for name, body in _named(files):
+        digest.update(f"{name}:{len(body)}:".encode() + body)
+    return digest.hexdigest()
+
+
+def _named(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        yield path.name, path.read_bytes()

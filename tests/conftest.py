@@ -1,0 +1,14 @@
+"""Order and frame of all tests: the fast ones first, those that start real trainings last."""
+
+from collections.abc import Sequence
+
+import pytest
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: _rank(item))
+
+
+def _rank(item: pytest.Item) -> int:
+    marks: Sequence[str] = ("slow", "toxiproxy", "docker", "tpu")
+    return max((1 + marks.index(mark) for mark in marks if item.get_closest_marker(mark)), default=0)

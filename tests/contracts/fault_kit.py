@@ -1,0 +1,235 @@
+"""What every fault promises. A fault's tests subclass the kit and say how to make one.
+
+`carry_out` is the life of one injection in a dozen lines: it does what `run` does, on any fleet,
+and leaves a journal. On a fleet in which nothing happens every fault must come out as failed.
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+
+import pytest
+
+from chaoslab.clock import Clock, VirtualClock
+from chaoslab.events import Json, Kind
+from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec, NoFleet, Role
+from chaoslab.journal import History, Journal
+from chaoslab.plan import Injection, Trigger
+
+VICTIMS = ("learner-1", "learner-3")
+LEARNERS = tuple(f"learner-{index}" for index in range(4))
+
+
+def injection_of(fault: Fault, *, for_s: float | None = 5.0) -> Injection:
+    """An injection of the fault on two of four learners."""
+    return Injection(
+        number=0,
+        spec="it-happens",
+        fault=fault.name,
+        settings=fault,
+        targets=VICTIMS,
+        trigger=Trigger(time_s=0.0),
+        for_s=for_s,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Director:
+    """Carries out one injection on a fleet and writes the journal, as a run does."""
+
+    fleet: Fleet
+    clock: Clock
+    journal: Journal
+
+    def carry_out(self, fault: Fault, injection: Injection) -> tuple[Evidence, ...]:
+        """Inject, step at each beat, look, heal."""
+        self.write(
+            Kind.FAULT_INJECTING,
+            injection,
+            settings={},
+            trigger=str(injection.trigger),
+            for_s=injection.for_s,
+            takes_away=fault.takes_away,
+        )
+        fault.inject(injection, self.fleet)
+        begin_s = self.write(Kind.FAULT_INJECTED, injection)
+        self.probe(injection)
+        for beat, offset_s in enumerate(fault.beats()):
+            self.wait(begin_s + offset_s)
+            fault.step(beat, injection, self.fleet)
+            self.write(Kind.FAULT_STEPPED, injection, beat=beat)
+        self.wait(begin_s + (injection.for_s or 0.0))
+        self.probe(injection)
+        self.wait(self.clock.now_s())
+        evidence = fault.evidence(injection, self.journal.history)
+        self.write(Kind.FAULT_HEALING, injection)
+        fault.heal(injection, self.fleet)
+        self.write(Kind.FAULT_HEALED, injection)
+        return evidence
+
+    def wait(self, until_s: float) -> None:
+        """Let time go by; news goes to the journal."""
+        while True:
+            for seen in self.fleet.poll(until_s):
+                self.journal.write(seen.kind, seen.data, source=seen.source, node_s=seen.node_s)
+            if self.clock.now_s() >= until_s:
+                return
+
+    def probe(self, injection: Injection) -> None:
+        """Look at every target from outside."""
+        for name in injection.targets:
+            seen = self.fleet.probe(name)
+            self.journal.write(seen.kind, seen.data, source=seen.source)
+
+    def write(self, kind: Kind, injection: Injection, **facts: Json) -> float:
+        """One fault event; returns its time."""
+        about: dict[str, Json] = {
+            "injection": injection.id,
+            "fault": injection.fault,
+            "spec": injection.spec,
+            "targets": list(injection.targets),
+        }
+        return self.journal.write(kind, {**about, **facts}).time_s
+
+
+class WatchedFleet(NoFleet):
+    """Nothing happens in it, and it remembers who was acted upon."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.touched: set[str] = set()
+
+    def restart(self, name: str) -> Node:
+        self.touched.add(name)
+        return super().restart(name)
+
+    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
+        self.touched.add(name)
+        super().kill(name, signal=signal)
+
+    def pause(self, name: str) -> None:
+        self.touched.add(name)
+        super().pause(name)
+
+    def wedge(self, name: str) -> None:
+        self.touched.add(name)
+        super().wedge(name)
+
+    def notice(self, name: str) -> None:
+        self.touched.add(name)
+        super().notice(name)
+
+
+class FaultKit:
+    """Subclasses provide the fixture `fault`, with settings that make it quick."""
+
+    @pytest.fixture
+    def clock(self) -> VirtualClock:
+        return VirtualClock()
+
+    @pytest.fixture
+    def fleet(self, clock: VirtualClock) -> WatchedFleet:
+        fleet = WatchedFleet(clock)
+        for name in LEARNERS:
+            fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=("true",)))
+        return fleet
+
+    def test_it_is_frozen_data_with_a_family_and_a_name(self, fault: Fault) -> None:
+        family, _, name = fault.name.partition(".")
+        assert family
+        assert name
+        assert setting_names(fault) <= set(dir(fault))
+        with pytest.raises((AttributeError, TypeError)):
+            setattr(fault, next(iter(setting_names(fault)), "anything"), 1)
+
+    def test_it_explains_itself_and_every_setting(self, fault: Fault) -> None:
+        assert all([fault.summary, fault.proof, type(fault).__doc__])
+        assert documented_fields(type(fault)) >= setting_names(fault)
+
+    def test_every_setting_has_a_default(self, fault: Fault) -> None:
+        assert isinstance(type(fault)(), Fault)
+
+    def test_it_needs_abilities_that_exist(self, fault: Fault) -> None:
+        assert fault.needs
+        assert fault.needs <= frozenset(Ability)
+
+    def test_its_beats_come_in_order_after_the_injection(self, fault: Fault) -> None:
+        beats = fault.beats()
+        assert list(beats) == sorted(beats)
+        assert all(beat >= 0 for beat in beats)
+
+    def test_it_acts_on_its_targets_and_nobody_else(
+        self, fault: Fault, fleet: WatchedFleet, director: Director
+    ) -> None:
+        director.carry_out(fault, injection_of(fault))
+        assert fleet.touched == set(VICTIMS)
+
+    def test_healing_leaves_everybody_alive_however_often(
+        self, fault: Fault, fleet: WatchedFleet, director: Director
+    ) -> None:
+        injection = injection_of(fault)
+        director.carry_out(fault, injection)
+        lives = [node.incarnation for node in fleet.nodes.values()]
+        for _ in range(2):
+            fault.heal(injection, fleet)
+        assert [node.incarnation for node in fleet.nodes.values()] == lives
+        assert all(node.is_alive for node in fleet.nodes.values())
+
+    def test_healing_before_the_injection_is_safe(self, fault: Fault, fleet: WatchedFleet) -> None:
+        fault.heal(injection_of(fault), fleet)
+        assert {node.incarnation for node in fleet.nodes.values()} == {1}
+
+    def test_where_nothing_happened_the_evidence_is_failed(
+        self, fault: Fault, director: Director
+    ) -> None:
+        assert_all_failed(director.carry_out(fault, injection_of(fault)))
+
+    def test_an_empty_record_proves_nothing(self, fault: Fault) -> None:
+        assert_all_failed(fault.evidence(injection_of(fault), History(())))
+
+    def test_evidence_is_a_function_of_the_record(
+        self, fault: Fault, director: Director, tmp_path: Path
+    ) -> None:
+        injection = injection_of(fault)
+        live = director.carry_out(fault, injection)
+        assert fault.evidence(injection, History.read(tmp_path)) == live
+
+    @pytest.fixture
+    def director(
+        self, fleet: WatchedFleet, clock: VirtualClock, tmp_path: Path
+    ) -> Iterator[Director]:
+        with Journal(tmp_path, clock) as journal:
+            for name in LEARNERS:
+                journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)
+            yield Director(fleet=fleet, clock=clock, journal=journal)
+
+
+def assert_all_failed(pieces: Sequence[Evidence]) -> None:
+    """One piece for each target, in order; all failed, all saying why."""
+    assert [piece.target for piece in pieces] == list(VICTIMS)
+    assert {piece.status for piece in pieces} == {Status.FAILED}
+    assert all(piece.text.startswith(piece.target) for piece in pieces)
+
+
+def setting_names(fault: object) -> set[str]:
+    """The fields of a dataclass, which every fault is."""
+    assert is_dataclass(fault)
+    return {one.name for one in fields(fault)}
+
+
+def documented_fields(kind: type) -> set[str]:
+    """The names in a class body that a docstring follows."""
+    body = ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    pairs = zip(body.body, body.body[1:], strict=False)
+    return {
+        item.target.id
+        for item, doc in pairs
+        if isinstance(item, ast.AnnAssign)
+        and isinstance(item.target, ast.Name)
+        and isinstance(doc, ast.Expr)
+    }

@@ -1,0 +1,211 @@
+"""What every fleet promises. A fleet's tests subclass one of the two kits and say how to make it.
+
+`FleetKit` holds for all fleets, the one that does nothing included; `LivingFleetKit` for those in
+which something runs. A subclass provides the fixtures `stage` (fleet, entered, and clock) and
+`spec` (a node; in a living fleet it runs `node_program.py`).
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+
+from chaoslab.clock import Clock
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Sighting
+
+PATIENCE_S = 60.0
+"""Far more than anything here takes; only a failing test waits for it."""
+
+
+@dataclass(kw_only=True)
+class Stage:
+    """A fleet, its clock, and all that was seen so far."""
+
+    fleet: Fleet
+    clock: Clock
+    seen: list[Sighting] = field(default_factory=list)
+
+    def poll(self, limit_s: float = 1.0) -> list[Sighting]:
+        """The next batch, also kept."""
+        batch = list(self.fleet.poll(self.clock.now_s() + limit_s))
+        self.seen += batch
+        return batch
+
+    def until(self, kind: Kind, *, node: str | None = None) -> Sighting:
+        """The first sighting of this kind from now on; fails after a minute."""
+        begin = len(self.seen)
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            for sighting in self.seen[begin:]:
+                if sighting.kind is kind and node in (None, sighting.source):
+                    return sighting
+            assert time.monotonic() < deadline, f"no {kind} in {self.kinds[begin:]}"
+            self.poll()
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """Of everything seen."""
+        return [sighting.kind for sighting in self.seen]
+
+    @property
+    def lives(self) -> list[tuple[Kind, object]]:
+        """Starts and exits that were seen, with the incarnation."""
+        kinds = (Kind.NODE_STARTED, Kind.NODE_EXITED)
+        return [(one.kind, one.data["incarnation"]) for one in self.seen if one.kind in kinds]
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Ask again and again; fails after a minute."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline, "it never came to be"
+        time.sleep(0.005)
+
+
+class FleetKit:
+    """Rules of the interface alone."""
+
+    def test_it_names_itself_and_its_abilities(self, stage: Stage) -> None:
+        assert stage.fleet.kind
+        assert stage.fleet.abilities <= frozenset(Ability)
+
+    def test_a_started_node_is_known_and_alive(self, stage: Stage, spec: NodeSpec) -> None:
+        started = stage.fleet.start(spec)
+        assert stage.fleet.nodes == {spec.name: started}
+        assert (started.incarnation, started.is_alive, started.role) == (1, True, spec.role)
+
+    def test_a_name_is_started_once(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        with pytest.raises(FleetError, match="use restart"):
+            stage.fleet.start(spec)
+
+    @pytest.mark.parametrize(
+        "verb", ["restart", "kill", "pause", "resume", "wedge", "unwedge", "notice", "probe"]
+    )
+    def test_a_verb_on_an_unknown_name_raises_key_error(self, stage: Stage, verb: str) -> None:
+        with pytest.raises(KeyError):
+            getattr(stage.fleet, verb)("nobody")
+
+    def test_restart_leaves_a_living_node_as_it_is(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        assert stage.fleet.restart(spec.name).incarnation == 1
+
+    def test_after_kill_restart_gives_the_next_life(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.kill(spec.name)
+        again = stage.fleet.restart(spec.name)
+        assert (again.incarnation, again.is_alive) == (2, True)
+
+    def test_healing_verbs_may_be_repeated(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        for _ in range(2):
+            stage.fleet.resume(spec.name)
+            stage.fleet.unwedge(spec.name)
+            stage.fleet.restart(spec.name)
+        assert stage.fleet.nodes[spec.name].incarnation == 1
+
+    def test_poll_without_news_ends_when_its_time_is_up(self, stage: Stage) -> None:
+        begin_s = stage.clock.now_s()
+        assert not stage.fleet.poll(begin_s + 0.05)
+        assert stage.clock.now_s() >= begin_s + 0.05
+
+    def test_poll_does_not_wait_for_a_time_that_is_past(self, stage: Stage) -> None:
+        assert not stage.fleet.poll(stage.clock.now_s() - 1.0)
+
+
+class LivingFleetKit(FleetKit):
+    """Rules for fleets in which programs run."""
+
+    def test_the_first_sighting_of_a_node_is_its_start(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        first = stage.seen[0]
+        assert (first.source, first.kind) == (spec.name, Kind.NODE_STARTED)
+        assert (first.data["incarnation"], first.data["role"]) == (1, spec.role)
+
+    def test_what_a_node_reports_is_seen(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        step = stage.until(Kind.LEARNER_STEP)
+        assert (step.source, step.data["learner"]) == (spec.name, spec.name)
+
+    def test_a_killed_node_is_seen_to_exit_by_that_signal(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.kill(spec.name)
+        exited = stage.until(Kind.NODE_EXITED)
+        assert (exited.data["signal"], exited.data["exit_code"]) == ("SIGKILL", None)
+        assert not stage.fleet.nodes[spec.name].is_alive
+        assert stage.fleet.probe(spec.name).data["state"] == "gone"
+
+    def test_a_node_that_ends_by_itself_is_seen_to(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.kill(spec.name, signal="SIGTERM")
+        exited = stage.until(Kind.NODE_EXITED)
+        assert (exited.data["signal"], exited.data["exit_code"]) == (None, 0)
+        assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
+
+    def test_verbs_that_need_a_living_node_refuse_a_dead_one(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.kill(spec.name)
+        stage.until(Kind.NODE_EXITED)
+        for verb in (stage.fleet.pause, stage.fleet.wedge, stage.fleet.notice):
+            with pytest.raises(FleetError, match="is not running"):
+                verb(spec.name)
+        for harmless in (stage.fleet.kill, stage.fleet.resume, stage.fleet.unwedge):
+            harmless(spec.name)
+
+    def test_lives_are_seen_in_order(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.kill(spec.name)
+        stage.fleet.restart(spec.name)
+        stage.until(Kind.LEARNER_STEP)
+        assert stage.lives == [
+            (Kind.NODE_STARTED, 1),
+            (Kind.NODE_EXITED, 1),
+            (Kind.NODE_STARTED, 2),
+        ]
+
+    def test_a_paused_node_is_stopped_until_it_is_resumed(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        for _ in range(2):
+            stage.fleet.pause(spec.name)
+            assert stage.fleet.probe(spec.name).data["state"] == "T"
+        stage.fleet.resume(spec.name)
+        wait_until(lambda: stage.fleet.probe(spec.name).data["state"] != "T")
+
+    def test_a_wedged_node_lives_and_does_not_step(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.wedge(spec.name)
+        wait_until(lambda: not stage.poll(0.5))
+        assert stage.fleet.probe(spec.name).data["state"] in ("R", "S", "D")
+        stage.fleet.unwedge(spec.name)
+        stage.until(Kind.LEARNER_STEP)
+
+    def test_a_noticed_node_says_so(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.notice(spec.name)
+        assert stage.until(Kind.LEARNER_NOTICED).source == spec.name
+
+    def test_leaving_the_fleet_ends_every_node(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.__exit__(None, None, None)
+        assert stage.fleet.probe(spec.name).data["state"] == "gone"
+        assert not stage.fleet.nodes[spec.name].is_alive
+
+    def test_leaving_the_fleet_ends_a_paused_node(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.pause(spec.name)
+        stage.fleet.__exit__(None, None, None)
+        assert stage.fleet.probe(spec.name).data["state"] == "gone"

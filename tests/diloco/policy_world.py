@@ -1,0 +1,253 @@
+"""A world of learners around a `Policy`, moved by random histories, that watches its invariants.
+
+It plays both ends of every wire by hand, with no time but the one it is given: learners join,
+step, answer pulls late or twice, stop, go on, die and return; and after each move it holds what
+must always be true. `settle` then lets everybody behave, and training must go on.
+"""
+
+from dataclasses import dataclass, field
+
+from chaoslab.diloco.decisions import (
+    Abandon, Action, Contribution, Donate, Drop, Merge, Offer, Progress, Pull, Refusal, SendAll,
+    Stop, Welcome,
+)  # fmt: skip
+from chaoslab.diloco.membership import Leaving, Refused, Source
+from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.settings import Settings
+
+TOKENS_PER_STEP = 10
+
+
+@dataclass
+class FakeLearner:
+    """One process: what it holds, what it was asked for, what it has not yet been told."""
+
+    name: str
+    incarnation: int
+    step: int = 0
+    tokens: int = 0
+    epoch: int = 0
+    versions: list[int] = field(default_factory=list)
+    since_steps: list[int] = field(default_factory=list)
+    since_tokens: list[int] = field(default_factory=list)
+    pulls: list[Pull] = field(default_factory=list)
+    published: dict[int, int] = field(default_factory=dict)
+    is_stopped: bool = False
+    is_fenced: bool = False
+    last_offer: Offer | None = None
+
+    @property
+    def trains(self) -> bool:
+        return bool(self.versions) and min(self.versions) >= 0 and not self.is_stopped
+
+
+class World:
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.policy = Policy(settings)
+        self.now_s = 0.0
+        self.alive: dict[str, FakeLearner] = {}
+        self.lives: dict[str, int] = {}
+        self.merges: list[Merge] = []
+        self.abandoned: list[Abandon] = []
+        self.refusals: list[Refusal] = []
+        self.stopped: Stop | None = None
+        self.taken: dict[tuple[str, int, int], list[tuple[int, int]]] = {}
+
+    # ---------------------------------------------------------------- moves
+
+    def join(self, name: str) -> None:
+        """A dead learner's next life begins."""
+        if name in self.alive:
+            return
+        self.lives[name] = self.lives.get(name, 0) + 1
+        learner = FakeLearner(name=name, incarnation=self.lives[name])
+        self.alive[name] = learner
+        self.say_hello(learner)
+
+    def say_hello(self, learner: FakeLearner) -> None:
+        held = tuple(learner.versions) if learner.trains else ()
+        learner.pulls.clear()
+        learner.is_fenced = False
+        try:
+            actions = self.policy.hello(self.now_s, learner.name, learner.incarnation, held)
+        except Refused:
+            raise AssertionError(f"{learner} was refused") from None
+        learner.epoch = self.policy.membership.last_epoch
+        self.follow(actions)
+
+    def die(self, name: str) -> None:
+        learner = self.alive.pop(name, None)
+        if learner is not None:
+            self.follow(self.policy.closed(self.now_s, learner.epoch, Leaving.CLOSED))
+
+    def stop(self, name: str) -> None:
+        if name in self.alive:
+            self.alive[name].is_stopped = True
+
+    def go_on(self, name: str) -> None:
+        learner = self.alive.get(name)
+        if learner is None:
+            return
+        learner.is_stopped = False
+        if learner.is_fenced:
+            self.say_hello(learner)
+
+    def step(self, name: str) -> None:
+        learner = self.alive.get(name)
+        if learner is None or not learner.trains:
+            return
+        self.adopt(learner)
+        learner.step += 1
+        learner.tokens += TOKENS_PER_STEP
+        learner.since_steps = [steps + 1 for steps in learner.since_steps]
+        self.report(learner)
+
+    def report(self, learner: FakeLearner) -> None:
+        report = Progress(
+            step=learner.step, tokens=learner.tokens, c_steps=tuple(learner.since_steps),
+            c_tokens=tuple(learner.tokens - since for since in learner.since_tokens),
+            versions=tuple(learner.versions), loss=3.0, step_s=0.05, data_position=learner.step,
+        )  # fmt: skip
+        self.follow(self.policy.progress(self.now_s, learner.epoch, report))
+
+    def answer(self, name: str) -> None:
+        """Answer the oldest pull that this learner has been sent."""
+        learner = self.alive.get(name)
+        if learner is None or learner.is_stopped or not learner.pulls:
+            return
+        pull = learner.pulls.pop(0)
+        fragment = pull.fragment
+        self.push(
+            learner,
+            Offer(
+                round=pull.round, fragment=fragment, base_version=learner.versions[fragment],
+                step=learner.step, c_steps=learner.since_steps[fragment],
+                c_tokens=learner.tokens - learner.since_tokens[fragment],
+                tokens_from=learner.since_tokens[fragment], tokens_to=learner.tokens,
+            ),
+        )  # fmt: skip
+
+    def repeat(self, name: str) -> None:
+        """Send the latest push once more: it must never count."""
+        learner = self.alive.get(name)
+        if learner is not None and learner.last_offer is not None:
+            before = self.policy.fragment_tokens
+            assert self.policy.offer(learner.epoch, learner.last_offer) is not None
+            assert self.policy.fragment_tokens == before
+
+    def push(self, learner: FakeLearner, offer: Offer) -> None:
+        learner.last_offer = offer
+        refusal = self.policy.offer(learner.epoch, offer)
+        if refusal is None:
+            self.follow(self.policy.accept(self.now_s, learner.epoch, offer))
+        else:
+            self.refusals.append(refusal)
+            self.follow(self.policy.spoil(self.now_s, learner.epoch, offer.round))
+
+    def pass_time(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.follow(self.policy.advance(self.now_s))
+
+    def adopt(self, learner: FakeLearner) -> None:
+        for fragment, version in learner.published.items():
+            if version > learner.versions[fragment]:
+                learner.versions[fragment] = version
+                learner.since_steps[fragment] = 0
+                learner.since_tokens[fragment] = learner.tokens
+        learner.published.clear()
+
+    def settle(self, rounds: int) -> None:
+        """Everybody alive behaves for a while."""
+        for name in self.settings.learners:
+            self.go_on(name)
+        for _ in range(rounds):
+            for name in list(self.alive):
+                self.step(name)
+                while self.alive[name].pulls:
+                    self.answer(name)
+            self.pass_time(0.05)
+
+    # ---------------------------------------------------------------- what the policy decides
+
+    def follow(self, actions: list[Action]) -> None:
+        for action in actions:
+            if isinstance(action, Pull):
+                for learner in self.alive.values():
+                    if learner.epoch in action.epochs:
+                        learner.pulls.append(action)
+            elif isinstance(action, Merge):
+                self.merged(action)
+            elif isinstance(action, Abandon):
+                self.abandoned.append(action)
+            elif isinstance(action, Welcome) and action.source is Source.INITIAL:
+                self.follow(self.policy.seeded(self.now_s, action.member.epoch))
+            elif isinstance(action, Donate):
+                receiver = self.policy.transferred(action.request)
+                if receiver is not None:
+                    self.hold_everything(receiver.epoch)
+            elif isinstance(action, SendAll):
+                self.hold_everything(action.receiver.epoch)
+            elif isinstance(action, Drop):
+                for learner in self.alive.values():
+                    if learner.epoch == action.member.epoch:
+                        learner.is_fenced = True
+            elif isinstance(action, Stop):
+                assert self.stopped is None
+                self.stopped = action
+        self.hold_invariants()
+
+    def hold_everything(self, epoch: int) -> None:
+        for learner in self.alive.values():
+            if learner.epoch != epoch:
+                continue
+            if not learner.versions:
+                learner.versions = [-1] * self.settings.fragments
+                learner.since_steps = [0] * self.settings.fragments
+                learner.since_tokens = [learner.tokens] * self.settings.fragments
+            learner.published = dict(enumerate(self.policy.versions))
+            self.adopt(learner)
+
+    def merged(self, merge: Merge) -> None:
+        epochs = [c.epoch for c in merge.contributions]
+        assert len(epochs) == len(set(epochs)), "somebody contributed twice to a round"
+        assert len(epochs) >= self.settings.quorum
+        earlier = [m for m in self.merges if m.fragment == merge.fragment]
+        assert merge.base_version == len(earlier), "versions go up one by one"
+        assert merge.round not in {m.round for m in self.merges}
+        assert all(not learner_in(merge.missed, c) for c in merge.contributions)
+        for contribution in merge.contributions:
+            self.count(merge.fragment, contribution)
+        self.merges.append(merge)
+        for learner in self.alive.values():
+            if self.policy.membership.find(learner.epoch) is not None:
+                learner.published[merge.fragment] = merge.base_version + 1
+        self.follow(self.policy.published(self.now_s, merge))
+
+    def count(self, fragment: int, contribution: Contribution) -> None:
+        offer = contribution.offer
+        assert contribution.weight == offer.c_tokens**2 / offer.c_steps
+        spans = self.taken.setdefault(
+            (contribution.learner, contribution.incarnation, fragment), []
+        )
+        assert all(offer.tokens_from >= end or offer.tokens_to <= start for start, end in spans), (
+            "tokens were merged twice"
+        )
+        spans.append((offer.tokens_from, offer.tokens_to))
+
+    def hold_invariants(self) -> None:
+        policy = self.policy
+        members = {member.epoch for member in policy.membership.members}
+        rounds = policy.open_rounds
+        assert len(rounds) <= max(1, self.settings.overlap)
+        assert len({r.fragment for r in rounds}) == len(rounds)
+        for round_ in rounds:
+            assert set(round_.waiting) <= members, "a round waits for somebody who is gone"
+            assert round_.base_version == policy.versions[round_.fragment]
+        merged = sum(c.offer.c_tokens for m in self.merges for c in m.contributions)
+        assert policy.fragment_tokens >= merged
+        assert sum(policy.versions) >= len(self.merges)
+
+
+def learner_in(names: tuple[str, ...], contribution: Contribution) -> bool:
+    return contribution.learner in names

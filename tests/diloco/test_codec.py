@@ -1,0 +1,281 @@
+"""Codecs: byte layout, error bounds, values that are not finite, and hostile payloads."""
+
+import hashlib
+import struct
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from chaoslab.diloco.codec import (
+    INT4_BLOCK,
+    INT8_BLOCK,
+    Codec,
+    MalformedPayload,
+    NotFinite,
+    decode,
+    digest,
+    encode,
+    encoded_bytes,
+)
+
+BLOCKS = {Codec.INT8: (INT8_BLOCK, 127), Codec.INT4: (INT4_BLOCK, 7)}
+TINY = 2.0**-126
+SIZES = [0, 1, 2, 127, 128, 129, 255, 256, 257, 1000, 65_535, 65_536, 65_537, 131_073]
+
+every_codec = pytest.mark.parametrize("codec", list(Codec))
+block_codec = pytest.mark.parametrize("codec", list(BLOCKS))
+floats = st.floats(-(2.0**126), 2.0**126, width=32)
+vectors = hnp.arrays(np.float32, st.integers(0, 600), elements=floats)
+
+
+def normal(size: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(size, dtype=np.float32)
+
+
+def check_error_bound(flat: np.ndarray, back: np.ndarray, codec: Codec) -> None:
+    """|x̂ - x| ≤ scale · (1/2 + 2⁻¹⁵), with the scale worked out in plain Python."""
+    block, largest = BLOCKS[codec]
+    for start in range(0, flat.size, block):
+        values = [float(value) for value in flat[start : start + block]]
+        scale = float(np.float32(max(max(map(abs, values)) / largest, TINY)))
+        for value, decoded in zip(values, back[start : start + block].tolist(), strict=True):
+            assert abs(decoded - value) <= scale * (0.5 + 2**-15)
+
+
+# ---------------------------------------------------------------- layout
+
+
+@every_codec
+@pytest.mark.parametrize("size", SIZES)
+def test_a_payload_has_the_announced_length_and_comes_back_in_shape(
+    codec: Codec, size: int
+) -> None:
+    payload = encode(normal(size), codec)
+    assert len(payload) == encoded_bytes(size, codec)
+    back = decode(payload, size, codec)
+    assert back.shape == (size,)
+    assert back.dtype == np.float32
+    assert back.flags.writeable
+
+
+def test_f32_is_little_endian_floats_bit_for_bit() -> None:
+    flat = np.array([1.5, -0.0, 1e-45, 3.4e38], np.float32)
+    assert encode(flat, Codec.F32) == struct.pack("<4f", *flat.tolist())
+    assert decode(encode(flat, Codec.F32), 4, Codec.F32).tobytes() == flat.tobytes()
+
+
+def test_bf16_is_the_upper_half_rounded_to_nearest_even() -> None:
+    bits = [0x3F800000, 0x3F808000, 0x3F808001, 0x3F818000, 0x3F817FFF, 0xBF818000]
+    upper = [0x3F80, 0x3F80, 0x3F81, 0x3F82, 0x3F81, 0xBF82]
+    flat = np.array(bits, np.uint32).view(np.float32)
+    assert encode(flat, Codec.BF16) == struct.pack("<6H", *upper)
+    back = decode(encode(flat, Codec.BF16), 6, Codec.BF16)
+    assert back.view(np.uint32).tolist() == [half << 16 for half in upper]
+
+
+def test_every_finite_bf16_survives_the_round_trip() -> None:
+    every = np.arange(2**16, dtype=np.uint16).view(ml_dtypes.bfloat16).astype(np.float32)
+    finite = every[np.isfinite(every)]
+    back = decode(encode(finite, Codec.BF16), finite.size, Codec.BF16)
+    assert back.tobytes() == finite.tobytes()
+
+
+def test_int8_is_scales_then_values() -> None:
+    flat = np.zeros(INT8_BLOCK + 2, np.float32)
+    flat[:3] = [127.0, -63.6, 0.4]  # scale 1
+    flat[-2:] = [0.5, -254.0]  # scale 2
+    payload = encode(flat, Codec.INT8)
+    assert payload[:8] == struct.pack("<2f", 1.0, 2.0)
+    assert struct.unpack("<3b", payload[8:11]) == (127, -64, 0)
+    assert struct.unpack("<2b", payload[-2:]) == (0, -127)
+
+
+def test_int4_packs_the_earlier_value_in_the_low_nibble() -> None:
+    payload = encode(np.array([7, -7, 3, -1, 2], np.float32), Codec.INT4)
+    assert payload == struct.pack("<f", 1.0) + bytes([0x97, 0xF3, 0x02])
+    assert decode(payload, 5, Codec.INT4).tolist() == [7, -7, 3, -1, 2]
+
+
+@block_codec
+def test_blocks_are_quantised_as_by_hand(codec: Codec) -> None:
+    block, largest = BLOCKS[codec]
+    flat = normal(3 * block + 5) * np.float32(0.01)
+    back = decode(encode(flat, codec), flat.size, codec)
+    for start in range(0, flat.size, block):
+        values = flat[start : start + block]
+        scale = np.float32(max(abs(value) for value in values)) / np.float32(largest)
+        for value, decoded in zip(values, back[start : start + block], strict=True):
+            assert decoded == np.float32(round(float(value / scale))) * scale
+
+
+# ---------------------------------------------------------------- bounds
+
+
+@block_codec
+@settings(deadline=None)
+@given(flat=vectors)
+def test_the_error_is_at_most_half_a_scale(codec: Codec, flat: np.ndarray) -> None:
+    check_error_bound(flat, decode(encode(flat, codec), flat.size, codec), codec)
+
+
+@block_codec
+@pytest.mark.parametrize("size", [65_537, 131_201])
+def test_the_bound_holds_across_the_pieces_worked_on_at_once(codec: Codec, size: int) -> None:
+    flat = normal(size) * np.logspace(-20, 20, size, dtype=np.float32)
+    check_error_bound(flat, decode(encode(flat, codec), size, codec), codec)
+
+
+@settings(deadline=None)
+@given(flat=vectors)
+def test_bf16_is_within_one_part_in_256(flat: np.ndarray) -> None:
+    back = decode(encode(flat, Codec.BF16), flat.size, Codec.BF16)
+    wide = flat.astype(np.float64)
+    assert (abs(back - wide) <= np.maximum(abs(wide), TINY) * 2**-8).all()
+
+
+@every_codec
+def test_zeros_stay_zeros(codec: Codec) -> None:
+    flat = np.zeros(300, np.float32)
+    assert not decode(encode(flat, codec), 300, codec).any()
+
+
+@block_codec
+def test_one_large_value_spoils_its_own_block_only(codec: Codec) -> None:
+    block, _ = BLOCKS[codec]
+    flat = np.ones(2 * block, np.float32)
+    flat[0] = 1e6
+    back = decode(encode(flat, codec), flat.size, codec)
+    assert not back[1:block].any()
+    np.testing.assert_array_equal(back[block:], flat[block:])
+
+
+# ---------------------------------------------------------------- not finite
+
+
+@every_codec
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("size", [1, 300, 65_537])
+def test_a_value_that_is_not_finite_is_refused_by_the_receiver(
+    codec: Codec, value: float, size: int
+) -> None:
+    for position in {0, size // 2, size - 1}:
+        flat = normal(size)
+        flat[position] = value
+        with pytest.raises(NotFinite):
+            decode(encode(flat, codec), size, codec)
+
+
+@every_codec
+def test_the_largest_carried_magnitude_is_as_stated(codec: Codec) -> None:
+    flat = np.array([2.9e38, -2.9e38], np.float32)
+    assert np.isfinite(decode(encode(flat, codec), 2, codec)).all()
+
+
+@block_codec
+@pytest.mark.parametrize("scale", [np.nan, np.inf, -np.inf, 3.3e38])
+def test_a_scale_that_gives_values_that_are_not_finite_is_refused(
+    codec: Codec, scale: float
+) -> None:
+    payload = struct.pack("<f", scale) + bytes(encoded_bytes(8, codec) - 4)
+    with pytest.raises(NotFinite):
+        decode(payload, 8, codec)
+
+
+# ---------------------------------------------------------------- hostile payloads
+
+
+@every_codec
+@pytest.mark.parametrize("size", [1, 2, 129, 257, 70_000])
+def test_truncated_and_overlong_payloads_are_refused(codec: Codec, size: int) -> None:
+    payload = encode(normal(size), codec)
+    for wrong in (b"", payload[:-1], payload[: len(payload) // 2], payload + b"\0", payload * 2):
+        with pytest.raises(MalformedPayload, match="are needed"):
+            decode(wrong, size, codec)
+
+
+@block_codec
+@pytest.mark.parametrize("scale", [0.0, -0.0, -1.0, 1e-40])
+def test_a_scale_that_encode_never_writes_is_refused(codec: Codec, scale: float) -> None:
+    payload = struct.pack("<f", scale) + bytes(encoded_bytes(8, codec) - 4)
+    with pytest.raises(MalformedPayload, match="scale"):
+        decode(payload, 8, codec)
+
+
+def test_bits_after_the_last_int4_value_are_refused() -> None:
+    with pytest.raises(MalformedPayload, match="nibble"):
+        decode(struct.pack("<f", 1.0) + bytes([0x10]), 1, Codec.INT4)
+
+
+@every_codec
+@settings(deadline=None)
+@given(payload=st.binary(max_size=1200), size=st.integers(0, 600))
+def test_garbage_of_any_length_is_malformed_or_finite(
+    codec: Codec, payload: bytes, size: int
+) -> None:
+    try:
+        back = decode(payload, size, codec)
+    except MalformedPayload:
+        return
+    assert back.shape == (size,)
+    assert np.isfinite(back).all()
+
+
+@every_codec
+@settings(deadline=None)
+@given(data=st.data(), size=st.integers(1, 300))
+def test_garbage_of_the_right_length_is_malformed_or_finite(
+    codec: Codec, data: st.DataObject, size: int
+) -> None:
+    length = encoded_bytes(size, codec)
+    payload = data.draw(st.binary(min_size=length, max_size=length))
+    try:
+        back = decode(payload, size, codec)
+    except MalformedPayload:
+        return
+    assert np.isfinite(back).all()
+
+
+@every_codec
+def test_a_view_at_an_odd_address_is_read(codec: Codec) -> None:
+    payload = encode(normal(300), codec)
+    view = memoryview(b"x" + payload)[1:]
+    np.testing.assert_array_equal(decode(view, 300, codec), decode(payload, 300, codec))
+
+
+@pytest.mark.parametrize("flat", [np.zeros(4), np.zeros((2, 2), np.float32)])
+def test_only_a_flat_float32_vector_is_encoded(flat: np.ndarray) -> None:
+    with pytest.raises(ValueError, match="flat float32"):
+        encode(flat, Codec.F32)
+
+
+@every_codec
+def test_a_strided_vector_is_encoded_as_its_copy(codec: Codec) -> None:
+    strided = normal(1200)[::2]
+    assert encode(strided, codec) == encode(strided.copy(), codec)
+
+
+# ---------------------------------------------------------------- digest
+
+
+def test_the_digest_is_over_the_little_endian_bytes() -> None:
+    flat = np.array([1.0, -2.5, 3.25], np.float32)
+    bytes_by_hand = struct.pack("<3f", 1.0, -2.5, 3.25)
+    assert digest(flat) == hashlib.blake2b(bytes_by_hand, digest_size=16).hexdigest()
+    assert digest(np.repeat(flat, 2)[::2]) == digest(flat)
+    assert digest(flat.reshape(3, 1)) == digest(flat)
+
+
+def test_the_digest_sees_one_bit() -> None:
+    flat = normal(1000)
+    before = digest(flat)
+    flat[500] = np.nextafter(flat[500], np.float32(np.inf))
+    assert digest(flat) != before
+
+
+def test_the_digest_of_another_dtype_is_refused() -> None:
+    with pytest.raises(ValueError, match="float32"):
+        digest(np.zeros(3))

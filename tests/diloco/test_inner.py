@@ -1,0 +1,318 @@
+"""Inner steps, and fragments in and out: exact where exactness was promised."""
+
+import itertools
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from chaoslab.diloco.inner import Inner, InnerSettings, LearnerState
+from chaoslab.diloco.model import Preset, Shape, TextTask
+from chaoslab.diloco.task import Params, TaskError, load
+
+pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
+
+TEXT = np.random.default_rng(0).integers(97, 123, 60_000, dtype=np.uint8)
+TASK = TextTask(Preset(shape=Shape(16, 1, 2, 24), batch=4, sequence=16), TEXT)
+FRAGMENTS = (
+    ("block-0.mlp.up", "embedding"),
+    ("final.norm", "block-0.attention.query", "block-0.attention.key", "block-0.mlp.norm"),
+    ("block-0.attention.value", "block-0.attention.output", "block-0.attention.norm"),
+    ("block-0.mlp.gate", "block-0.mlp.down"),
+)
+
+
+@pytest.fixture(scope="module")
+def inner() -> Inner:
+    inner = Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
+    inner.cut(FRAGMENTS)
+    inner.compile()
+    return inner
+
+
+@pytest.fixture
+def trained(inner) -> LearnerState:
+    """Five steps away from its base."""
+    return walked(inner, inner.init(3), 5)
+
+
+def walked(inner: Inner, state: LearnerState, steps: int, position: int = 0) -> LearnerState:
+    stream = TASK.batches(0, 1, seed=0, position=position)
+    for batch in itertools.islice(stream, steps):
+        state, _ = inner.step(state, batch)
+    return state
+
+
+def equal(one: Params, other: Params) -> bool:
+    """Bit for bit."""
+    return all(
+        np.asarray(left).tobytes() == np.asarray(right).tobytes()
+        for left, right in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    )
+
+
+def by_hand(tree: Params, fragment: int) -> np.ndarray:
+    return np.concatenate([np.asarray(tree[name]).ravel() for name in FRAGMENTS[fragment]])
+
+
+# ---------------------------------------------------------------- training
+
+
+def test_the_loss_goes_down_in_sixty_steps_of_nano():
+    task = load("nano")
+    inner = Inner(task)
+    state, losses = inner.init(0), []
+    before = inner.evaluate(state)
+    for batch in itertools.islice(task.batches(0, 4, seed=0, position=0), 60):
+        state, loss = inner.step(state, batch)
+        losses.append(float(loss))
+    assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 1.5
+    assert inner.evaluate(state) < before - 1.5
+
+
+def test_a_step_is_adamw_done_by_hand():
+    settings = InnerSettings(lr=0.01, warmup_steps=0, decay_steps=100, weight_decay=0.2)
+    inner = Inner(TASK, settings)
+    state = inner.init(0)
+    batch = next(TASK.batches(0, 1, seed=0, position=0))
+    gradients = jax.grad(TASK.loss)(state.params, batch)
+    stepped, _ = inner.step(state, batch)
+    for name, old in state.params.items():
+        old, gradient = np.asarray(old, np.float64), np.asarray(gradients[name], np.float64)
+        decay = 0.2 * old if old.ndim >= 2 else 0.0
+        # after one step both moments are corrected to the gradient itself and its square
+        new = old - 0.01 * (gradient / (np.abs(gradient) + 1e-8) + decay)
+        is_clear = np.abs(gradient) > 1e-5  # near zero, eps and float32 decide the sign
+        np.testing.assert_allclose(stepped.params[name][is_clear], new[is_clear], atol=1e-5)
+
+
+def test_the_rate_warms_up_and_falls_to_its_final_share():
+    rates = [
+        float(np.asarray(jax.tree.leaves(step)[0]).mean())
+        for step in rates_of(InnerSettings(lr=1.0, warmup_steps=4, decay_steps=12), 14)
+    ]
+    assert rates[:5] == pytest.approx([0, 0.25, 0.5, 0.75, 1], abs=1e-5)
+    assert rates[8] == pytest.approx(0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi / 2)), abs=1e-5)
+    assert rates[12:] == pytest.approx([0.1, 0.1], abs=1e-5)
+
+
+def rates_of(settings: InnerSettings, steps: int):
+    """The size of each update of a constant gradient, which Adam makes one rate large."""
+    from chaoslab.diloco.inner import optimizer
+
+    params, rule = np.zeros(3, np.float32), optimizer(settings)
+    moments = rule.init(params)
+    with jax.numpy_dtype_promotion("standard"):
+        for _ in range(steps):
+            update, moments = rule.update(np.full(3, -2.0, np.float32), moments, params)
+            yield optax.tree.scale(1.0, update)
+
+
+def test_compiling_ahead_changes_nothing(inner):
+    ahead, plain = inner.init(1), Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
+    assert equal(walked(inner, ahead, 4), walked(plain, plain.init(1), 4))
+
+
+def test_a_state_stays_valid_while_later_steps_run(inner, trained):
+    before = by_hand(trained.params, 1)
+    delta = inner.delta(trained, 1)
+    walked(inner, trained, 5)
+    assert np.array_equal(by_hand(trained.params, 1), before)
+    assert np.array_equal(delta, by_hand(trained.base, 1) - before)
+
+
+def test_specs_list_every_tensor_and_what_is_averaged(inner):
+    specs = {name: (shape, is_averaged) for name, shape, is_averaged in inner.specs}
+    assert specs["embedding"] == ((256, 16), True)
+    assert specs["block-0.mlp.down"] == ((24, 16), False)
+    assert [name for name, (_, is_averaged) in specs.items() if is_averaged] == ["embedding"]
+    assert inner.parameters == sum(math.prod(shape) for shape, _ in specs.values())
+
+
+@pytest.mark.parametrize(("warmup", "decay"), [(-1, 10), (10, 10), (5, 2)])
+def test_a_warm_up_that_outlasts_the_decay_is_refused(warmup, decay):
+    with pytest.raises(ValueError, match="ends before the decay"):
+        InnerSettings(warmup_steps=warmup, decay_steps=decay)
+
+
+# ---------------------------------------------------------------- fragments
+
+
+def test_a_delta_is_base_minus_params_in_the_fragments_order(inner, trained):
+    for fragment in range(4):
+        by_definition = by_hand(trained.base, fragment) - by_hand(trained.params, fragment)
+        assert np.array_equal(inner.delta(trained, fragment), by_definition)
+        assert np.any(by_definition)
+
+
+def test_flat_fragments_are_read_back_in_the_fragments_order(inner, trained):
+    for fragment in range(4):
+        assert np.array_equal(inner.base_flat(trained, fragment), by_hand(trained.base, fragment))
+        assert np.array_equal(
+            inner.params_flat(trained, fragment), by_hand(trained.params, fragment)
+        )
+
+
+def test_adoption_overwrites_exactly_one_fragment_and_leaves_the_moments(inner, trained):
+    published = np.random.default_rng(1).normal(size=by_hand(trained.base, 1).shape)
+    published = published.astype(np.float32)
+    adopted = inner.adopt(trained, 1, published)
+    assert np.array_equal(inner.base_flat(adopted, 1), published)
+    assert np.array_equal(inner.params_flat(adopted, 1), published)
+    assert not np.any(inner.delta(adopted, 1))
+    for name in (name for fragment in (0, 2, 3) for name in FRAGMENTS[fragment]):
+        assert equal(adopted.params[name], trained.params[name])
+        assert equal(adopted.base[name], trained.base[name])
+    assert equal(adopted.moments, trained.moments)
+
+
+def test_training_goes_on_after_adoption(inner, trained):
+    adopted = inner.adopt(trained, 0, inner.base_flat(trained, 0) * np.float32(1.01))
+    further = walked(inner, adopted, 2)
+    assert np.any(inner.delta(further, 0))
+    assert np.array_equal(inner.base_flat(further, 0), inner.base_flat(adopted, 0))
+
+
+def test_an_adopted_buffer_may_be_used_again(inner, trained):
+    buffer = np.ones_like(inner.base_flat(trained, 2))
+    adopted = inner.adopt(trained, 2, buffer)
+    buffer[:] = 7
+    assert np.all(inner.params_flat(adopted, 2) == 1)
+    assert np.all(inner.base_flat(adopted, 2) == 1)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_fragment_of_another_size_or_dtype_is_refused(inner, trained, dtype):
+    size = by_hand(trained.base, 0).size - (dtype is np.float32)
+    with pytest.raises(ValueError, match=r"fragment 0 is float32 \(\d+,\), not float"):
+        inner.adopt(trained, 0, np.zeros(size, dtype))
+
+
+@pytest.mark.parametrize(
+    ("fragments", "said"),
+    [
+        (FRAGMENTS[1:], "missing .*embedding"),
+        ((*FRAGMENTS, ("extra",)), "unknown {'extra'}"),
+        ((*FRAGMENTS, ("embedding",)), "twice {'embedding'}"),
+    ],
+)
+def test_fragments_must_hold_every_tensor_once(fragments, said):
+    with pytest.raises(ValueError, match=said):
+        Inner(TASK).cut(fragments)
+
+
+# ---------------------------------------------------------------- handing over
+
+
+def test_a_checkpoint_hands_over_base_and_moments_bit_for_bit(inner, trained):
+    payload = inner.to_bytes(inner.pack(trained))
+    received = inner.unpack(inner.from_bytes(payload))
+    assert equal(received.base, trained.base)
+    assert equal(received.params, trained.base)
+    assert equal(received.moments, trained.moments)
+    assert [leaf.dtype for leaf in jax.tree.leaves(received.moments)] == [
+        leaf.dtype for leaf in jax.tree.leaves(trained.moments)
+    ]
+    assert inner.to_bytes(inner.pack(received)) == payload
+
+
+def test_a_checkpoint_begins_with_the_fragments_in_order(inner, trained):
+    fragments = b"".join(inner.base_flat(trained, fragment).tobytes() for fragment in range(4))
+    assert inner.to_bytes(inner.pack(trained)).startswith(fragments)
+
+
+def test_a_receiver_trains_on_exactly_like_its_donor_without_own_work(inner, trained):
+    donor = trained
+    for fragment in range(4):
+        donor = inner.adopt(donor, fragment, inner.base_flat(donor, fragment))
+    received = inner.unpack(inner.from_bytes(inner.to_bytes(inner.pack(donor))))
+    assert equal(walked(inner, received, 3, position=5), walked(inner, donor, 3, position=5))
+
+
+def test_the_layout_describes_the_pack(inner, trained):
+    packed = [(array.shape, np.dtype(array.dtype)) for array in inner.pack(trained)]
+    assert packed == inner.packed_layout()
+
+
+@pytest.mark.parametrize("change", [lambda p: p[:-1], lambda p: p + b"\0", lambda p: b""])
+def test_a_payload_of_another_length_is_refused(inner, trained, change):
+    payload = inner.to_bytes(inner.pack(trained))
+    with pytest.raises(ValueError, match=r"a checkpoint of this model has [\d,]+ bytes, this one"):
+        inner.from_bytes(change(payload))
+
+
+def test_arrays_of_another_model_are_refused(inner, trained):
+    packed = inner.pack(trained)
+    with pytest.raises(ValueError, match="not in the shape"):
+        inner.unpack(packed[1:])
+
+
+# ---------------------------------------------------------------- several devices
+
+_ON_FOUR_DEVICES = """
+import sys
+import jax
+jax.config.update("jax_num_cpu_devices", 4)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+jax.config.update("jax_numpy_dtype_promotion", "strict")
+import numpy as np
+from chaoslab.diloco.inner import Inner
+from chaoslab.diloco.task import TaskError
+from tests.diloco.test_inner import FRAGMENTS, TASK, walked
+
+states = []
+for devices in (None, jax.local_devices()[:1]):
+    inner = Inner(TASK, devices=devices)
+    assert len(inner.devices) == (1 if devices else 4)
+    inner.cut(FRAGMENTS)
+    inner.compile()
+    state = walked(inner, inner.init(3), 12)
+    state = inner.adopt(state, 1, inner.base_flat(state, 1))
+    assert not np.any(inner.delta(state, 1))
+    state = walked(inner, state, 12, position=12)
+    state = inner.unpack(inner.from_bytes(inner.to_bytes(inner.pack(state))))._replace(
+        params=state.params
+    )
+    state, loss = inner.step(state, next(TASK.batches(0, 1, seed=0, position=24)))
+    assert all(len(leaf.sharding.device_set) == len(inner.devices) for leaf in jax.tree.leaves(state))
+    assert np.asarray(inner.delta(state, 0)).any()
+    states.append((float(loss), state, inner.evaluate(state)))
+
+(four_loss, four, four_held_out), (one_loss, one, one_held_out) = states
+np.testing.assert_allclose(four_loss, one_loss, rtol=1e-4)
+np.testing.assert_allclose(four_held_out, one_held_out, rtol=1e-4)
+for left, right in zip(jax.tree.leaves(four), jax.tree.leaves(one), strict=True):
+    np.testing.assert_allclose(left, right, rtol=1e-2, atol=1e-3)
+
+try:
+    Inner(TASK, devices=jax.local_devices()[:3]).compile()
+except TaskError as error:
+    assert "a batch of 4 cannot be spread evenly over 3 devices; use a multiple of 3" in str(error)
+else:
+    sys.exit("an uneven batch was accepted")
+print("four devices train like one")
+"""
+
+
+@pytest.mark.slow
+def test_four_devices_train_like_one():
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _ON_FOUR_DEVICES],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "NPROC": "2"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "four devices train like one" in result.stdout
+
+
+def test_a_task_error_is_a_value_error():
+    assert issubclass(TaskError, ValueError)

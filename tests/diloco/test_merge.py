@@ -1,0 +1,429 @@
+"""Merging and the outer step: the formulas by hand, their properties, and optax."""
+
+import math
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from chaoslab.diloco.fragments import Fragment, TensorSpec
+from chaoslab.diloco.merge import (
+    DIRECTION_NORM_MIN,
+    Method,
+    OuterState,
+    merge,
+    outer_step,
+)
+
+every_method = pytest.mark.parametrize("method", list(Method))
+
+
+def fragment_of(*sizes: int, averaged: int | None = None) -> Fragment:
+    """One tensor for each size; number `averaged` is merged by the average."""
+    tensors = tuple(
+        TensorSpec(name=f"t{index}", shape=(size,), is_averaged=index == averaged)
+        for index, size in enumerate(sizes)
+    )
+    return Fragment(0, tensors)
+
+
+def vector(*values: float) -> np.ndarray:
+    return np.array(values, np.float32)
+
+
+def normals(count: int, size: int, seed: int = 0) -> list[np.ndarray]:
+    generator = np.random.default_rng(seed)
+    return [generator.standard_normal(size, dtype=np.float32) for _ in range(count)]
+
+
+def norm_by_hand(values: Sequence[float]) -> float:
+    return math.sqrt(math.fsum(value * value for value in values))
+
+
+def average_by_hand(rows: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
+    total = sum(weights)
+    return [
+        sum(weight * value for weight, value in zip(weights, column, strict=True)) / total
+        for column in zip(*rows, strict=True)
+    ]
+
+
+def direction_by_hand(rows: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
+    """Σ w φ(Δ) / Σ w."""
+    units = [[value / (norm_by_hand(row) or 1.0) for value in row] for row in rows]
+    return average_by_hand(units, weights)
+
+
+def rda_by_hand(rows: Sequence[Sequence[float]], weights: Sequence[float]) -> list[float]:
+    """(Σ w‖Δ‖ / Σ w) · φ(Σ w φ(Δ) / Σ w), in plain Python."""
+    mean_norm = sum(
+        weight * norm_by_hand(row) for weight, row in zip(weights, rows, strict=True)
+    ) / sum(weights)
+    direction = direction_by_hand(rows, weights)
+    length = norm_by_hand(direction)
+    return [mean_norm * value / length for value in direction]
+
+
+@st.composite
+def contributions(draw: st.DrawFn) -> tuple[list[np.ndarray], list[float]]:
+    """Deltas of 1 to 5 learners for one tensor, whose directions do not cancel."""
+    count, size = draw(st.integers(1, 5)), draw(st.integers(1, 12))
+    values = st.one_of(st.just(0.0), st.floats(0.01, 100), st.floats(-100, -0.01))
+    rows = st.lists(values, min_size=size, max_size=size)
+    deltas = [vector(*draw(rows)) for _ in range(count)]
+    weights = [draw(st.floats(0.01, 1e9)) for _ in range(count)]
+    if any(delta.any() for delta in deltas):
+        moving = [pair for pair in zip(deltas, weights, strict=True) if pair[0].any()]
+        rest = [delta.tolist() for delta, _ in moving], [weight for _, weight in moving]
+        assume(norm_by_hand(direction_by_hand(*rest)) > 20 * DIRECTION_NORM_MIN)
+    return deltas, weights
+
+
+def close(actual: np.ndarray, wanted: Sequence[float] | np.ndarray, rtol: float = 1e-4) -> None:
+    """Equal within `rtol` of the norm of what is wanted."""
+    wanted = np.asarray(wanted, np.float64)
+    assert np.linalg.norm(actual - wanted) <= rtol * np.linalg.norm(wanted) + 1e-37
+
+
+# ---------------------------------------------------------------- the formulas by hand
+
+
+def test_rda_is_the_formula_tensor_by_tensor() -> None:
+    deltas, weights = normals(3, 15), [1.0, 4.0, 2.5]
+    merged = merge(deltas, weights, fragment_of(4, 1, 10), Method.RDA)
+    for start, end in ((0, 4), (4, 5), (5, 15)):
+        rows = [delta[start:end].tolist() for delta in deltas]
+        close(merged[start:end], rda_by_hand(rows, weights), 1e-5)
+
+
+def test_the_average_is_the_formula() -> None:
+    deltas, weights = normals(3, 15), [1.0, 4.0, 2.5]
+    merged = merge(deltas, weights, fragment_of(4, 11), Method.AVERAGE)
+    rows = [delta.tolist() for delta in deltas]
+    np.testing.assert_allclose(merged, average_by_hand(rows, weights), rtol=1e-5, atol=1e-6)
+
+
+def test_an_averaged_tensor_is_averaged_whatever_the_method() -> None:
+    deltas, weights = normals(4, 20), [3.0, 1.0, 1.0, 2.0]
+    fragment = fragment_of(8, 12, averaged=0)
+    merged = merge(deltas, weights, fragment, Method.RDA)
+    averaged = merge(deltas, weights, fragment, Method.AVERAGE)
+    assert merged[:8].tobytes() == averaged[:8].tobytes()
+    assert not np.allclose(merged[8:], averaged[8:])
+
+
+@pytest.mark.parametrize("sizes", [(131_072,), (131_073,), (300_001, 7, 8_192, 8_193)])
+@every_method
+def test_tensors_of_many_blocks_are_merged_like_small_ones(
+    sizes: tuple[int, ...], method: Method
+) -> None:
+    deltas, weights = normals(3, sum(sizes)), [1.0, 2.0, 3.0]
+    fragment = fragment_of(*sizes)
+    merged = merge(deltas, weights, fragment, method)
+    for place in fragment.slices:
+        rows = np.stack([delta[place] for delta in deltas]).astype(np.float64)
+        shares = np.array(weights) / sum(weights)
+        norms = np.linalg.norm(rows, axis=1)
+        wanted = shares @ rows
+        if method is Method.RDA:
+            direction = (shares / norms) @ rows
+            wanted = (shares @ norms) * direction / np.linalg.norm(direction)
+        close(merged[place], wanted, 1e-6)
+
+
+# ---------------------------------------------------------------- properties of rda
+
+
+@settings(deadline=None)
+@given(given_=contributions())
+def test_rda_keeps_the_weighted_mean_norm(given_: tuple[list[np.ndarray], list[float]]) -> None:
+    deltas, weights = given_
+    merged = merge(deltas, weights, fragment_of(deltas[0].size))
+    norms = [norm_by_hand(delta.tolist()) for delta in deltas]
+    wanted = sum(w * n for w, n in zip(weights, norms, strict=True)) / sum(weights)
+    assert norm_by_hand(merged.tolist()) == pytest.approx(wanted, rel=1e-5)
+
+
+@settings(deadline=None)
+@given(given_=contributions())
+def test_rda_points_along_the_mean_of_the_unit_vectors(
+    given_: tuple[list[np.ndarray], list[float]],
+) -> None:
+    deltas, weights = given_
+    assume(any(delta.any() for delta in deltas))
+    merged = merge(deltas, weights, fragment_of(deltas[0].size)).astype(np.float64)
+    direction = np.array(direction_by_hand([delta.tolist() for delta in deltas], weights))
+    close(merged / np.linalg.norm(merged), direction / np.linalg.norm(direction))
+
+
+@settings(deadline=None)
+@given(given_=contributions(), exponent=st.integers(-60, 60))
+def test_rda_scales_with_its_inputs(
+    given_: tuple[list[np.ndarray], list[float]], exponent: int
+) -> None:
+    deltas, weights = given_
+    factor = np.float32(2.0**exponent)
+    fragment = fragment_of(deltas[0].size)
+    scaled = merge([delta * factor for delta in deltas], weights, fragment)
+    close(scaled, merge(deltas, weights, fragment).astype(np.float64) * float(factor))
+
+
+@settings(deadline=None)
+@given(given_=contributions(), factor=st.floats(1e-6, 1e6))
+def test_only_the_ratio_of_the_weights_matters(
+    given_: tuple[list[np.ndarray], list[float]], factor: float
+) -> None:
+    deltas, weights = given_
+    fragment = fragment_of(deltas[0].size)
+    scaled = merge(deltas, [weight * factor for weight in weights], fragment)
+    close(scaled, merge(deltas, weights, fragment))
+
+
+@every_method
+@settings(deadline=None)
+@given(given_=contributions(), data=st.data())
+def test_the_order_of_the_learners_is_of_no_matter(
+    method: Method, given_: tuple[list[np.ndarray], list[float]], data: st.DataObject
+) -> None:
+    deltas, weights = given_
+    order = data.draw(st.permutations(range(len(deltas))))
+    fragment = fragment_of(deltas[0].size)
+    merged = merge(deltas, weights, fragment, method)
+    shuffled = merge([deltas[m] for m in order], [weights[m] for m in order], fragment, method)
+    scale = max(np.linalg.norm(delta.astype(np.float64)) for delta in deltas)
+    assert np.linalg.norm(shuffled - merged) <= 1e-4 * scale
+
+
+@every_method
+def test_a_single_contributor_is_taken_exactly(method: Method) -> None:
+    (delta,) = normals(1, 20)
+    merged = merge([delta], [0.3], fragment_of(12, 8, averaged=1), method)
+    assert merged.tobytes() == delta.tobytes()
+    assert not np.shares_memory(merged, delta)
+
+
+@every_method
+def test_equal_deltas_merge_to_themselves(method: Method) -> None:
+    (delta,) = normals(1, 50)
+    close(merge([delta] * 5, [1.0, 2, 3, 4, 5], fragment_of(50), method), delta, 1e-6)
+
+
+def test_orthogonal_deltas_keep_their_norm_where_the_average_shrinks_it() -> None:
+    deltas = [vector(*row) for row in np.eye(4) * 3]
+    fragment, weights = fragment_of(4), [1.0] * 4
+    np.testing.assert_allclose(merge(deltas, weights, fragment), [1.5] * 4, rtol=1e-6)
+    average = merge(deltas, weights, fragment, Method.AVERAGE)
+    np.testing.assert_allclose(average, [0.75] * 4, rtol=1e-6)
+
+
+# ---------------------------------------------------------------- cancellation and zeros
+
+
+def test_opposite_deltas_fall_back_to_the_average() -> None:
+    merged = merge([vector(3, 4), vector(-6, -8)], [1.0, 1.0], fragment_of(2))
+    np.testing.assert_allclose(merged, [-1.5, -2.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30])
+@pytest.mark.parametrize(("rest", "falls_back"), [(0.9, True), (1.1, False)])
+def test_the_threshold_is_the_norm_of_the_mean_direction(
+    rest: float, falls_back: bool, scale: float
+) -> None:
+    angle = rest * DIRECTION_NORM_MIN  # two unit vectors whose mean is (0, sin angle)
+    deltas = [
+        vector(scale * math.cos(angle), scale * math.sin(angle)),
+        vector(-2 * scale * math.cos(angle), 2 * scale * math.sin(angle)),
+    ]
+    merged = merge(deltas, [1.0, 1.0], fragment_of(2)).astype(np.float64)
+    rows = [delta.tolist() for delta in deltas]
+    by_hand = average_by_hand if falls_back else rda_by_hand
+    close(merged, by_hand(rows, [1.0, 1.0]), 1e-3)
+
+
+def test_one_tensor_falls_back_while_its_neighbour_does_not() -> None:
+    deltas = [vector(1, 0, 2, 0), vector(-1, 0, 0, 2)]
+    merged = merge(deltas, [1.0, 1.0], fragment_of(2, 2))
+    np.testing.assert_allclose(merged, [0, 0, math.sqrt(2), math.sqrt(2)], rtol=1e-6)
+
+
+@every_method
+def test_zero_deltas_merge_to_zero(method: Method) -> None:
+    deltas = [np.zeros(9, np.float32)] * 3
+    assert not merge(deltas, [1.0, 2.0, 3.0], fragment_of(9), method).any()
+
+
+def test_a_zero_delta_lowers_the_norm_and_leaves_the_direction() -> None:
+    deltas = [vector(0, 0), vector(3, 4)]
+    np.testing.assert_allclose(merge(deltas, [3.0, 1.0], fragment_of(2)), [0.75, 1.0], rtol=1e-6)
+
+
+def test_many_zero_deltas_are_not_a_cancellation() -> None:
+    deltas = [np.zeros(2, np.float32)] * 5000 + [vector(1, 0), vector(0, 1)]
+    merged = merge(deltas, [1.0] * 5002, fragment_of(2))
+    rows = [delta.tolist() for delta in deltas]
+    close(merged, rda_by_hand(rows, [1.0] * 5002))
+
+
+@every_method
+def test_a_learner_of_weight_zero_is_not_even_looked_at(method: Method) -> None:
+    deltas = normals(2, 6)
+    with_a_third = [*deltas, np.full(6, np.nan, np.float32)]
+    merged = merge(with_a_third, [1.0, 2.0, 0.0], fragment_of(6), method)
+    assert merged.tobytes() == merge(deltas, [1.0, 2.0], fragment_of(6), method).tobytes()
+
+
+# ---------------------------------------------------------------- extremes
+
+
+@pytest.mark.parametrize("exponents", [(-44, -44), (-44, 3), (-25, 25), (30, 30), (0, 37)])
+def test_norms_whose_squares_leave_float32_are_merged_by_the_same_formula(
+    exponents: tuple[int, int],
+) -> None:
+    rows = [[3 * 10.0 ** exponents[0], 1e-45], [0.0, 2 * 10.0 ** exponents[1]]]
+    deltas = [vector(*row) for row in rows]
+    rows = [delta.astype(np.float64).tolist() for delta in deltas]
+    close(merge(deltas, [1.0, 3.0], fragment_of(2)), rda_by_hand(rows, [1.0, 3.0]), 1e-5)
+
+
+def test_opposite_tiny_deltas_fall_back_too() -> None:
+    merged = merge([vector(4e-30, 0), vector(-2e-30, 0)], [1.0, 1.0], fragment_of(2))
+    np.testing.assert_allclose(merged, [1e-30, 0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("weights", [[1e308, 1e308], [5e-324, 5e-324], [1e-300, 1e-300]])
+def test_extreme_weights_are_normalised_without_overflow(weights: list[float]) -> None:
+    merged = merge([vector(1, 0), vector(0, 1)], weights, fragment_of(2), Method.AVERAGE)
+    assert merged.tolist() == [0.5, 0.5]
+
+
+@every_method
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_delta_that_is_not_finite_is_never_merged(
+    method: Method, value: float, count: int
+) -> None:
+    deltas = normals(count, 300_000)
+    deltas[0][200_000] = value
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        merge(deltas, [1.0] * count, fragment_of(100_000, 200_000), method)
+
+
+def test_infinities_of_both_signs_are_never_merged() -> None:
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        merge([vector(np.inf), vector(-np.inf)], [1.0, 1.0], fragment_of(1))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        merge([vector(np.inf), vector(-np.inf)], [1.0, 1.0], fragment_of(1), Method.AVERAGE)
+
+
+def test_a_result_that_overflows_float32_is_refused() -> None:
+    with pytest.raises(ValueError, match="overflows"):
+        merge([vector(3e38, 3e38), vector(3e38, -3e38)], [1.0, 1.0], fragment_of(2))
+
+
+# ---------------------------------------------------------------- what is refused, bits, out
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, -1.0], [np.nan, 1.0], [np.inf, 1.0], [1.0]])
+def test_weights_that_cannot_be_are_refused(weights: list[float]) -> None:
+    with pytest.raises(ValueError, match="weight"):
+        merge(normals(2, 4), weights, fragment_of(4))
+
+
+def test_nothing_at_all_cannot_be_merged() -> None:
+    with pytest.raises(ValueError, match="nothing to merge"):
+        merge([], [], fragment_of(4))
+
+
+@pytest.mark.parametrize("delta", [np.zeros(3, np.float32), np.zeros(4), np.zeros((4, 1), "f4")])
+def test_deltas_of_another_shape_or_dtype_are_refused(delta: np.ndarray) -> None:
+    with pytest.raises(ValueError, match=r"float32 \[4\]"):
+        merge([delta], [1.0], fragment_of(4))
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ValueError, match="median"):
+        merge(normals(1, 4), [1.0], fragment_of(4), "median")
+
+
+@every_method
+def test_equal_inputs_give_equal_bits_and_stay_as_they_were(method: Method) -> None:
+    deltas, weights = normals(4, 200_000), [1.0, 2.0, 5.0, 1.5]
+    before = [delta.copy() for delta in deltas]
+    fragment = fragment_of(150_000, 49_999, 1)
+    first = merge(deltas, weights, fragment, method)
+    assert first.tobytes() == merge(before, weights, fragment, method).tobytes()
+    for delta, copy in zip(deltas, before, strict=True):
+        np.testing.assert_array_equal(delta, copy)
+
+
+@every_method
+def test_the_result_can_go_into_a_given_array(method: Method) -> None:
+    deltas, weights = normals(3, 10), [1.0, 2.0, 5.0]
+    out = np.full(10, np.nan, np.float32)
+    merged = merge(deltas, weights, fragment_of(10), method, out=out)
+    assert merged is out
+    assert out.tobytes() == merge(deltas, weights, fragment_of(10), method).tobytes()
+    with pytest.raises(ValueError, match=r"float32 \[10\]"):
+        merge(deltas, weights, fragment_of(10), method, out=np.zeros(11, np.float32))
+
+
+# ---------------------------------------------------------------- the outer step
+
+
+def test_the_outer_step_is_the_formula() -> None:
+    theta, velocity, delta = ([1.0, -2.0], [0.5, 0.25], [0.1, -0.3])
+    after = outer_step(OuterState(vector(*theta), vector(*velocity)), vector(*delta), 0.7, 0.9)
+    for index in range(2):
+        moved = 0.9 * velocity[index] + delta[index]
+        assert after.momentum[index] == pytest.approx(moved, rel=1e-6)
+        wanted = theta[index] - 0.7 * (delta[index] + 0.9 * moved)
+        assert after.theta[index] == pytest.approx(wanted, rel=1e-6)
+
+
+@pytest.mark.parametrize(("lr", "momentum"), [(0.7, 0.9), (0.4, 0.9), (1.0, 0.0), (0.6, 0.7)])
+def test_many_outer_steps_are_nesterov_momentum_of_optax(lr: float, momentum: float) -> None:
+    size = 1000
+    optimizer = optax.sgd(lr, momentum, nesterov=True)
+    state = OuterState(normals(1, size, seed=1)[0], np.zeros(size, np.float32))
+    parameters = jnp.asarray(state.theta)
+    optimizer_state = optimizer.init(parameters)
+    for step, delta in enumerate(normals(60, size, seed=2)):
+        state = outer_step(state, delta, lr, momentum)
+        updates, optimizer_state = optimizer.update(jnp.asarray(delta), optimizer_state, parameters)
+        parameters = optax.apply_updates(parameters, updates)
+        np.testing.assert_allclose(
+            state.theta, np.asarray(parameters), rtol=1e-4, atol=1e-4, err_msg=f"step {step}"
+        )
+
+
+def test_the_outer_step_makes_a_new_state_and_keeps_float32() -> None:
+    theta, velocity, delta = normals(3, 300_001)
+    before = OuterState(theta.copy(), velocity.copy())
+    after = outer_step(before, delta, 0.7, 0.9)
+    np.testing.assert_array_equal(before.theta, theta)
+    np.testing.assert_array_equal(before.momentum, velocity)
+    assert after.theta.dtype == after.momentum.dtype == np.float32
+    moved = 0.9 * velocity.astype(np.float64) + delta
+    np.testing.assert_allclose(after.momentum, moved, rtol=1e-5, atol=1e-6)
+    wanted = theta - 0.7 * (delta + 0.9 * moved)
+    np.testing.assert_allclose(after.theta, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_an_outer_step_on_vectors_of_different_length_is_refused() -> None:
+    with pytest.raises(ValueError, match="differ"):
+        outer_step(OuterState(vector(1, 2), vector(1, 2)), vector(1), 0.7, 0.9)
+
+
+@pytest.mark.parametrize("value", [3e38, np.inf, np.nan])
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+def test_an_outer_step_that_would_ruin_the_parameters_is_refused(
+    value: float, momentum: float
+) -> None:
+    before = OuterState(vector(1, -3e38), vector(0, 0))
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        outer_step(before, vector(0, value), 0.7, momentum)
+    assert before.theta.tolist() == vector(1, -3e38).tolist()

@@ -1,0 +1,270 @@
+"""The syncer's rules, driven by hand and by thousands of random histories."""
+
+from hypothesis import given, settings as examples, strategies as st
+from tests.diloco.policy_world import TOKENS_PER_STEP, World
+
+from chaoslab.diloco.decisions import Abandon, Offer, Progress, Refusal
+from chaoslab.diloco.membership import Refused
+from chaoslab.diloco.settings import Settings
+
+import pytest
+
+NAMES = tuple(f"learner-{index}" for index in range(4))
+
+
+def rules(**changes: object) -> Settings:
+    return Settings(learners=NAMES, fragments=3, sync_every=6, overlap=2, **changes)  # type: ignore[arg-type]  # keywords of Settings
+
+
+def world_of(*names: str, **changes: object) -> World:
+    world = World(rules(**changes))
+    for name in names:
+        world.join(name)
+    return world
+
+
+moves = st.lists(
+    st.one_of(
+        st.tuples(
+            st.sampled_from(["step", "step", "step", "answer", "answer", "repeat"]),
+            st.sampled_from(NAMES),
+        ),
+        st.tuples(st.sampled_from(["join", "die", "stop", "go_on"]), st.sampled_from(NAMES)),
+        st.tuples(st.just("pass_time"), st.sampled_from([0.01, 0.05, 0.3, 2.5, 7.0])),
+    ),
+    max_size=150,
+)
+
+
+@examples(max_examples=1500, deadline=None)
+@given(moves=moves, quorum=st.integers(1, 4))
+def test_any_history_keeps_the_rules_and_training_goes_on_after_it(
+    moves: list[tuple[str, object]], quorum: int
+) -> None:
+    world = world_of(*NAMES, quorum=quorum)
+    for move, argument in moves:
+        getattr(world, move)(argument)
+    for name in NAMES[: max(0, quorum - len(world.alive))] if quorum > len(world.alive) else ():
+        world.join(name)
+    for name in NAMES:
+        world.join(name)
+    before = list(world.policy.versions)
+    world.settle(rounds=60)
+    after = world.policy.versions
+    assert all(new > old for new, old in zip(after, before, strict=True)), "a fragment is stuck"
+
+
+@examples(max_examples=300, deadline=None)
+@given(moves=moves)
+def test_the_same_history_gives_the_same_merges(moves: list[tuple[str, object]]) -> None:
+    worlds = [world_of(*NAMES), world_of(*NAMES)]
+    for world in worlds:
+        for move, argument in moves:
+            getattr(world, move)(argument)
+        world.settle(rounds=10)
+    assert worlds[0].merges == worlds[1].merges
+
+
+def test_a_fragment_is_merged_about_every_h_steps() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=120)
+    for fragment in range(3):
+        merges = [m for m in world.merges if m.fragment == fragment]
+        assert 120 // 7 - 1 <= len(merges) <= 120 // 4 + 1
+
+
+def test_weights_follow_tokens_and_steps() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=30)
+    for merge in world.merges:
+        for contribution in merge.contributions:
+            steps = contribution.offer.c_steps
+            assert contribution.weight == TOKENS_PER_STEP**2 * steps
+
+
+def test_survivors_merge_on_when_the_others_die_in_mid_round() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=20)
+    for _ in range(4):
+        for name in NAMES:
+            world.step(name)
+    world.die("learner-0")
+    world.die("learner-1")
+    before = len(world.merges)
+    world.settle(rounds=20)
+    assert len(world.merges) > before + 5
+    assert {c.learner for m in world.merges[before + 2 :] for c in m.contributions} == {
+        "learner-2", "learner-3",
+    }  # fmt: skip
+
+
+def test_a_stopped_learner_is_waited_for_once_then_suspected_then_dropped() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=20)
+    world.stop("learner-0")
+    epoch = world.alive["learner-0"].epoch
+    for _ in range(200):
+        for name in NAMES[1:]:
+            world.step(name)
+            while world.alive[name].pulls:
+                world.answer(name)
+        world.pass_time(0.05)
+    assert world.policy.membership.find(epoch) is None
+    missed = [m for m in world.merges if "learner-0" in m.missed]
+    assert len(missed) <= 2, "at most the rounds in flight waited for it"
+
+
+def test_a_learner_that_returns_from_a_long_stop_pushes_only_as_its_new_self() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=20)
+    learner = world.alive["learner-0"]
+    old_epoch = learner.epoch
+    world.stop("learner-0")
+    world.pass_time(30.0)
+    offer = Offer(
+        round=1, fragment=0, base_version=0, step=1, c_steps=1, c_tokens=10, tokens_from=0,
+        tokens_to=10,
+    )  # fmt: skip
+    assert world.policy.offer(old_epoch, offer) is Refusal.FENCED
+    world.go_on("learner-0")
+    assert learner.epoch > old_epoch
+    before = len(world.merges)
+    world.settle(rounds=30)
+    assert any(c.epoch == learner.epoch for m in world.merges[before:] for c in m.contributions)
+
+
+def test_an_older_life_is_refused() -> None:
+    world = world_of("learner-0", "learner-1")
+    world.die("learner-0")
+    world.join("learner-0")
+    with pytest.raises(Refused, match="incarnation 1 of learner-0 has ended"):
+        world.policy.hello(world.now_s, "learner-0", 1, ())
+
+
+def test_a_name_that_is_not_on_the_roster_is_refused() -> None:
+    with pytest.raises(Refused, match="not on the roster"):
+        world_of("learner-0").policy.hello(0.0, "intruder", 1, ())
+
+
+def test_a_lone_fresh_learner_never_becomes_the_state_of_the_run() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=30)
+    versions = world.policy.versions
+    for name in NAMES:
+        world.die(name)
+    world.join("learner-2")
+    assert world.policy.versions == versions
+    assert world.alive["learner-2"].versions == list(versions)
+
+
+def test_when_the_learner_that_hands_in_the_initial_parameters_dies_another_is_asked() -> None:
+    policy = World(rules()).policy
+    policy.hello(0.0, "learner-0", 1, ())
+    policy.hello(0.0, "learner-1", 1, ())
+    from chaoslab.diloco.decisions import Welcome
+    from chaoslab.diloco.membership import Leaving, Source
+
+    actions = policy.closed(0.0, 1, Leaving.CLOSED)
+    asked = [a for a in actions if isinstance(a, Welcome) and a.source is Source.INITIAL]
+    assert [a.member.learner for a in asked] == ["learner-1"]
+
+
+def test_tokens_that_were_never_trained_cannot_be_contributed() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=3)
+    while not world.alive["learner-0"].pulls:
+        for name in NAMES:
+            world.step(name)
+    learner = world.alive["learner-0"]
+    pull = learner.pulls[0]
+    offer = Offer(
+        round=pull.round, fragment=pull.fragment, base_version=pull.base_version, step=9,
+        c_steps=5, c_tokens=10**9, tokens_from=0, tokens_to=10**9,
+    )  # fmt: skip
+    assert world.policy.offer(learner.epoch, offer) is Refusal.WRONG_COUNTS
+
+
+def test_a_quorum_of_all_waits_for_the_dead_ones_return_and_then_goes_on() -> None:
+    world = world_of(*NAMES, quorum=4)
+    world.settle(rounds=20)
+    world.die("learner-3")
+    world.settle(rounds=10)
+    before = len(world.merges)
+    world.settle(rounds=30)
+    assert len(world.merges) == before
+    world.join("learner-3")
+    world.settle(rounds=30)
+    assert len(world.merges) > before
+
+
+def test_an_abandoned_round_gives_the_work_back() -> None:
+    world = world_of(*NAMES[:2], quorum=2)
+    world.settle(rounds=3)
+    while not world.alive["learner-0"].pulls:
+        for name in NAMES[:2]:
+            world.step(name)
+    fragment = world.alive["learner-0"].pulls[0].fragment
+    world.answer("learner-0")
+    world.die("learner-1")
+    assert any(isinstance(a, Abandon) for a in world.abandoned)
+    world.join("learner-1")
+    world.settle(rounds=30)
+    assert any(
+        c.learner == "learner-0" for m in world.merges if m.fragment == fragment
+        for c in m.contributions
+    )  # fmt: skip
+
+
+def test_counters_of_another_shape_are_ignored() -> None:
+    world = world_of("learner-0")
+    report = Progress(
+        step=1, tokens=1, c_steps=(1,), c_tokens=(1,), versions=(0,), loss=None, step_s=0.1,
+        data_position=1,
+    )  # fmt: skip
+    assert world.policy.progress(0.0, world.alive["learner-0"].epoch, report) == []
+
+
+def test_training_stops_once_at_its_rule_with_no_round_open() -> None:
+    world = world_of(*NAMES, stop_rounds=10)
+    world.settle(rounds=100)
+    assert world.stopped is not None
+    assert world.policy.open_rounds == ()
+    assert len(world.merges) in (10, 11)
+
+
+def test_a_round_that_only_a_stopped_learner_could_answer_ends_when_it_is_suspected() -> None:
+    world = world_of("learner-0")
+    while not world.alive["learner-0"].pulls:
+        world.step("learner-0")
+    world.stop("learner-0")
+    world.pass_time(1.0)
+    assert world.policy.open_rounds
+    world.pass_time(2.0)
+    assert not world.policy.open_rounds
+    assert world.abandoned
+
+
+def test_work_that_was_merged_cannot_be_offered_again_in_a_later_round() -> None:
+    world = world_of("learner-0")
+    world.settle(rounds=20)
+    learner = world.alive["learner-0"]
+    while not learner.pulls:
+        world.step("learner-0")
+    pull = learner.pulls[0]
+    old = Offer(
+        round=pull.round, fragment=pull.fragment, base_version=pull.base_version, step=learner.step,
+        c_steps=1, c_tokens=TOKENS_PER_STEP, tokens_from=0, tokens_to=TOKENS_PER_STEP,
+    )  # fmt: skip
+    assert world.policy.offer(learner.epoch, old) is Refusal.REPLAY
+
+
+def test_a_second_answer_to_the_same_pull_is_a_replay() -> None:
+    world = world_of(*NAMES)
+    world.settle(rounds=3)
+    while not world.alive["learner-0"].pulls:
+        for name in NAMES:
+            world.step(name)
+    world.answer("learner-0")
+    learner = world.alive["learner-0"]
+    assert learner.last_offer is not None
+    assert world.policy.offer(learner.epoch, learner.last_offer) is Refusal.REPLAY

@@ -1,0 +1,158 @@
+"""Loading a task: the presets, a user's own, and what is said of one that cannot work."""
+
+import itertools
+import sys
+import textwrap
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from chaoslab.diloco.inner import Inner, InnerSettings
+from chaoslab.diloco.task import TaskError, load, tensor_names
+
+pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+
+WORKING = """
+import jax.numpy as jnp
+import numpy as np
+
+class Line:
+    tokens_per_batch = 4
+    averaged = ()
+    def init(self, key):
+        return {"slope": jnp.zeros((1,)), "offset": jnp.zeros((1,))}
+    def loss(self, params, batch):
+        x, y = batch
+        return jnp.mean((params["slope"] * x + params["offset"] - y) ** 2)
+    def batches(self, shard, shards, seed, position):
+        while True:
+            yield np.ones(4, np.float32), np.zeros(4, np.float32)
+    def evaluate(self, params):
+        return 0.0
+
+def make():
+    return Line()
+"""
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Put a module of a user's where Python finds it, and name its function."""
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def written(source: str, function: str = "make") -> str:
+        name = f"own_{abs(hash((source, str(tmp_path))))}"
+        (tmp_path / f"{name}.py").write_text(textwrap.dedent(source))
+        return f"{name}:{function}"
+
+    yield written
+    for name in [name for name in sys.modules if name.startswith("own_")]:
+        del sys.modules[name]
+
+
+def test_a_preset_predicts_bytes_of_the_standard_library():
+    task = load("nano")
+    assert task.tokens_per_batch == 8 * 128
+    assert task.averaged == ("embedding",)
+    batch = next(task.batches(0, 4, seed=0, position=0))
+    assert batch.shape == (8, 129)
+    assert batch.dtype == np.uint8
+
+
+def test_batch_and_sequence_replace_a_presets_own():
+    task = load("micro", batch=2, sequence=32)
+    assert task.tokens_per_batch == 64
+    assert next(task.batches(0, 1, seed=0, position=0)).shape == (2, 33)
+
+
+def test_the_example_of_the_docs_trains(monkeypatch, tmp_path):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    book = tmp_path / "book.txt"
+    book.write_bytes((EXAMPLES.parent / "your_own_model.md").read_bytes() * 20)
+    task = load("next_byte:make", data=str(book), batch=64)
+    inner = Inner(task, InnerSettings(lr=1e-2, warmup_steps=0))
+    state = inner.init(0)
+    before = inner.evaluate(state)
+    for batch in itertools.islice(task.batches(0, 2, seed=0, position=0), 40):
+        state, _ = inner.step(state, batch)
+    assert inner.evaluate(state) < before - 1
+    resumed = next(task.batches(0, 2, seed=0, position=7))
+    eighth = next(itertools.islice(task.batches(0, 2, seed=0, position=0), 7, None))
+    assert all(np.array_equal(*pair) for pair in zip(resumed, eighth, strict=True))
+
+
+def test_a_function_is_given_what_it_asks_for_by_name(write):
+    spec = write(
+        WORKING
+        + "\ndef asks(sequence, data='x'):\n    assert (sequence, data) == (9, 'books')\n    return Line()\n",
+        "asks",
+    )
+    assert load(spec, data="books", batch=3, sequence=9).tokens_per_batch == 4
+
+
+def test_names_are_paths_in_the_tree():
+    tree = {"mlp": [{"up": np.zeros(1), "down": np.zeros(1)}], "embedding": np.zeros(1)}
+    assert tensor_names(tree) == ("embedding", "mlp.0.down", "mlp.0.up")
+
+
+def test_two_tensors_of_one_name_are_refused():
+    with pytest.raises(TaskError, match="same name"):
+        tensor_names({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("nanno", r"no model is called 'nanno'; write one of nano, micro, mini, small"),
+        ("no_such_module:make", r"cannot import 'no_such_module' .* PYTHONPATH"),
+        (":make", r"cannot import ''"),
+        ("math:make", r"math has nothing called 'make'; write def make"),
+        ("math:pi", r"has a float, not a function, called 'pi'"),
+    ],
+)
+def test_a_name_that_leads_nowhere_is_refused_with_what_to_write(spec, said):
+    with pytest.raises(TaskError, match=said):
+        load(spec)
+
+
+def test_a_function_that_wants_more_than_there_is_is_refused(write):
+    spec = write("def make(data, depth):\n    return None\n")
+    with pytest.raises(TaskError, match=r"'depth'; the function may take data, batch, sequence"):
+        load(spec)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("def evaluate(", "def measure(", "the Line it returned lacks evaluate"),
+        ("tokens_per_batch = 4", "tokens_per_batch = 0", "tokens_per_batch is 0"),
+        ("averaged = ()", "averaged = 'slope'", "averaged is 'slope'; it must be a tuple"),
+        ("averaged = ()", "averaged = ('slop',)", r"averaged names \['slop'\], but the tensors"),
+        ("averaged = ()", "averaged = (); loss = 3", "lacks"),
+        ('"slope": jnp.zeros((1,))', '"slope": jnp.zeros((1,), int)', "'slope' is int32"),
+        ('{"slope": jnp.zeros((1,)), "offset": jnp.zeros((1,))}', "{}", "returned no tensors"),
+        ("return {", "return float(key) + {", "init.key. cannot be traced"),
+        ("jnp.mean(", "(", r"loss returns .* must be one float32"),
+        ("np.ones(4, np.float32)", "np.ones(3, np.float32)", r"leading axes \[3, 4\]"),
+        ("np.ones(4, np.float32)", "[1.0]", "must yield numpy arrays"),
+        ("while True", "for _ in ()", "batches ended"),
+        ("def make():\n    return Line()", "def make():\n    return None", "NoneType it returned"),
+    ],
+)
+def test_a_task_that_cannot_be_trained_says_which_member_is_wrong(write, old, new, said):
+    assert old in WORKING
+    source = WORKING.replace(old, new, 1)
+    if "loss = 3" in new:
+        source = source.replace("def loss(", "def lost(")
+        said = "loss must be methods"
+    with pytest.raises(TaskError, match=said):
+        load(write(source))
+
+
+def test_a_correct_task_passes_the_same_checks(write):
+    task = load(write(WORKING))
+    assert jax.tree.structure(task.init(jax.random.key(0))).num_leaves == 2

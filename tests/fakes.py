@@ -1,0 +1,533 @@
+"""A training run without processes: a fleet on a virtual clock, and a fault to break it with.
+
+    VirtualClock ◄── poll advances it ── FakeFleet: syncer and learners as a heap of timed actions
+
+The fake prints what real nodes print, with every key that `events.Kind` promises. It obeys the
+same flags (`chaoslab.launch`), so a stop rule in a plan ends it. `Troubles` says what goes wrong.
+"""
+
+import heapq
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from types import TracebackType
+from typing import ClassVar, Self
+
+from chaoslab.clock import VirtualClock
+from chaoslab.errors import FleetError
+from chaoslab.events import Json, Kind
+from chaoslab.faults.base import Evidence, Status
+from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec, Role, Sighting, probed
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+TOKENS_PER_STEP = 1024
+STEP_S = 0.1
+STEPS_PER_SAMPLE = 5
+
+
+@dataclass(kw_only=True)
+class Troubles:
+    """What goes wrong in a fake run; by default nothing does."""
+
+    crash_at_start: frozenset[str] = frozenset()
+    """Exit with code 1 soon after the start, every time."""
+    mute: frozenset[str] = frozenset()
+    """Run, but never join."""
+    refuses: frozenset[tuple[str, str]] = frozenset()
+    """(verb, node) that raises FleetError."""
+    immortal: frozenset[str] = frozenset()
+    """Signals that should end the node do nothing, except from leaving the fleet."""
+    not_back: frozenset[str] = frozenset()
+    """A second incarnation runs but never joins."""
+    lingering: frozenset[str] = frozenset()
+    """Does not exit when training ends."""
+    round_s: Callable[[int], float] = lambda _number: 0.5
+    """Time from merged round `number` to the next."""
+    evaluator_exit: int = 0
+
+
+@dataclass(kw_only=True)
+class _Fake:
+    spec: NodeSpec
+    incarnation: int
+    alive: bool = True
+    held: bool = False
+    """Paused or wedged."""
+    member: bool = False
+    epoch: int = 0
+    step: int = 0
+
+
+class FakeFleet:
+    """Implements `fleet.base.Fleet` for one syncer, its learners and an evaluator."""
+
+    kind = "fake"
+    abilities = frozenset(Ability)
+
+    def __init__(self, clock: VirtualClock, troubles: Troubles | None = None) -> None:
+        self.clock = clock
+        self.troubles = troubles or Troubles()
+        self.calls: list[tuple[float, str, str]] = []
+        """Every verb: when, which, on whom."""
+        self._fakes: dict[str, _Fake] = {}
+        self._news: list[Sighting] = []
+        self._heap: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = count()
+        self._epochs = count(1)
+        self._rounds = 0
+        self._committed = 0
+        self._settings: Mapping[str, Json] = {}
+        self._is_over = False
+
+    # ---------------------------------------------------------------- the script
+
+    def at(self, time_s: float, action: Callable[[], None]) -> None:
+        """Let something happen at a time: `fleet.at(9.0, lambda: fleet.strike("learner-1"))`."""
+        heapq.heappush(self._heap, (time_s, next(self._order), action))
+
+    def strike(self, name: str, *, signal: str = "SIGKILL") -> None:
+        """A third party kills the node."""
+        self._end(name, signal=signal)
+
+    # ---------------------------------------------------------------- the interface
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.calls.append((self.clock.now_s(), "leave", ""))
+        for fake in self._fakes.values():
+            fake.alive = False
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return {
+            name: Node(
+                name=name,
+                role=fake.spec.role,
+                labels=fake.spec.labels,
+                incarnation=fake.incarnation,
+                is_alive=fake.alive,
+            )
+            for name, fake in self._fakes.items()
+        }
+
+    @property
+    def alive(self) -> list[str]:
+        """Names of the nodes that live now."""
+        return [name for name, fake in self._fakes.items() if fake.alive]
+
+    def start(self, spec: NodeSpec) -> Node:
+        self._do("start", spec.name)
+        return self._begin(spec, incarnation=1)
+
+    def restart(self, name: str) -> Node:
+        self._do("restart", name)
+        if self._fakes[name].alive:
+            return self.nodes[name]
+        return self._begin(self._fakes[name].spec, incarnation=self._fakes[name].incarnation + 1)
+
+    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
+        self._do(signal, name)
+        if name not in self.troubles.immortal:
+            self._end(name, signal=signal)
+
+    def pause(self, name: str) -> None:
+        self._do("pause", name)
+        self._hold(name)
+
+    def resume(self, name: str) -> None:
+        self._do("resume", name)
+        self._release(name)
+
+    def wedge(self, name: str) -> None:
+        self._do("wedge", name)
+        self._hold(name)
+
+    def unwedge(self, name: str) -> None:
+        self._do("unwedge", name)
+        self._release(name)
+
+    def notice(self, name: str) -> None:
+        self._do("notice", name)
+        fake = self._fakes[name]
+        self._say(name, Kind.LEARNER_NOTICED, {**_who(fake), "step": fake.step})
+
+    def probe(self, name: str) -> Sighting:
+        fake = self._fakes[name]
+        pid = _pid(fake)
+        if not fake.alive:
+            return probed(name, incarnation=fake.incarnation, pid=pid)
+        state = "T" if fake.held else "R"
+        return probed(name, incarnation=fake.incarnation, pid=pid, state=state, rss_bytes=1 << 28)
+
+    def poll(self, until_s: float) -> Sequence[Sighting]:
+        while not self._news and self._heap and self._heap[0][0] <= until_s:
+            time_s, _, action = heapq.heappop(self._heap)
+            self._advance(time_s)
+            action()
+        if not self._news:
+            self._advance(until_s)
+        news, self._news = self._news, []
+        return news
+
+    # ---------------------------------------------------------------- nodes
+
+    def _begin(self, spec: NodeSpec, *, incarnation: int) -> Node:
+        fake = _Fake(spec=spec, incarnation=incarnation)
+        self._fakes[spec.name] = fake
+        self._news.append(
+            Sighting(
+                source=spec.name,
+                kind=Kind.NODE_STARTED,
+                data={
+                    "node": spec.name,
+                    "role": spec.role.value,
+                    "incarnation": incarnation,
+                    "pid": _pid(fake),
+                    "start_time": 1.0e9 + self.clock.now_s(),
+                    "labels": dict(spec.labels),
+                },
+            )
+        )
+        begins = {
+            Role.SYNCER: self._begin_syncer,
+            Role.LEARNER: self._begin_learner,
+            Role.EVALUATOR: self._begin_evaluator,
+        }
+        if spec.name in self.troubles.crash_at_start:
+            self._later(0.2, lambda: self._end(spec.name, code=1, life=fake))
+        else:
+            begins[spec.role](fake)
+        return self.nodes[spec.name]
+
+    def _end(
+        self, name: str, *, signal: str | None = None, code: int | None = None,
+        life: _Fake | None = None,
+    ) -> None:  # fmt: skip
+        fake = self._fakes[name]
+        if not fake.alive or (life is not None and life is not fake):
+            return
+        fake.alive = False
+        self._news.append(
+            Sighting(
+                source=name,
+                kind=Kind.NODE_EXITED,
+                data={
+                    "node": name,
+                    "incarnation": fake.incarnation,
+                    "pid": _pid(fake),
+                    "exit_code": code,
+                    "signal": signal,
+                },
+            )
+        )
+        if fake.member and not self._is_over:
+            self._later(0.05, lambda: self._drop(fake, "closed"))
+
+    def _hold(self, name: str) -> None:
+        fake = self._fakes[name]
+        if not fake.alive:
+            raise FleetError(f"{name} is not running")
+        fake.held = True
+        drop_after_s = float(str(self._settings["drop_after_s"]))
+        self._later(drop_after_s, partial(self._give_up, fake))
+
+    def _give_up(self, fake: _Fake) -> None:
+        if fake.held:
+            self._drop(fake, "no_progress")
+
+    def _release(self, name: str) -> None:
+        fake = self._fakes[name]
+        if fake.alive and fake.held:
+            fake.held = False
+            if not fake.member:
+                self._later(0.2, lambda: self._join(fake, "resumed"))
+
+    # ---------------------------------------------------------------- the syncer's part
+
+    def _begin_syncer(self, fake: _Fake) -> None:
+        command = fake.spec.command
+        self._settings = json.loads(command[command.index("--settings-json") + 1])
+
+        def ready() -> None:
+            data: dict[str, Json] = {
+                "address": "127.0.0.1:5005",
+                "rounds": self._rounds,
+                "committed_tokens": self._committed,
+                "is_recovered": fake.incarnation > 1,
+            }
+            self._say("syncer", Kind.SYNCER_READY, data)
+            self._later(self.troubles.round_s(0), lambda: self._round(fake))
+
+        self._later(0.1, ready)
+
+    def _round(self, syncer: _Fake) -> None:
+        if not syncer.alive or self._is_over:
+            return
+        working = [fake for fake in self._fakes.values() if fake.member and self._works(fake)]
+        if working:
+            self._merge(working)
+        if self._rounds >= int(str(self._settings["stop_rounds"] or 10**9)):
+            self._finish(syncer)
+        else:
+            self._later(self.troubles.round_s(self._rounds), lambda: self._round(syncer))
+
+    def _merge(self, working: list[_Fake]) -> None:
+        self._rounds += 1
+        c_tokens = STEPS_PER_SAMPLE * TOKENS_PER_STEP
+        self._committed += c_tokens * len(working)
+        fragments = int(str(self._settings["fragments"]))
+        version = (self._rounds - 1) // fragments + 1
+        members = [fake.spec.name for fake in self._fakes.values() if fake.member]
+        data: dict[str, Json] = {
+            "round": self._rounds,
+            "fragment": (self._rounds - 1) % fragments,
+            "version": version,
+            "base_version": version - 1,
+            "contributors": [
+                {
+                    **_who(fake),
+                    "epoch": fake.epoch,
+                    "step": fake.step,
+                    "c_steps": STEPS_PER_SAMPLE,
+                    "c_tokens": c_tokens,
+                    "weight": float(c_tokens * TOKENS_PER_STEP),
+                    "tokens_from": 0,
+                    "tokens_to": c_tokens,
+                }
+                for fake in working
+            ],
+            "committed_tokens": self._committed,
+            "digest": f"{self._rounds:016x}",
+            "momentum_digest": f"{self._rounds:016x}",
+            "members": members,
+            "missed": sorted(set(members) - {fake.spec.name for fake in working}),
+            "quorum_s": 0.01,
+            "grace_s": 0.02,
+            "sync_s": 0.01,
+        }
+        self._say("syncer", Kind.ROUND_MERGED, data)
+
+    def _finish(self, syncer: _Fake) -> None:
+        """The stop rule is met: learners give their accounts and leave, then the syncer."""
+        self._is_over = True
+        for name, fake in self._fakes.items():
+            if fake.spec.role is Role.LEARNER and fake.member and self._works(fake):
+                self._later(0.1, partial(self._leave, name, fake))
+
+        def final() -> None:
+            if not syncer.alive:
+                return
+            data: dict[str, Json] = {
+                "rounds": self._rounds, "versions": {}, "digests": {}, "momentum_digests": {},
+                "stored_digests": {}, "committed_tokens": self._committed, "rejected": {},
+            }  # fmt: skip
+            self._say("syncer", Kind.SYNCER_FINAL, data)
+            if "syncer" not in self.troubles.lingering:
+                self._end("syncer", code=0)
+
+        self._later(0.3, final)
+
+    def _drop(self, fake: _Fake, reason: str) -> None:
+        if not fake.member or self._is_over:
+            return
+        fake.member = False
+        members = sum(other.member for other in self._fakes.values())
+        data = {**_who(fake), "epoch": fake.epoch, "members": members, "reason": reason}
+        self._say("syncer", Kind.MEMBER_LEFT, data)
+
+    # ---------------------------------------------------------------- the learners' part
+
+    def _begin_learner(self, fake: _Fake) -> None:
+        name = fake.spec.name
+        stays_out = fake.incarnation > 1 and name in self.troubles.not_back
+        if name in self.troubles.mute or stays_out:
+            return
+        source = "initial" if fake.incarnation == 1 else "donor"
+        self._later(0.3, lambda: self._join(fake, source))
+        self._later(0.3 + STEP_S * STEPS_PER_SAMPLE, lambda: self._step(fake))
+
+    def _join(self, fake: _Fake, source: str) -> None:
+        if not fake.alive or fake.held or self._is_over:
+            return
+        fake.member, fake.epoch = True, next(self._epochs)
+        members = sum(other.member for other in self._fakes.values())
+        self._say(
+            "syncer",
+            Kind.MEMBER_JOINED,
+            {
+                **_who(fake), "epoch": fake.epoch, "source": source, "donor": None,
+                "members": members,
+            },
+        )  # fmt: skip
+
+    def _step(self, fake: _Fake) -> None:
+        if not fake.alive or self._is_over:
+            return
+        if not fake.held:
+            fake.step += STEPS_PER_SAMPLE
+            self._say(
+                fake.spec.name,
+                Kind.LEARNER_STEP,
+                {
+                    **_who(fake),
+                    "epoch": fake.epoch,
+                    "step": fake.step,
+                    "steps": STEPS_PER_SAMPLE,
+                    "step_s": STEP_S,
+                    "loss": 5.0 / (1 + fake.step / 50),
+                    "tokens": fake.step * TOKENS_PER_STEP,
+                    "data_position": fake.step,
+                },
+            )
+        self._later(STEP_S * STEPS_PER_SAMPLE, lambda: self._step(fake))
+
+    def _leave(self, name: str, fake: _Fake) -> None:
+        if not self._works(fake):
+            return
+        account: dict[str, Json] = {
+            **_who(fake), "step": fake.step, "tokens": fake.step * TOKENS_PER_STEP,
+            "versions": {}, "digests": {}, "committed": {}, "discarded": {}, "in_flight": {},
+        }  # fmt: skip
+        self._say(name, Kind.LEARNER_FINAL, account)
+        self._say(name, Kind.LEARNER_LEFT, {**_who(fake), "step": fake.step, "reason": "stopped"})
+        if name not in self.troubles.lingering:
+            self._end(name, code=0)
+
+    def _begin_evaluator(self, fake: _Fake) -> None:
+        def measure(share: int) -> None:
+            tokens = self._committed * share // 3
+            data = {"committed_tokens": tokens, "round": self._rounds * share // 3, "loss": 2.0}
+            self._say(fake.spec.name, Kind.EVALUATION_MEASURED, data)
+
+        for share in (1, 2, 3):
+            self._later(0.2 * share, partial(measure, share))
+        code = self.troubles.evaluator_exit
+        self._later(0.8, lambda: self._end(fake.spec.name, code=code, life=fake))
+
+    # ---------------------------------------------------------------- helpers
+
+    def _do(self, verb: str, name: str) -> None:
+        self.calls.append((self.clock.now_s(), verb, name))
+        if (verb, name) in self.troubles.refuses:
+            raise FleetError(f"{verb} {name}: refused by the world")
+
+    def _works(self, fake: _Fake) -> bool:
+        return fake.alive and not fake.held
+
+    def _say(self, name: str, kind: Kind, data: Mapping[str, Json]) -> None:
+        self._news.append(Sighting(source=name, kind=kind, data=data, node_s=self.clock.now_s()))
+
+    def _later(self, delay_s: float, action: Callable[[], None]) -> None:
+        self.at(self.clock.now_s() + delay_s, action)
+
+    def _advance(self, time_s: float) -> None:
+        self.clock.advance_to(max(time_s, self.clock.now_s()))
+
+
+def _who(fake: _Fake) -> dict[str, Json]:
+    return {"learner": fake.spec.name, "incarnation": fake.incarnation}
+
+
+def _pid(fake: _Fake) -> int:
+    return 1000 * fake.incarnation + sum(fake.spec.name.encode()) % 1000
+
+
+# ---------------------------------------------------------------- faults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeKill:
+    """Kills; proved by the exit; healed by a restart unless `heals` is False."""
+
+    name: ClassVar[str] = "process.kill"
+    summary: ClassVar[str] = "kill"
+    proof: ClassVar[str] = "the exit"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
+    takes_away: ClassVar[bool] = True
+
+    beat_offsets: tuple[float, ...] = ()
+    heals: bool = True
+
+    def beats(self) -> tuple[float, ...]:
+        return self.beat_offsets
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        for name in injection.targets:
+            fleet.kill(name)
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        for name in injection.targets:
+            fleet.kill(name, signal=f"SIGUSR{beat + 1}")
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        if self.heals:
+            for name in injection.targets:
+                fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        return tuple(self._proof_of(name, injection, history) for name in injection.targets)
+
+    def _proof_of(self, name: str, injection: Injection, history: History) -> Evidence:
+        began = next(
+            event.seq
+            for event in history.of(Kind.FAULT_INJECTING)
+            if event.text("injection") == injection.id
+        )
+        exits = [
+            event.seq
+            for event in history.of(Kind.NODE_EXITED)
+            if event.seq > began and event.text("node") == name
+        ]
+        return Evidence(
+            target=name,
+            status=Status.PROVED if exits else Status.FAILED,
+            requested={"signal": "SIGKILL"},
+            measured={"exits": len(exits)},
+            text=f"{name} {'exited' if exits else 'did not exit'}",
+            proof=tuple(exits),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakePause(FakeKill):
+    """Pauses instead; proved by the state T."""
+
+    name: ClassVar[str] = "process.pause"
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        for name in injection.targets:
+            fleet.pause(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        for name in injection.targets:
+            fleet.resume(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        return tuple(_pause_proofs(injection, history))
+
+
+def _pause_proofs(injection: Injection, history: History) -> Iterator[Evidence]:
+    for name in injection.targets:
+        stopped = [
+            event.seq
+            for event in history.of(Kind.NODE_PROBED)
+            if event.text("node") == name and event.text("state") == "T"
+        ]
+        yield Evidence(
+            target=name,
+            status=Status.PROVED if len(stopped) > 1 else Status.FAILED,
+            requested={"for_s": injection.for_s},
+            measured={"probes": len(stopped)},
+            text=f"{name} was seen stopped {len(stopped)} times",
+            proof=tuple(stopped),
+        )

@@ -1,0 +1,340 @@
+"""Faults that end a process or hold it: their contract, their evidence, and the real thing."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.clock import WallClock
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
+from chaoslab.faults.process_held import ProcessHang, ProcessPause
+from chaoslab.fleet.base import NodeSpec, NoObligations, Role
+from chaoslab.fleet.local import LocalFleet
+from chaoslab.journal import History, Journal
+from chaoslab.plan import Injection, Trigger
+from tests.contracts import node_program
+from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, injection_of
+
+QUICK: tuple[Fault, ...] = (
+    ProcessKill(),
+    ProcessPause(),
+    ProcessRestart(),
+    ProcessCrashLoop(times=2, lives_s=0.3),
+    ProcessPreempt(notice_s=0.2, grace_s=0.4),
+    ProcessHang(),
+)
+
+
+@pytest.fixture(params=QUICK, ids=lambda fault: fault.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestProcessFaults(FaultKit):
+    """The kit."""
+
+
+def test_the_catalogue_has_every_fault_under_its_name() -> None:
+    assert set(FAULTS) == {fault.name for fault in QUICK}
+    assert all(FAULTS[fault.name] is type(fault) for fault in QUICK)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: ProcessKill(signal="SIGSTOP"), "SIGSTOP"),  # type: ignore[arg-type]  # on purpose
+        (lambda: ProcessCrashLoop(times=0), "times"),
+        (lambda: ProcessCrashLoop(lives_s=0.0), "lives"),
+        (lambda: ProcessPreempt(grace_s=-1.0), "grace"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        wrong()
+
+
+# ---------------------------------------------------------------- evidence from written records
+
+
+class Record:
+    """A journal made by hand: one learner, one injection, times as the test likes them."""
+
+    target = "learner-1"
+
+    def __init__(self, fault: Fault, *, for_s: float | None = 5.0) -> None:
+        self.fault = fault
+        self.injection = Injection(
+            number=0,
+            spec="it",
+            fault=fault.name,
+            settings=fault,
+            targets=(self.target,),
+            trigger=Trigger(time_s=0.0),
+            for_s=for_s,
+        )
+        self.history = History(())
+
+    def add(
+        self, time_s: float, kind: Kind, *, source: str = "learner-1", **data: Json
+    ) -> "Record":
+        who: dict[str, Json] = {"node": self.target, "learner": self.target, "incarnation": 1}
+        self.history.append(
+            Event(
+                seq=len(self.history.events),
+                time_s=time_s,
+                source=source,
+                kind=kind,
+                data={**who, **data},
+            )
+        )
+        return self
+
+    def stepping(self, *times_s: float) -> "Record":
+        for time_s in times_s:
+            self.add(time_s, Kind.LEARNER_STEP, step=int(time_s * 10), steps=5, step_s=0.1)
+        return self
+
+    def fault_event(self, time_s: float, kind: Kind) -> "Record":
+        about: dict[str, Json] = {"injection": "injection-0", "targets": [self.target]}
+        return self.add(time_s, kind, source="harness", node="", learner="", **about)
+
+    def probe(self, time_s: float, state: str) -> "Record":
+        return self.add(time_s, Kind.NODE_PROBED, state=state)
+
+    def begin(self, time_s: float) -> "Record":
+        return self.fault_event(time_s, Kind.FAULT_INJECTING)
+
+    @property
+    def evidence(self) -> Evidence:
+        (piece,) = self.fault.evidence(self.injection, self.history)
+        return piece
+
+
+def alive(fault: Fault, *, for_s: float | None = 5.0) -> Record:
+    """A learner that started, joined and stepped every half second until second 10."""
+    record = Record(fault, for_s=for_s).add(1.0, Kind.NODE_STARTED)
+    record.add(2.0, Kind.MEMBER_JOINED, source="syncer")
+    return record.stepping(*(half / 2 for half in range(5, 21))).begin(10.0)
+
+
+def test_a_kill_is_proved_by_the_exit_and_names_the_drop() -> None:
+    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
+    record.add(10.5, Kind.MEMBER_LEFT, source="syncer", reason="closed").probe(15.0, "gone")
+    found = record.evidence
+    assert found.status is Status.PROVED
+    assert found.requested == {"signal": "SIGKILL", "down_s": 5.0}
+    assert found.measured["down_s"] == pytest.approx(4.9)
+    assert found.measured["dropped_after_s"] == pytest.approx(0.4)
+    assert [record.history.events[seq].kind for seq in found.proof] == [
+        Kind.NODE_EXITED,
+        Kind.MEMBER_LEFT,
+    ]
+
+
+def test_a_syncer_that_does_not_notice_a_death_does_not_unprove_it() -> None:
+    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL").probe(15.0, "gone")
+    assert record.evidence.status is Status.PROVED
+    assert "had not dropped it" in record.evidence.text
+
+
+def test_killing_what_was_dead_before_is_failed() -> None:
+    record = Record(ProcessKill()).add(1.0, Kind.NODE_STARTED)
+    record.add(9.0, Kind.NODE_EXITED, signal="SIGKILL").begin(10.0).probe(15.0, "gone")
+    assert record.evidence.status is Status.FAILED
+    assert "was not running" in record.evidence.text
+
+
+def test_an_exit_of_its_own_is_not_a_kill() -> None:
+    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=1)
+    assert record.evidence.status is Status.FAILED
+    assert "exit code 1" in record.evidence.text
+
+
+def test_an_orderly_leave_on_sigterm_is_a_kill_by_sigterm() -> None:
+    fault = ProcessKill(signal="SIGTERM")  # type: ignore[arg-type]  # as a plan writes it
+    record = alive(fault).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=0).probe(15.0, "gone")
+    assert record.evidence.status is Status.PROVED
+
+
+def test_a_victim_that_somebody_replaced_early_is_weak() -> None:
+    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
+    record.add(11.0, Kind.NODE_STARTED, incarnation=2).probe(15.0, "S")
+    assert record.evidence.status is Status.WEAK
+    assert record.evidence.measured["down_s"] == pytest.approx(0.9)
+
+
+def test_an_exit_after_the_heal_proves_nothing() -> None:
+    record = alive(ProcessKill()).fault_event(15.0, Kind.FAULT_HEALING)
+    record.add(15.1, Kind.NODE_EXITED, signal="SIGKILL")
+    assert record.evidence.status is Status.FAILED
+
+
+def test_a_pause_is_proved_by_state_t_from_probe_to_probe() -> None:
+    found = alive(ProcessPause()).probe(10.0, "T").probe(15.0, "T").evidence
+    assert (found.status, found.measured["paused_s"]) == (Status.PROVED, 5.0)
+
+
+def test_a_pause_that_ended_early_is_weak() -> None:
+    assert alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S").evidence.status is Status.WEAK
+
+
+def test_a_paused_learner_that_reports_steps_is_weak() -> None:
+    record = alive(ProcessPause()).probe(10.0, "T").stepping(13.0).probe(15.0, "T")
+    assert record.evidence.status is Status.WEAK
+
+
+def test_lines_that_were_on_their_way_do_not_weaken_a_pause() -> None:
+    record = alive(ProcessPause()).stepping(10.2).probe(10.3, "T").probe(15.0, "T")
+    assert record.evidence.status is Status.PROVED
+
+
+def test_a_pause_that_nobody_saw_is_failed() -> None:
+    assert alive(ProcessPause()).probe(10.0, "S").probe(15.0, "S").evidence.status is Status.FAILED
+    assert alive(ProcessPause()).evidence.status is Status.FAILED
+
+
+def test_a_hang_is_proved_by_standing_still_while_alive() -> None:
+    record = alive(ProcessHang()).probe(10.0, "S").stepping(10.4)
+    record.add(12.5, Kind.MEMBER_SUSPECTED, source="syncer").probe(15.0, "S")
+    found = record.evidence
+    assert found.status is Status.PROVED
+    assert found.measured["hung_s"] == pytest.approx(4.6)
+    assert found.measured["usual_interval_s"] == pytest.approx(0.5)
+
+
+def test_a_learner_that_goes_on_stepping_does_not_hang() -> None:
+    record = alive(ProcessHang()).stepping(*(half / 2 for half in range(21, 30))).probe(15.0, "S")
+    assert record.evidence.status is Status.FAILED
+
+
+def test_a_hang_too_short_to_tell_from_a_normal_pause_is_failed() -> None:
+    record = alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S")
+    assert record.evidence.status is Status.FAILED
+
+
+@pytest.mark.parametrize("state", ["T", "Z", "gone"])
+def test_a_learner_that_was_stopped_or_gone_did_not_hang(state: str) -> None:
+    assert alive(ProcessHang()).probe(15.0, state).evidence.status is Status.FAILED
+
+
+def test_a_learner_that_exits_or_loses_its_connection_did_not_hang() -> None:
+    exits = alive(ProcessHang()).probe(10.0, "S").add(11.0, Kind.NODE_EXITED, exit_code=1)
+    closes = alive(ProcessHang()).add(11.0, Kind.MEMBER_LEFT, source="syncer", reason="closed")
+    assert exits.evidence.status is Status.FAILED
+    assert closes.probe(15.0, "S").evidence.status is Status.FAILED
+
+
+def test_a_learner_that_stood_still_before_cannot_be_hung() -> None:
+    record = Record(ProcessHang()).add(1.0, Kind.NODE_STARTED).stepping(2.0, 2.5, 3.0)
+    assert record.begin(60.0).probe(65.0, "S").evidence.status is Status.FAILED
+
+
+def test_a_restart_is_proved_by_the_exit_and_the_next_life() -> None:
+    record = alive(ProcessRestart(), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
+    assert record.evidence.status is Status.FAILED
+    found = record.add(10.2, Kind.NODE_STARTED, incarnation=2).evidence
+    assert (found.status, found.measured["restarts"]) == (Status.PROVED, 1)
+
+
+def test_a_crash_loop_with_fewer_crashes_than_asked_is_weak() -> None:
+    record = alive(ProcessCrashLoop(times=2, lives_s=1.0))
+    for life, at_s in ((1, 10.0), (2, 11.0)):
+        record.add(at_s, Kind.NODE_EXITED, signal="SIGKILL", incarnation=life)
+        record.add(at_s + 0.01, Kind.NODE_STARTED, incarnation=life + 1)
+    assert record.evidence.status is Status.WEAK
+    found = record.add(12.0, Kind.NODE_EXITED, signal="SIGKILL", incarnation=3).evidence
+    assert (found.status, found.measured["crashes"]) == (Status.PROVED, 3)
+    assert found.measured["life_s"] == pytest.approx(0.99)
+
+
+def test_lives_that_ended_by_themselves_are_no_crashes_of_the_loop() -> None:
+    record = alive(ProcessCrashLoop(times=1)).add(10.0, Kind.NODE_EXITED, signal="SIGKILL")
+    record.add(10.5, Kind.NODE_EXITED, signal=None, exit_code=1, incarnation=2)
+    assert record.evidence.status is Status.WEAK
+
+
+def test_a_preemption_is_proved_by_the_notice_and_the_end() -> None:
+    record = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED)
+    record.add(13.0, Kind.LEARNER_LEFT, reason="preempted")
+    found = record.add(13.1, Kind.NODE_EXITED, exit_code=0).evidence
+    assert (found.status, found.measured["left_by_itself"]) == (Status.PROVED, True)
+
+
+def test_a_preemption_that_needed_force_is_proved_and_says_so() -> None:
+    record = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED)
+    found = record.add(17.1, Kind.NODE_EXITED, signal="SIGKILL").evidence
+    assert (found.status, found.measured["left_by_itself"]) == (Status.PROVED, False)
+
+
+def test_a_preemption_without_notice_is_weak_and_without_end_failed() -> None:
+    unheard = alive(ProcessPreempt()).add(13.1, Kind.NODE_EXITED, exit_code=0)
+    unmoved = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED).probe(20.0, "S")
+    assert unheard.evidence.status is Status.WEAK
+    assert unmoved.evidence.status is Status.FAILED
+
+
+# ---------------------------------------------------------------- on real processes
+
+
+@pytest.fixture
+def director(tmp_path: Path) -> Iterator[Director]:
+    clock = WallClock()
+    with (
+        Journal(tmp_path, clock) as journal,
+        LocalFleet(tmp_path, clock, obligations=NoObligations()) as fleet,
+    ):
+        for name in LEARNERS:
+            fleet.start(stand_in(name))
+        director = Director(fleet=fleet, clock=clock, journal=journal)
+        while {e.source for e in journal.history.of(Kind.LEARNER_STEP)} != set(LEARNERS):
+            director.wait(clock.now_s() + 0.05)
+        yield director
+
+
+def stand_in(name: str, *flags: str) -> NodeSpec:
+    program = (sys.executable, "-S", node_program.__file__)
+    command = (*program, "--name", name, "--incarnation", "{incarnation}", *flags)
+    return NodeSpec(name=name, role=Role.LEARNER, command=command)
+
+
+@pytest.mark.slow
+def test_on_real_processes_it_is_proved_and_healed(fault: Fault, director: Director) -> None:
+    pieces = director.carry_out(fault, injection_of(fault, for_s=1.0))
+    assert [(piece.target, piece.status) for piece in pieces] == [
+        (name, Status.PROVED) for name in VICTIMS
+    ], [piece.text for piece in pieces]
+    steps = len(director.journal.history.of(Kind.LEARNER_STEP))
+    stepped: set[str] = set()
+    while stepped != set(LEARNERS):
+        director.wait(director.clock.now_s() + 0.05)
+        stepped = {e.source for e in director.journal.history.of(Kind.LEARNER_STEP)[steps:]}
+    assert all(node.is_alive for node in director.fleet.nodes.values())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fault_of_hooks", [ProcessHang(), ProcessPreempt()])
+def test_on_a_program_without_hooks_a_hook_does_nothing(
+    fault_of_hooks: Fault, tmp_path: Path
+) -> None:
+    clock = WallClock()
+    with (
+        Journal(tmp_path, clock) as journal,
+        LocalFleet(tmp_path, clock, obligations=NoObligations()) as fleet,
+    ):
+        for name in VICTIMS:
+            fleet.start(stand_in(name, "--deaf"))
+        director = Director(fleet=fleet, clock=clock, journal=journal)
+        while {e.source for e in journal.history.of(Kind.LEARNER_STEP)} != set(VICTIMS):
+            director.wait(clock.now_s() + 0.05)
+        injection = injection_of(fault_of_hooks, for_s=0.5)
+        director.write(Kind.FAULT_INJECTING, injection)
+        fault_of_hooks.inject(injection, fleet)
+        director.wait(clock.now_s() + 0.5)
+        director.probe(injection)
+        pieces = fault_of_hooks.evidence(injection, journal.history)
+    assert {piece.status for piece in pieces} == {Status.FAILED}

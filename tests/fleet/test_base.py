@@ -1,0 +1,39 @@
+"""The fleet that does nothing."""
+
+import pytest
+
+from chaoslab.clock import VirtualClock, WallClock
+from chaoslab.fleet.base import Fleet, NodeSpec, NoFleet, NoObligations, ObligationLog, Role
+from tests.contracts.fleet_kit import FleetKit, Stage
+
+
+class TestNoFleet(FleetKit):
+    @pytest.fixture(params=[WallClock, VirtualClock])
+    def stage(self, request: pytest.FixtureRequest) -> Stage:
+        clock = request.param()
+        return Stage(fleet=NoFleet(clock), clock=clock)
+
+    @pytest.fixture
+    def spec(self) -> NodeSpec:
+        return NodeSpec(name="learner-0", role=Role.LEARNER, command=("true",))
+
+    def test_nothing_is_ever_news(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.kill(spec.name)
+        assert not stage.poll(0.05)
+        assert stage.fleet.probe(spec.name).data["state"] == "gone"
+
+    def test_virtual_time_moves_exactly_as_far_as_asked(self) -> None:
+        clock = VirtualClock()
+        NoFleet(clock).poll(3600.0)
+        assert clock.now_s() == 3600.0
+
+    def test_it_is_a_fleet(self, stage: Stage) -> None:
+        fleet: Fleet = stage.fleet
+        with fleet as entered:
+            assert entered is fleet
+
+
+def test_the_log_that_remembers_nothing_is_a_log() -> None:
+    log: ObligationLog = NoObligations()
+    log.close(log.open("end_process", pid=1))

@@ -1,0 +1,272 @@
+"""Nodes as processes: the contract, and what only processes can do wrong."""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.clock import WallClock
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet.base import NodeSpec, NoObligations, Role
+from chaoslab.fleet.local import LocalFleet
+from tests.contracts import node_program
+from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
+
+pytestmark = pytest.mark.slow
+
+
+class Remembered(NoObligations):
+    """Obligations in memory."""
+
+    def __init__(self) -> None:
+        self.opened: list[dict[str, object]] = []
+        self.closed: list[int] = []
+
+    def open(self, do: str, **facts: object) -> int:
+        self.opened.append({"do": do, **facts})
+        return len(self.opened) - 1
+
+    def close(self, number: int) -> None:
+        self.closed.append(number)
+
+
+@pytest.fixture
+def obligations() -> Remembered:
+    return Remembered()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, obligations: Remembered) -> Iterator[Stage]:
+    clock = WallClock()
+    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+        yield Stage(fleet=fleet, clock=clock)
+
+
+@pytest.fixture
+def spec() -> NodeSpec:
+    return learner("learner-0")
+
+
+def learner(name: str, *flags: str) -> NodeSpec:
+    program = (sys.executable, "-S", node_program.__file__)
+    command = (*program, "--name", name, "--incarnation", "{incarnation}", *flags)
+    return NodeSpec(name=name, role=Role.LEARNER, command=command, labels={"region": "eu"})
+
+
+class TestLocalFleet(LivingFleetKit):
+    """The kit."""
+
+
+class TestLocalFleetWithoutPidfd(LivingFleetKit):
+    """The kit, on a kernel or Python that has no pidfd."""
+
+    @pytest.fixture(autouse=True)
+    def _no_pidfd(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delattr(os, "pidfd_open")
+
+
+# ---------------------------------------------------------------- whole trees
+
+
+def test_a_kill_takes_children_that_left_session_and_group(stage: Stage, tmp_path: Path) -> None:
+    stage.fleet.start(learner("learner-0", "--children", "2"))
+    stage.until(Kind.LEARNER_STEP)
+    children = children_of("learner-0", tmp_path)
+    stage.fleet.kill("learner-0")
+    stage.until(Kind.NODE_EXITED)
+    assert len(children) == 2
+    wait_until(lambda: all_gone(children))
+
+
+def test_a_pause_stops_children_that_left_session_and_group(stage: Stage, tmp_path: Path) -> None:
+    stage.fleet.start(learner("learner-0", "--children", "1"))
+    stage.until(Kind.LEARNER_STEP)
+    (child,) = children_of("learner-0", tmp_path)
+    stage.fleet.pause("learner-0")
+    wait_until(lambda: child.status() == psutil.STATUS_STOPPED)
+    stage.fleet.resume("learner-0")
+    wait_until(lambda: child.status() != psutil.STATUS_STOPPED)
+
+
+def test_children_do_not_outlive_a_node_that_ends_by_itself(stage: Stage, tmp_path: Path) -> None:
+    stage.fleet.start(learner("learner-0", "--children", "1", "--steps", "2"))
+    exited = stage.until(Kind.NODE_EXITED)
+    assert exited.data["exit_code"] == 0
+    assert all_gone(children_of("learner-0", tmp_path))
+
+
+def test_leaving_the_fleet_ends_children_too(stage: Stage, tmp_path: Path) -> None:
+    stage.fleet.start(learner("learner-0", "--children", "1"))
+    stage.until(Kind.LEARNER_STEP)
+    children = children_of("learner-0", tmp_path)
+    stage.fleet.__exit__(None, None, None)
+    assert all_gone(children)
+
+
+def test_a_third_party_s_kill_is_noticed(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    pid = stage.until(Kind.NODE_STARTED).data["pid"]
+    os.kill(int(str(pid)), signal.SIGKILL)
+    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
+    assert stage.fleet.restart(spec.name).incarnation == 2
+
+
+# ---------------------------------------------------------------- output
+
+
+def test_all_last_lines_come_before_the_exit(stage: Stage) -> None:
+    stage.fleet.start(learner("learner-0", "--steps", "1", "--last-lines", "2000"))
+    stage.until(Kind.NODE_EXITED)
+    assert stage.kinds.count(Kind.LEARNER_STEP) == 2001
+    assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
+
+
+def test_a_node_that_prints_without_end_holds_up_nobody(stage: Stage) -> None:
+    stage.fleet.start(learner("learner-0", "--spew"))
+    stage.fleet.start(learner("learner-1"))
+    for _ in range(20):
+        stage.until(Kind.LEARNER_STEP, node="learner-1")
+    begin_s = stage.clock.now_s()
+    stage.fleet.kill("learner-1")
+    stage.until(Kind.NODE_EXITED, node="learner-1")
+    stage.fleet.poll(begin_s)
+    assert stage.fleet.nodes["learner-0"].is_alive
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"kind":"fault.injected","data":{"injection":"injection-0"}}',
+        '{"kind":"verdict.reached","data":{"outcome":"PASS"}}',
+        '{"kind":"round.merged","data":{"round":1,"contributors":[],"committed_tokens":9}}',
+        '{"kind":"node.exited","data":{"node":"learner-1"}}',
+        '{"kind":"learner.step","data":{"learner":"learner-1","incarnation":1,"step":1}}',
+        '{"kind":"learner.step","data":{"learner":"learner-0","incarnation":1}}',
+        '{"kind":"learner.step"',
+        '{"kind":' + "[" * 100_000,
+    ],
+)
+def test_what_a_learner_may_not_say_is_refused_and_counted(stage: Stage, line: str) -> None:
+    stage.fleet.start(learner("learner-0", "--say", line, "--steps", "1"))
+    exited = stage.until(Kind.NODE_EXITED)
+    assert exited.data["refused_lines"] == 1
+    assert {one.source for one in stage.seen} == {"learner-0"}
+    assert set(stage.kinds) <= {
+        Kind.NODE_STARTED,
+        Kind.LEARNER_STARTED,
+        Kind.LEARNER_STEP,
+        Kind.LEARNER_LEFT,
+        Kind.NODE_EXITED,
+    }
+
+
+# ---------------------------------------------------------------- hooks and patience
+
+
+def test_hooks_do_nothing_to_a_program_that_has_none(stage: Stage) -> None:
+    stage.fleet.start(learner("learner-0", "--deaf"))
+    stage.fleet.wedge("learner-0")
+    stage.fleet.notice("learner-0")
+    stage.fleet.unwedge("learner-0")
+    stage.until(Kind.LEARNER_STEP)
+    assert stage.fleet.nodes["learner-0"].is_alive
+
+
+def test_restart_ends_a_node_that_does_not_leave_when_told(stage: Stage) -> None:
+    stage.fleet.start(learner("learner-0", "--stubborn"))
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.kill("learner-0", signal="SIGTERM")
+    assert stage.fleet.restart("learner-0").incarnation == 2
+
+
+def test_an_unknown_signal_is_refused(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    with pytest.raises(FleetError, match="SIGNONSENSE"):
+        stage.fleet.kill(spec.name, signal="SIGNONSENSE")
+
+
+# ---------------------------------------------------------------- the record
+
+
+def test_each_life_leaves_its_files(stage: Stage, spec: NodeSpec, tmp_path: Path) -> None:
+    stage.fleet.start(replace(spec, environment={"NPROC": "1"}))
+    stage.fleet.kill(spec.name)
+    stage.fleet.restart(spec.name)
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.__exit__(None, None, None)
+    home = tmp_path / "nodes" / spec.name
+    for incarnation in ("1", "2"):
+        files = {path.name for path in (home / incarnation).iterdir()}
+        assert files == {"stdout.log", "stderr.log", "command.json", "exit.json"}
+        assert json.loads((home / incarnation / "exit.json").read_text())["signal"] == "SIGKILL"
+    command = json.loads((home / "2" / "command.json").read_text())
+    assert command["argv"][-1] == "2"
+    assert command["environment"] == {"NPROC": "1"}
+
+
+def test_the_directory_of_a_node_is_filled_in_and_shared_by_its_lives(
+    stage: Stage, tmp_path: Path
+) -> None:
+    words = ("sh", "-c", "echo {directory} {incarnation}")
+    stage.fleet.start(NodeSpec(name="learner-0", role=Role.LEARNER, command=words))
+    stage.until(Kind.NODE_EXITED)
+    stage.fleet.restart("learner-0")
+    stage.until(Kind.NODE_EXITED)
+    home = tmp_path / "nodes" / "learner-0"
+    assert [(home / n / "stdout.log").read_text() for n in "12"] == [f"{home} 1\n", f"{home} 2\n"]
+
+
+def test_every_start_is_written_down_and_closed_after_its_end(
+    stage: Stage, spec: NodeSpec, obligations: Remembered
+) -> None:
+    stage.fleet.start(spec)
+    pid = stage.until(Kind.NODE_STARTED).data["pid"]
+    assert (obligations.opened[0]["do"], obligations.opened[0]["pid"]) == ("end_process", pid)
+    assert not obligations.closed
+    stage.fleet.__exit__(None, None, None)
+    assert obligations.closed == [0]
+
+
+def test_a_start_that_cannot_be_written_down_does_not_happen(tmp_path: Path) -> None:
+    class Full(NoObligations):
+        def open(self, do: str, **facts: object) -> int:
+            raise FleetError("the disk is full")
+
+    clock = WallClock()
+    with LocalFleet(tmp_path, clock, obligations=Full()) as fleet:
+        with pytest.raises(FleetError, match="the disk is full"):
+            fleet.start(learner("learner-0"))
+        assert not psutil.Process().children()
+    assert not (tmp_path / "nodes" / "learner-0" / "1" / "stdout.log").read_text()
+
+
+def test_a_missing_program_is_refused_with_a_way_out(stage: Stage) -> None:
+    with pytest.raises(FleetError, match="no-such-program"):
+        stage.fleet.start(
+            NodeSpec(name="learner-0", role=Role.LEARNER, command=("no-such-program",))
+        )
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def children_of(name: str, run_directory: Path) -> list[psutil.Process]:
+    """The children that a node printed, as far as they live."""
+    log = (run_directory / "nodes" / name / "1" / "stdout.log").read_text()
+    pids = [int(line.split()[1]) for line in log.splitlines() if line.startswith("child ")]
+    assert pids
+    return [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+
+
+def all_gone(processes: list[psutil.Process]) -> bool:
+    """Whether none of them runs; a zombie that nobody reaps is gone."""
+    return not any(
+        process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes
+    )

@@ -1,0 +1,102 @@
+"""What appears on a terminal, and in a log without one."""
+
+import io
+from typing import Any
+
+from rich.console import Console
+
+from chaoslab.events import Event, Kind
+from chaoslab.plan import Stop
+from chaoslab.report.console import Live, Plain, draw, fault_bar, screen
+from chaoslab.report.view import FaultBar, ViewModel
+
+
+def told(time_s: float, kind: Kind, **data: Any) -> Event:
+    return Event(seq=0, time_s=time_s, source="test", kind=kind, data=data)
+
+
+def a_short_run() -> list[Event]:
+    victim = {"injection": "injection-0", "fault": "process.kill", "targets": ["learner-1"]}
+    return [
+        told(0, Kind.RUN_STARTED, plan="kill_one", seed=7, fleet="local", algorithm="decoupled",
+             learners=["learner-0", "learner-1"]),
+        told(0.1, Kind.NODE_STARTED, node="learner-0", incarnation=1, pid=10),
+        told(0.1, Kind.NODE_STARTED, node="learner-1", incarnation=1, pid=11),
+        told(2, Kind.PHASE_ENTERED, phase="baseline"),
+        told(3, Kind.LEARNER_STEP, learner="learner-0", incarnation=1, step=1234, step_s=0.05,
+             loss=2.5),
+        told(3, Kind.ROUND_MERGED, committed_tokens=500, contributors=[{"learner": "learner-0"}]),
+        told(4, Kind.ROUND_MERGED, committed_tokens=900, contributors=[{"learner": "learner-0"}]),
+        told(5, Kind.FAULT_INJECTING, **victim),
+        told(5, Kind.NODE_EXITED, node="learner-1", incarnation=1, signal="SIGKILL"),
+        told(5.1, Kind.FAULT_INJECTED, **victim),
+        told(6, Kind.COUNTS_SAMPLED, alive=1, believed=1, stepping=1, contributing=1),
+        told(10, Kind.COUNTS_SAMPLED, alive=1, believed=1, stepping=1, contributing=1),
+    ]  # fmt: skip
+
+
+def drawn(view: ViewModel) -> str:
+    console = Console(file=io.StringIO(), width=120, force_terminal=False)
+    with console.capture() as capture:
+        console.print(draw(view))
+    return capture.get()
+
+
+def test_without_a_terminal_each_notable_event_is_one_line() -> None:
+    stream = io.StringIO()
+    with screen(stream, stop=Stop(rounds=4)) as plain:
+        assert isinstance(plain, Plain)
+        for event in a_short_run():
+            plain.see(event)
+    lines = stream.getvalue().splitlines()
+    assert "    5.00 s  learner-1 exited: SIGKILL" in lines
+    assert not any("1234" in line for line in lines)
+    assert "\x1b" not in stream.getvalue()
+
+
+def test_progress_lines_come_at_most_every_five_seconds() -> None:
+    stream = io.StringIO()
+    with Plain(stream, stop=Stop(rounds=4)) as plain:
+        for event in a_short_run():
+            plain.see(event)
+    progress = [line for line in stream.getvalue().splitlines() if "rounds" in line]
+    assert len(progress) == 2
+    assert "2 rounds" in progress[-1]
+    assert "50% of the run" in progress[-1]
+
+
+def test_the_picture_shows_lanes_faults_and_counts() -> None:
+    view = ViewModel(Stop(rounds=4))
+    for event in a_short_run():
+        view.see(event)
+    text = drawn(view)
+    for part in ("kill_one", "seed 7", "1,234", "20.0", "2.500", "dead", "process.kill",
+                 "1 believed", "learner-1 exited: SIGKILL"):  # fmt: skip
+        assert part in text, part
+
+
+def test_a_view_without_any_event_can_be_drawn() -> None:
+    assert "chaoslab" in drawn(ViewModel())
+
+
+def test_the_live_view_redraws_by_the_run_s_clock_and_leaves_its_last_picture() -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=120, force_terminal=True)
+    with Live(console) as live:
+        drawings = []
+        for step in range(100):
+            before = stream.tell()
+            live.see(told(step / 100, Kind.COUNTS_SAMPLED, alive=step))
+            drawings.append(stream.tell() > before)
+        assert sum(drawings) <= 4
+        for event in a_short_run():
+            live.see(event)
+    assert "learner-1 exited: SIGKILL" in stream.getvalue()
+
+
+def test_a_fault_bar_covers_its_time_and_never_vanishes() -> None:
+    bar = FaultBar(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=7.5)
+    assert fault_bar(bar, now_s=10.0, cells=20).plain == "─" * 10 + "█" * 5 + "─" * 5
+    brief = FaultBar(injection="i", fault="f", targets=("learner-1",), from_s=5.0, healed_s=5.0)
+    assert fault_bar(brief, now_s=5.0, cells=20).plain.count("█") == 1
+    assert len(fault_bar(brief, now_s=0.0, cells=20)) == 20

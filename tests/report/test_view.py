@@ -1,0 +1,163 @@
+"""The fold over events: what each lane, fault and count says at a moment."""
+
+from typing import Any
+
+import pytest
+
+from chaoslab.events import Event, Kind
+from chaoslab.plan import Stop
+from chaoslab.report.sentences import Tone
+from chaoslab.report.view import LaneState, ViewModel
+
+LEARNERS = ("learner-0", "learner-1")
+
+
+class Story:
+    """Feeds a view the events of a short run, one line each."""
+
+    def __init__(self, stop: Stop | None = None) -> None:
+        self.view = ViewModel(stop)
+        self.seq = 0
+        self.said: list[str] = []
+        self.tell(0, Kind.RUN_STARTED, plan="kill_one", seed=7, fleet="local",
+                  algorithm="decoupled", learners=list(LEARNERS))  # fmt: skip
+        for learner in LEARNERS:
+            self.start(0, learner)
+
+    def tell(self, time_s: float, kind: Kind, **data: Any) -> None:
+        event = Event(seq=self.seq, time_s=time_s, source="test", kind=kind, data=data)
+        self.seq += 1
+        self.said += [sentence.text for sentence in self.view.see(event)]
+
+    def start(self, time_s: float, learner: str, incarnation: int = 1) -> None:
+        self.tell(time_s, Kind.NODE_STARTED, node=learner, incarnation=incarnation, pid=1)
+
+    def step(self, time_s: float, learner: str, step: int = 1, incarnation: int = 1) -> None:
+        self.tell(time_s, Kind.LEARNER_STEP, learner=learner, incarnation=incarnation, step=step,
+                  step_s=0.05, loss=2.5)  # fmt: skip
+
+    def merge(self, time_s: float, tokens: int, *contributors: str) -> None:
+        self.tell(time_s, Kind.ROUND_MERGED, committed_tokens=tokens,
+                  contributors=[{"learner": learner} for learner in contributors])  # fmt: skip
+
+    def die(self, time_s: float, learner: str) -> None:
+        self.tell(time_s, Kind.NODE_EXITED, node=learner, incarnation=1, signal="SIGKILL")
+
+    def fault(self, time_s: float, kind: Kind, *targets: str, **more: Any) -> None:
+        self.tell(time_s, kind, injection="injection-0", fault="process.kill",
+                  targets=list(targets), **more)  # fmt: skip
+
+    def state(self, learner: str = "learner-1") -> LaneState:
+        return self.view.lanes[learner].state
+
+
+def test_a_learner_starts_and_steps() -> None:
+    story = Story()
+    assert story.state() is LaneState.STARTING
+    story.step(1, "learner-1", step=20)
+    lane = story.view.lanes["learner-1"]
+    assert (lane.state, lane.step, lane.step_s, lane.loss) == (LaneState.STEPPING, 20, 0.05, 2.5)
+
+
+def test_a_killed_learner_is_dead_until_it_returns_and_rejoining_until_it_contributes() -> None:
+    story = Story()
+    story.step(1, "learner-1")
+    story.die(2, "learner-1")
+    assert story.state() is LaneState.DEAD
+    story.start(7, "learner-1", incarnation=2)
+    story.step(8, "learner-1", incarnation=2)
+    assert story.state() is LaneState.REJOINING
+    story.merge(9, 100, "learner-0", "learner-1")
+    assert story.state() is LaneState.STEPPING
+    assert "contributes again: learner-1 after 2.00 s" in story.said
+
+
+def test_the_last_words_of_a_dead_learner_do_not_revive_it() -> None:
+    story = Story()
+    story.die(2, "learner-1")
+    story.step(2.1, "learner-1")
+    assert story.state() is LaneState.DEAD
+
+
+def test_a_wedged_learner_is_suspected_and_then_dropped() -> None:
+    story = Story()
+    story.step(1, "learner-1")
+    story.tell(3, Kind.MEMBER_SUSPECTED, learner="learner-1", incarnation=1, idle_s=2.0)
+    assert story.state() is LaneState.SUSPECTED
+    story.tell(7, Kind.MEMBER_LEFT, learner="learner-1", incarnation=1, members=1,
+               reason="no_progress")  # fmt: skip
+    assert story.state() is LaneState.DROPPED
+
+
+def test_a_dropped_learner_that_registers_again_owes_a_contribution() -> None:
+    story = Story()
+    story.tell(7, Kind.MEMBER_LEFT, learner="learner-1", incarnation=1, members=1,
+               reason="no_progress")  # fmt: skip
+    story.tell(9, Kind.MEMBER_JOINED, learner="learner-1", incarnation=1, source="donor",
+               donor="learner-0", members=2)  # fmt: skip
+    story.step(9.5, "learner-1")
+    assert story.state() is LaneState.REJOINING
+    story.merge(10, 100, "learner-1")
+    assert story.state() is LaneState.STEPPING
+
+
+def test_a_stopped_process_is_paused_until_it_steps_again() -> None:
+    story = Story()
+    story.step(1, "learner-1")
+    story.tell(2, Kind.NODE_PROBED, node="learner-1", state="T")
+    assert story.state() is LaneState.PAUSED
+    story.step(4, "learner-1")
+    assert story.state() is LaneState.STEPPING
+
+
+def test_an_exit_in_the_stop_phase_is_an_end_and_not_a_death() -> None:
+    story = Story()
+    story.tell(9, Kind.PHASE_ENTERED, phase="stop")
+    story.die(9.5, "learner-1")
+    assert story.state() is LaneState.ENDED
+
+
+def test_the_longest_gap_and_where_it_began_are_kept() -> None:
+    story = Story()
+    for time_s, tokens in ((1.0, 100), (1.5, 200), (3.0, 300), (3.5, 400)):
+        story.merge(time_s, tokens, "learner-0")
+    rounds = story.view.rounds
+    assert (rounds.merged, rounds.longest_gap_s, rounds.longest_gap_at_s) == (4, 1.5, 1.5)
+    assert rounds.tokens_per_s == pytest.approx(300 / 2.5)
+
+
+def test_progress_follows_the_nearest_stop_rule() -> None:
+    story = Story(Stop(rounds=10, tokens=1000))
+    assert story.view.progress == 0
+    story.merge(1, 500, "learner-0")
+    assert story.view.progress == 0.5
+    assert Story(Stop(loss=1.0)).view.progress is None
+
+
+def test_a_fault_holds_its_targets_until_it_is_healed() -> None:
+    story = Story()
+    story.fault(2, Kind.FAULT_INJECTING, "learner-1")
+    story.fault(2.1, Kind.FAULT_INJECTED, "learner-1")
+    assert [bar.fault for bar in story.view.faults_on("learner-1")] == ["process.kill"]
+    assert story.view.faults_on("learner-0") == ()
+    story.fault(7, Kind.FAULT_HEALED, "learner-1")
+    assert story.view.faults_on("learner-1") == ()
+    assert story.view.faults["injection-0"].status == "healed"
+
+
+def test_an_event_that_breaks_its_contract_is_counted_and_does_not_end_the_view() -> None:
+    story = Story()
+    story.tell(1, Kind.LEARNER_STEP, learner="learner-1")
+    story.step(2, "learner-1")
+    assert story.view.unreadable == 1
+    assert story.state() is LaneState.STEPPING
+
+
+def test_sentences_say_what_they_mean_and_samples_have_none() -> None:
+    story = Story()
+    story.die(2, "learner-1")
+    assert story.said[-1] == "learner-1 exited: SIGKILL"
+    assert story.view.recent[-1].tone is Tone.BAD
+    before = len(story.said)
+    story.step(3, "learner-0")
+    assert len(story.said) == before

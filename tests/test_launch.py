@@ -1,0 +1,152 @@
+"""The command lines by which the run under test is started."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.launch import Launch, compilation_cache, settings
+from chaoslab.plan import Algorithm, FaultPlan, FleetSpec, Grace, Inner, Outer, Stop, Training
+
+PLAN = FaultPlan(name="fake", seed=7, training=Training(learners=4))
+
+
+def launch(plan: FaultPlan = PLAN) -> Launch:
+    return Launch(plan=plan, snapshots=Path("/runs/one/snapshots"))
+
+
+def flags(spec: NodeSpec) -> Mapping[str, str]:
+    """The flags of a node's command; every flag takes one value."""
+    python, dash_m, _module, *words = spec.command
+    assert (python, dash_m) == (sys.executable, "-m")
+    assert len(words) % 2 == 0
+    assert all(word.startswith("--") for word in words[::2])
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_the_syncer_is_told_the_rules_as_json_and_chooses_its_port() -> None:
+    spec = launch().syncer()
+    found = flags(spec)
+    assert spec.command[2] == "chaoslab.diloco.syncer"
+    assert found["--address"] == "127.0.0.1:0"
+    assert found["--name"] == "syncer"
+    assert found["--incarnation"] == "{incarnation}"
+    assert found["--directory"] == "{directory}"
+    assert found["--snapshots"] == "/runs/one/snapshots"
+    assert json.loads(found["--settings-json"]) == settings(PLAN.training)
+
+
+def test_every_learner_knows_the_syncer_its_shard_and_the_same_seed() -> None:
+    specs = launch().learners("127.0.0.1:5005")
+    assert [spec.name for spec in specs] == list(PLAN.training.learner_names)
+    for shard, spec in enumerate(specs):
+        found = flags(spec)
+        assert spec.role is Role.LEARNER
+        assert found["--syncer"] == "127.0.0.1:5005"
+        assert (found["--shard"], found["--shards"]) == (str(shard), "4")
+        assert found["--name"] == f"learner-{shard}"
+        assert found["--seed"] == "7"
+        assert found["--model"] == "nano"
+        assert found["--data"] == "stdlib"
+
+
+def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
+    inner = Inner(
+        lr=1e-4, warmup_steps=3, decay_steps=70, final_share=0.05, weight_decay=0.2, batch=2,
+        sequence=64,
+    )  # fmt: skip
+    plan = replace(PLAN, training=replace(PLAN.training, inner=inner))
+    found = flags(launch(plan).learners("x:1")[0])
+    assert float(found["--lr"]) == 1e-4
+    assert float(found["--final-share"]) == 0.05
+    assert float(found["--weight-decay"]) == 0.2
+    keys = ("--warmup-steps", "--decay-steps", "--batch", "--sequence")
+    assert [int(found[key]) for key in keys] == [3, 70, 2, 64]
+
+
+def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
+    plan = replace(PLAN, training=replace(PLAN.training, task="my.task:make"))
+    for spec in (launch(plan).learners("x:1")[0], launch(plan).evaluator()):
+        found = flags(spec)
+        assert found["--task"] == "my.task:make"
+        assert "--model" not in found
+
+
+def test_the_evaluator_reads_the_snapshots_with_the_same_model_and_data() -> None:
+    spec = launch().evaluator()
+    found = flags(spec)
+    assert spec.role is Role.EVALUATOR
+    assert spec.command[2] == "chaoslab.diloco.evaluate"
+    assert found["--snapshots"] == "/runs/one/snapshots"
+    assert (found["--model"], found["--data"], found["--sequence"]) == ("nano", "stdlib", "128")
+    assert int(found["--at-most"]) == 10
+
+
+def test_nodes_run_on_one_thread_and_leave_the_platform_alone() -> None:
+    for spec in (launch().syncer(), *launch().learners("x:1"), launch().evaluator()):
+        assert spec.environment == {"NPROC": "1"}
+
+
+def test_labels_of_the_plan_go_to_their_nodes() -> None:
+    plan = replace(PLAN, fleet=FleetSpec(labels={"learner-1": {"region": "eu"}}))
+    assert [spec.labels for spec in launch(plan).learners("x:1")[:2]] == [{}, {"region": "eu"}]
+
+
+def test_the_compilation_cache_outlives_the_run_and_can_be_moved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
+    assert compilation_cache().parent == tmp_path
+    monkeypatch.delenv("CHAOSLAB_CACHE")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert compilation_cache().is_relative_to("/home/somebody/.cache/chaoslab")
+
+
+def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
+    training = Training(
+        learners=3, fragments=5, sync_every=12, overlap=3, quorum=2,
+        grace=Grace(gamma=0.5, max_steps=2.0), merge="average", outer=Outer(lr=0.4, momentum=0.9),
+        compression="int4", suspect_after_s=1.0, drop_after_s=3.0, evaluate_every=9,
+        stop=Stop(rounds=50, time_s=60.0),
+    )  # fmt: skip
+    assert settings(training) == {
+        "learners": ["learner-0", "learner-1", "learner-2"],
+        "fragments": 5, "sync_every": 12, "overlap": 3, "quorum": 2,
+        "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
+        "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
+        "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9,
+        "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
+        "stop_loss": None,
+    }  # fmt: skip
+
+
+def test_streaming_waits_for_all_and_diloco_also_sends_the_whole_model_at_once() -> None:
+    streaming = settings(Training(algorithm=Algorithm.STREAMING, learners=3))
+    diloco = settings(Training(algorithm=Algorithm.DILOCO, learners=3))
+    assert (streaming["quorum"], streaming["fragments"], streaming["overlap"]) == (3, 6, 2)
+    assert (diloco["quorum"], diloco["fragments"], diloco["overlap"]) == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("stop", "every"),
+    [
+        (Stop(tokens=1_000_000), 100_000),
+        (Stop(steps=100), 4 * 8 * 128 * 100 // 10),
+        (Stop(rounds=60), 4 * 8 * 128 * 24 * 60 // 6 // 10),
+        (Stop(rounds=60, tokens=1000), 100),
+        (Stop(time_s=30.0), None),
+    ],
+)
+def test_about_ten_snapshots_are_taken_whatever_ends_the_run(stop: Stop, every: int | None) -> None:
+    assert settings(Training(learners=4, stop=stop))["evaluate_every"] == every
+
+
+def test_the_settings_are_those_the_syncer_knows() -> None:
+    from chaoslab.diloco.settings import Settings
+
+    given = settings(PLAN.training)
+    assert Settings.from_json(json.dumps(given)).learners == PLAN.training.learner_names
