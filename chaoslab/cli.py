@@ -1,72 +1,99 @@
 """The command line: parse, call, exit code.
 
-    chaoslab run kill_half ─► commands.running ─► plan ─► run ─► verdict ─► exit code
+    chaoslab run kill_half ─► `commands/run.py` ─► plan ─► run ─► verdict ─► exit code
 
-Nothing heavy is imported here or at the head of `commands/`: `--help` needs click alone. What went
-wrong leaves as one message on stderr and one exit code (`errors.ExitCode`); a crash keeps its
+A command's module is imported when the command is called, so `--help` needs click alone. Whatever
+goes wrong leaves as one message on stderr and one exit code (`errors.ExitCode`); a crash keeps its
 traceback in the run's directory.
 """
 
 import errno
+import importlib
 import traceback
-from dataclasses import dataclass
-from pathlib import Path
 from typing import NoReturn
 
 import click
 
 from chaoslab import __version__
-from chaoslab.commands import catalogues, records, running, upkeep
-from chaoslab.commands.output import Invocation
+from chaoslab.commands.invocation import Invocation
 from chaoslab.errors import ChaoslabError, ExitCode
+
+CRASH_TXT = "crash.txt"
+
+SUMMARIES = {
+    "run": "Break a training run as a plan says, and judge it.",
+    "plan": "Show what a plan would do, without doing it.",
+    "schema": "Print the JSON Schema of plans, or of verdict.json.",
+    "faults": "List what can be broken, and how it is proved.",
+    "list": "List the runs on record.",
+    "show": "Show the record of one run.",
+    "judge": "Judge a run again, from its record alone.",
+    "heal": "Undo what a dead harness left behind.",
+    "doctor": "Say what this machine can do and what is left over.",
+}
+"""Every command in the order of `--help`, with the first line of its own help."""
 
 
 class Commands(click.Group):
-    """The group of all commands; turns every error into a message and an exit code."""
+    """Finds commands by name and turns every error into a message and an exit code."""
 
-    def invoke(self, context: click.Context) -> object:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's signature
+        """All names, without importing anything."""
+        return list(SUMMARIES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of one command."""
+        if cmd_name not in SUMMARIES:
+            return None
+        found = importlib.import_module(f"chaoslab.commands.{cmd_name}").command
+        return found if isinstance(found, click.Command) else None
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The list in `--help`."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(SUMMARIES.items()))
+
+    def invoke(self, ctx: click.Context) -> object:
         """Run the command. Nothing is swallowed: each error ends in its own exit code."""
         try:
-            return super().invoke(context)
+            return super().invoke(ctx)
         except ChaoslabError as error:
             click.echo(f"chaoslab: {error}", err=True)
-            context.exit(error.exit_code)
+            ctx.exit(error.exit_code)
+        except KeyboardInterrupt:
+            click.echo("chaoslab: interrupted", err=True)
+            ctx.exit(ExitCode.INTERRUPTED)
         except (click.ClickException, click.Abort, click.exceptions.Exit):
             raise
-        except Exception as error:  # noqa: BLE001 - a crash must not leave as 1, which means FAIL
+        except Exception as error:  # a crash must not leave with 1, which means FAIL
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise
-            _report_crash(context, error)
+            _report_crash(ctx, error)
 
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="\b\nBegin with:\n"
+    "  chaoslab run kill_half      half of the learners die at once and come back\n"
+    "  chaoslab plan kill_half     what that would do, without doing it",
 )
 @click.version_option(__version__, prog_name="chaoslab")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Break a real multi-learner training run on purpose and prove that it went on.
-
-    \b
-    Begin with:
-      chaoslab run kill_half        half of the learners die at once and come back
-      chaoslab plan kill_half       what that would do, without doing it
-      chaoslab faults               what can be broken, and how it is proved
-    """
+    """Break a real multi-learner training run on purpose, and prove that it went on."""
     context.obj = Invocation()
 
 
 def _report_crash(context: click.Context, error: Exception) -> NoReturn:
     trace = "".join(traceback.format_exception(error))
-    directory = context.find_object(Invocation)
-    kept = _keep(trace, directory.run_directory if directory else None)
-    if kept is None:
+    invocation = context.find_object(Invocation)
+    directory = invocation.run_directory if invocation else None
+    if directory is None:
         click.echo(trace, err=True, nl=False)
-    where = f"; the traceback is in {kept}" if kept else ""
+        where = ""
+    else:
+        (directory / CRASH_TXT).write_text(trace, encoding="utf-8")
+        where = f"; the traceback is in {directory / CRASH_TXT}"
     click.echo(f"chaoslab: broke with {type(error).__name__}: {error}{where}", err=True)
     context.exit(ExitCode.BROKEN)
-
-
-for command in (*running.COMMANDS, *catalogues.COMMANDS, *records.COMMANDS, *upkeep.COMMANDS):
-    main.add_command(command)

@@ -157,7 +157,11 @@ class RunDirectory:
 
 def list_runs(root: Path) -> tuple[RunDirectory, ...]:
     """Every run under `root`, the newest first; an absent root has none."""
-    found = [path for path in root.glob("[!.]*/[!.]*") if not path.is_symlink() and _is_run(path)]
+    found = [
+        path
+        for path in root.glob("[!.]*/[!.]*")
+        if not (path.is_symlink() or path.parent.is_symlink()) and _is_run(path)
+    ]
     newest_first = sorted(found, key=lambda path: path.name, reverse=True)
     return tuple(RunDirectory(path=path.resolve()) for path in newest_first)
 

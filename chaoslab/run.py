@@ -25,10 +25,15 @@ from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.watch import Ended, Interrupts, Outcome, Watch
 
 BASELINE_WINDOWS = 3
+"""How many windows may turn out unsteady before the run gives up."""
 START_S = 120.0
+"""For the syncer to be ready, and again for all learners to join and step."""
 FINISH_S = 60.0
+"""For all nodes to give their accounts and exit once training has ended."""
 EVALUATE_S = 180.0
+"""For all snapshots."""
 END_S = 5.0
+"""For whoever still runs to obey SIGTERM, and then SIGKILL."""
 
 
 class Run:

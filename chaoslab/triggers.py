@@ -47,7 +47,7 @@ class Progress:
     healed_s: dict[str, float] = field(default_factory=dict)
     """When an injection of each fault of the plan was first healed, by the fault's id."""
     finals: set[str] = field(default_factory=set)
-    """Nodes whose current incarnation printed its last account."""
+    """Nodes whose current incarnation ended because training did."""
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
@@ -68,7 +68,9 @@ class Progress:
                 self._merge(event)
             case Kind.FAULT_HEALED:
                 self.healed_s.setdefault(event.text("spec"), event.time_s)
-            case Kind.SYNCER_FINAL | Kind.LEARNER_FINAL:
+            case Kind.SYNCER_FINAL:
+                self.finals.add(event.source)
+            case Kind.LEARNER_LEFT if event.text("reason").startswith("stopped"):
                 self.finals.add(event.source)
             case _:
                 pass

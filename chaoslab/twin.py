@@ -49,6 +49,7 @@ def key(plan: FaultPlan) -> str | None:
     return fingerprint(
         {
             "training": plan.training,
+            "fleet": plan.fleet.kind,
             "seed": plan.seed,
             "data": _states(_data_files(plan.training.data)),
             "code": _contents([*code, *task]),
@@ -80,10 +81,10 @@ def keep(name: str, root: Path, twin: RunDirectory) -> bool:
         partial.mkdir(parents=True)
         for file in _KEPT:
             shutil.copyfile(twin.path / file, partial / file)
-        if not place.exists():
-            partial.rename(place)
+        partial.rename(place)
     except OSError as error:
-        raise FleetError(f"the twin cannot be kept in {place}: {error}") from error
+        if not place.is_dir():  # another run may have kept the same twin meanwhile
+            raise FleetError(f"the twin cannot be kept in {place}: {error}") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return True

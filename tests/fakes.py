@@ -1,4 +1,4 @@
-"""A training run without processes: a fleet on a virtual clock, and a fault to break it with.
+"""A training run without processes: a fleet on a virtual clock.
 
     VirtualClock ◄── poll advances it ── FakeFleet: syncer and learners as a heap of timed actions
 
@@ -8,57 +8,18 @@ same flags (`chaoslab.launch`), so a stop rule in a plan ends it. `Troubles` say
 
 import heapq
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from types import TracebackType
-from typing import ClassVar, Self
+from typing import Self
 
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Evidence, Status
-from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec, Role, Sighting, probed
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.fleet.base import Ability, Node, NodeSpec, Role, Sighting, probed
 
-TOKENS_PER_STEP = 1024
-STEP_S = 0.1
-STEPS_PER_SAMPLE = 5
-
-
-@dataclass(kw_only=True)
-class Troubles:
-    """What goes wrong in a fake run; by default nothing does."""
-
-    crash_at_start: frozenset[str] = frozenset()
-    """Exit with code 1 soon after the start, every time."""
-    mute: frozenset[str] = frozenset()
-    """Run, but never join."""
-    refuses: frozenset[tuple[str, str]] = frozenset()
-    """(verb, node) that raises FleetError."""
-    immortal: frozenset[str] = frozenset()
-    """Signals that should end the node do nothing, except from leaving the fleet."""
-    not_back: frozenset[str] = frozenset()
-    """A second incarnation runs but never joins."""
-    lingering: frozenset[str] = frozenset()
-    """Does not exit when training ends."""
-    round_s: Callable[[int], float] = lambda _number: 0.5
-    """Time from merged round `number` to the next."""
-    evaluator_exit: int = 0
-
-
-@dataclass(kw_only=True)
-class _Fake:
-    spec: NodeSpec
-    incarnation: int
-    alive: bool = True
-    held: bool = False
-    """Paused or wedged."""
-    member: bool = False
-    epoch: int = 0
-    step: int = 0
+from .fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
 
 
 class FakeFleet:
@@ -72,7 +33,7 @@ class FakeFleet:
         self.troubles = troubles or Troubles()
         self.calls: list[tuple[float, str, str]] = []
         """Every verb: when, which, on whom."""
-        self._fakes: dict[str, _Fake] = {}
+        self._fakes: dict[str, FakeNode] = {}
         self._news: list[Sighting] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
@@ -159,11 +120,11 @@ class FakeFleet:
     def notice(self, name: str) -> None:
         self._do("notice", name)
         fake = self._fakes[name]
-        self._say(name, Kind.LEARNER_NOTICED, {**_who(fake), "step": fake.step})
+        self._say(name, Kind.LEARNER_NOTICED, {**fake.who, "step": fake.step})
 
     def probe(self, name: str) -> Sighting:
         fake = self._fakes[name]
-        pid = _pid(fake)
+        pid = fake.pid
         if not fake.alive:
             return probed(name, incarnation=fake.incarnation, pid=pid)
         state = "T" if fake.held else "R"
@@ -182,22 +143,9 @@ class FakeFleet:
     # ---------------------------------------------------------------- nodes
 
     def _begin(self, spec: NodeSpec, *, incarnation: int) -> Node:
-        fake = _Fake(spec=spec, incarnation=incarnation)
+        fake = FakeNode(spec=spec, incarnation=incarnation)
         self._fakes[spec.name] = fake
-        self._news.append(
-            Sighting(
-                source=spec.name,
-                kind=Kind.NODE_STARTED,
-                data={
-                    "node": spec.name,
-                    "role": spec.role.value,
-                    "incarnation": incarnation,
-                    "pid": _pid(fake),
-                    "start_time": 1.0e9 + self.clock.now_s(),
-                    "labels": dict(spec.labels),
-                },
-            )
-        )
+        self._say(spec.name, Kind.NODE_STARTED, fake.started(self.clock.now_s()))
         begins = {
             Role.SYNCER: self._begin_syncer,
             Role.LEARNER: self._begin_learner,
@@ -211,25 +159,13 @@ class FakeFleet:
 
     def _end(
         self, name: str, *, signal: str | None = None, code: int | None = None,
-        life: _Fake | None = None,
+        life: FakeNode | None = None,
     ) -> None:  # fmt: skip
         fake = self._fakes[name]
         if not fake.alive or (life is not None and life is not fake):
             return
         fake.alive = False
-        self._news.append(
-            Sighting(
-                source=name,
-                kind=Kind.NODE_EXITED,
-                data={
-                    "node": name,
-                    "incarnation": fake.incarnation,
-                    "pid": _pid(fake),
-                    "exit_code": code,
-                    "signal": signal,
-                },
-            )
-        )
+        self._say(name, Kind.NODE_EXITED, fake.exited(signal=signal, code=code))
         if fake.member and not self._is_over:
             self._later(0.05, lambda: self._drop(fake, "closed"))
 
@@ -241,7 +177,7 @@ class FakeFleet:
         drop_after_s = float(str(self._settings["drop_after_s"]))
         self._later(drop_after_s, partial(self._give_up, fake))
 
-    def _give_up(self, fake: _Fake) -> None:
+    def _give_up(self, fake: FakeNode) -> None:
         if fake.held:
             self._drop(fake, "no_progress")
 
@@ -254,7 +190,7 @@ class FakeFleet:
 
     # ---------------------------------------------------------------- the syncer's part
 
-    def _begin_syncer(self, fake: _Fake) -> None:
+    def _begin_syncer(self, fake: FakeNode) -> None:
         command = fake.spec.command
         self._settings = json.loads(command[command.index("--settings-json") + 1])
 
@@ -270,10 +206,10 @@ class FakeFleet:
 
         self._later(0.1, ready)
 
-    def _round(self, syncer: _Fake) -> None:
+    def _round(self, syncer: FakeNode) -> None:
         if not syncer.alive or self._is_over:
             return
-        working = [fake for fake in self._fakes.values() if fake.member and self._works(fake)]
+        working = [fake for fake in self._fakes.values() if fake.member and fake.works]
         if working:
             self._merge(working)
         if self._rounds >= int(str(self._settings["stop_rounds"] or 10**9)):
@@ -281,10 +217,9 @@ class FakeFleet:
         else:
             self._later(self.troubles.round_s(self._rounds), lambda: self._round(syncer))
 
-    def _merge(self, working: list[_Fake]) -> None:
+    def _merge(self, working: list[FakeNode]) -> None:
         self._rounds += 1
-        c_tokens = STEPS_PER_SAMPLE * TOKENS_PER_STEP
-        self._committed += c_tokens * len(working)
+        self._committed += TOKENS_PER_ROUND * len(working)
         fragments = int(str(self._settings["fragments"]))
         version = (self._rounds - 1) // fragments + 1
         members = [fake.spec.name for fake in self._fakes.values() if fake.member]
@@ -293,19 +228,7 @@ class FakeFleet:
             "fragment": (self._rounds - 1) % fragments,
             "version": version,
             "base_version": version - 1,
-            "contributors": [
-                {
-                    **_who(fake),
-                    "epoch": fake.epoch,
-                    "step": fake.step,
-                    "c_steps": STEPS_PER_SAMPLE,
-                    "c_tokens": c_tokens,
-                    "weight": float(c_tokens * TOKENS_PER_STEP),
-                    "tokens_from": 0,
-                    "tokens_to": c_tokens,
-                }
-                for fake in working
-            ],
+            "contributors": [fake.contribution() for fake in working],
             "committed_tokens": self._committed,
             "digest": f"{self._rounds:016x}",
             "momentum_digest": f"{self._rounds:016x}",
@@ -317,11 +240,11 @@ class FakeFleet:
         }
         self._say("syncer", Kind.ROUND_MERGED, data)
 
-    def _finish(self, syncer: _Fake) -> None:
+    def _finish(self, syncer: FakeNode) -> None:
         """The stop rule is met: learners give their accounts and leave, then the syncer."""
         self._is_over = True
         for name, fake in self._fakes.items():
-            if fake.spec.role is Role.LEARNER and fake.member and self._works(fake):
+            if fake.spec.role is Role.LEARNER and fake.member and fake.works:
                 self._later(0.1, partial(self._leave, name, fake))
 
         def final() -> None:
@@ -337,17 +260,17 @@ class FakeFleet:
 
         self._later(0.3, final)
 
-    def _drop(self, fake: _Fake, reason: str) -> None:
+    def _drop(self, fake: FakeNode, reason: str) -> None:
         if not fake.member or self._is_over:
             return
         fake.member = False
         members = sum(other.member for other in self._fakes.values())
-        data = {**_who(fake), "epoch": fake.epoch, "members": members, "reason": reason}
+        data = {**fake.who, "epoch": fake.epoch, "members": members, "reason": reason}
         self._say("syncer", Kind.MEMBER_LEFT, data)
 
     # ---------------------------------------------------------------- the learners' part
 
-    def _begin_learner(self, fake: _Fake) -> None:
+    def _begin_learner(self, fake: FakeNode) -> None:
         name = fake.spec.name
         stays_out = fake.incarnation > 1 and name in self.troubles.not_back
         if name in self.troubles.mute or stays_out:
@@ -356,7 +279,7 @@ class FakeFleet:
         self._later(0.3, lambda: self._join(fake, source))
         self._later(0.3 + STEP_S * STEPS_PER_SAMPLE, lambda: self._step(fake))
 
-    def _join(self, fake: _Fake, source: str) -> None:
+    def _join(self, fake: FakeNode, source: str) -> None:
         if not fake.alive or fake.held or self._is_over:
             return
         fake.member, fake.epoch = True, next(self._epochs)
@@ -365,45 +288,28 @@ class FakeFleet:
             "syncer",
             Kind.MEMBER_JOINED,
             {
-                **_who(fake), "epoch": fake.epoch, "source": source, "donor": None,
+                **fake.who, "epoch": fake.epoch, "source": source, "donor": None,
                 "members": members,
             },
         )  # fmt: skip
 
-    def _step(self, fake: _Fake) -> None:
+    def _step(self, fake: FakeNode) -> None:
         if not fake.alive or self._is_over:
             return
         if not fake.held:
             fake.step += STEPS_PER_SAMPLE
-            self._say(
-                fake.spec.name,
-                Kind.LEARNER_STEP,
-                {
-                    **_who(fake),
-                    "epoch": fake.epoch,
-                    "step": fake.step,
-                    "steps": STEPS_PER_SAMPLE,
-                    "step_s": STEP_S,
-                    "loss": 5.0 / (1 + fake.step / 50),
-                    "tokens": fake.step * TOKENS_PER_STEP,
-                    "data_position": fake.step,
-                },
-            )
+            self._say(fake.spec.name, Kind.LEARNER_STEP, fake.sample())
         self._later(STEP_S * STEPS_PER_SAMPLE, lambda: self._step(fake))
 
-    def _leave(self, name: str, fake: _Fake) -> None:
-        if not self._works(fake):
+    def _leave(self, name: str, fake: FakeNode) -> None:
+        if not fake.works:
             return
-        account: dict[str, Json] = {
-            **_who(fake), "step": fake.step, "tokens": fake.step * TOKENS_PER_STEP,
-            "versions": {}, "digests": {}, "committed": {}, "discarded": {}, "in_flight": {},
-        }  # fmt: skip
-        self._say(name, Kind.LEARNER_FINAL, account)
-        self._say(name, Kind.LEARNER_LEFT, {**_who(fake), "step": fake.step, "reason": "stopped"})
+        self._say(name, Kind.LEARNER_FINAL, fake.account())
+        self._say(name, Kind.LEARNER_LEFT, {**fake.who, "step": fake.step, "reason": "stopped"})
         if name not in self.troubles.lingering:
             self._end(name, code=0)
 
-    def _begin_evaluator(self, fake: _Fake) -> None:
+    def _begin_evaluator(self, fake: FakeNode) -> None:
         def measure(share: int) -> None:
             tokens = self._committed * share // 3
             data = {"committed_tokens": tokens, "round": self._rounds * share // 3, "loss": 2.0}
@@ -421,9 +327,6 @@ class FakeFleet:
         if (verb, name) in self.troubles.refuses:
             raise FleetError(f"{verb} {name}: refused by the world")
 
-    def _works(self, fake: _Fake) -> bool:
-        return fake.alive and not fake.held
-
     def _say(self, name: str, kind: Kind, data: Mapping[str, Json]) -> None:
         self._news.append(Sighting(source=name, kind=kind, data=data, node_s=self.clock.now_s()))
 
@@ -432,102 +335,3 @@ class FakeFleet:
 
     def _advance(self, time_s: float) -> None:
         self.clock.advance_to(max(time_s, self.clock.now_s()))
-
-
-def _who(fake: _Fake) -> dict[str, Json]:
-    return {"learner": fake.spec.name, "incarnation": fake.incarnation}
-
-
-def _pid(fake: _Fake) -> int:
-    return 1000 * fake.incarnation + sum(fake.spec.name.encode()) % 1000
-
-
-# ---------------------------------------------------------------- faults
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakeKill:
-    """Kills; proved by the exit; healed by a restart unless `heals` is False."""
-
-    name: ClassVar[str] = "process.kill"
-    summary: ClassVar[str] = "kill"
-    proof: ClassVar[str] = "the exit"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = True
-
-    beat_offsets: tuple[float, ...] = ()
-    heals: bool = True
-
-    def beats(self) -> tuple[float, ...]:
-        return self.beat_offsets
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        for name in injection.targets:
-            fleet.kill(name)
-
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
-        for name in injection.targets:
-            fleet.kill(name, signal=f"SIGUSR{beat + 1}")
-
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        if self.heals:
-            for name in injection.targets:
-                fleet.restart(name)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        return tuple(self._proof_of(name, injection, history) for name in injection.targets)
-
-    def _proof_of(self, name: str, injection: Injection, history: History) -> Evidence:
-        began = next(
-            event.seq
-            for event in history.of(Kind.FAULT_INJECTING)
-            if event.text("injection") == injection.id
-        )
-        exits = [
-            event.seq
-            for event in history.of(Kind.NODE_EXITED)
-            if event.seq > began and event.text("node") == name
-        ]
-        return Evidence(
-            target=name,
-            status=Status.PROVED if exits else Status.FAILED,
-            requested={"signal": "SIGKILL"},
-            measured={"exits": len(exits)},
-            text=f"{name} {'exited' if exits else 'did not exit'}",
-            proof=tuple(exits),
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FakePause(FakeKill):
-    """Pauses instead; proved by the state T."""
-
-    name: ClassVar[str] = "process.pause"
-
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        for name in injection.targets:
-            fleet.pause(name)
-
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        for name in injection.targets:
-            fleet.resume(name)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        return tuple(_pause_proofs(injection, history))
-
-
-def _pause_proofs(injection: Injection, history: History) -> Iterator[Evidence]:
-    for name in injection.targets:
-        stopped = [
-            event.seq
-            for event in history.of(Kind.NODE_PROBED)
-            if event.text("node") == name and event.text("state") == "T"
-        ]
-        yield Evidence(
-            target=name,
-            status=Status.PROVED if len(stopped) > 1 else Status.FAILED,
-            requested={"for_s": injection.for_s},
-            measured={"probes": len(stopped)},
-            text=f"{name} was seen stopped {len(stopped)} times",
-            proof=tuple(stopped),
-        )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.diloco.settings import Settings
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.launch import Launch, compilation_cache, settings
 from chaoslab.plan import Algorithm, FaultPlan, FleetSpec, Grace, Inner, Outer, Stop, Training
@@ -146,7 +147,5 @@ def test_about_ten_snapshots_are_taken_whatever_ends_the_run(stop: Stop, every: 
 
 
 def test_the_settings_are_those_the_syncer_knows() -> None:
-    from chaoslab.diloco.settings import Settings
-
     given = settings(PLAN.training)
     assert Settings.from_json(json.dumps(given)).learners == PLAN.training.learner_names

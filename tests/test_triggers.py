@@ -169,6 +169,15 @@ def test_contributing_allows_for_slow_rounds() -> None:
     assert told.progress.counts(61.0, stepping_within_s=2.0)["contributing"] == 0
 
 
+def test_training_is_over_for_a_learner_that_stopped_but_not_for_one_that_was_preempted() -> None:
+    told = Told().started("learner-0").started("learner-1")
+    for name, reason in (("learner-0", "preempted"), ("learner-1", "stopped")):
+        told.tell(Kind.LEARNER_LEFT, {"learner": name, "reason": reason}, at_s=5.0, source=name)
+    assert told.progress.finals == {"learner-1"}
+    told.started("learner-1", incarnation=2)
+    assert not told.progress.finals
+
+
 # ---------------------------------------------------------------- abort rules
 
 

@@ -39,7 +39,7 @@ class Agreement:
         if syncer:
             violations += _syncer_with_itself(syncer, published)
             for final in finals.values():
-                violations += _ended_wrongly(final, syncer)
+                violations += _ended_wrongly(final, syncer, published)
         silent = sorted(_expected(history) - finals.keys())
         doubt = ""
         if syncer is None:
@@ -95,22 +95,24 @@ def _adopted_wrongly(history: History, published: _Published) -> Iterator[Violat
             yield _violation(event, f"{what}, but not what the syncer published as such")
 
 
-def _ended_wrongly(final: Event, syncer: Event) -> Iterator[Violation]:
-    """A learner's last versions and digests against the syncer's."""
+def _ended_wrongly(final: Event, syncer: Event, published: _Published) -> Iterator[Violation]:
+    """A learner's last versions against the syncer's, its digests against what was published."""
     who = final.text("learner")
     versions, digests = final.mapping("versions"), final.mapping("digests")
     for fragment, version in syncer.mapping("versions").items():
+        merged = published.get((fragment, version)) if isinstance(version, int) else None
+        wanted = merged.data.get("digest") if merged else syncer.mapping("digests").get(fragment)
         if versions.get(fragment) != version:
             yield _violation(
                 final,
                 f"{who} ended with version {versions.get(fragment)} of fragment {fragment}, the "
                 f"syncer with {version}: they did not converge",
             )
-        elif digests.get(fragment) != syncer.mapping("digests").get(fragment):
+        elif digests.get(fragment) != wanted:
             yield _violation(
                 final,
-                f"{who} and the syncer hold different parameters as version {version} of "
-                f"fragment {fragment}",
+                f"{who} ended with other parameters than the syncer published as version "
+                f"{version} of fragment {fragment}",
             )
 
 

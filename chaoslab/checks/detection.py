@@ -110,6 +110,7 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     reasons += [
         (event.text("node"), event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
         for event in history.of(Kind.NODE_EXITED)
+        if end is None or event.seq < end.seq
     ]
     for event in history.of(Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
         if end is not None and event.seq > end.seq:

@@ -30,7 +30,7 @@ class Goodput:
 
     min_share: Share = 0.7
     """Of the baseline's committed tokens per second, times the share of learner time left."""
-    min_rounds: int = 3
+    min_rounds: int = 10
     """The faults must be open for as long as the baseline needs for this many rounds."""
 
     def judge(self, history: History) -> Finding:

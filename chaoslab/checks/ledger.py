@@ -118,7 +118,8 @@ def _merged_once(accounts: Accounts) -> Iterator[Violation]:
 
 def _unanswered(accounts: Accounts, answer_within_s: float) -> Iterator[Violation]:
     """Pushes that were neither accepted nor rejected, though both sides lived on."""
-    answered = {entry.key for entry in accounts.accepted} | accounts.rejected
+    taken = {entry.key for entry in (*accounts.accepted, *accounts.merged)}
+    answered = taken | accounts.rejected
     missing = [entry for entry in accounts.pushed if entry.key not in answered]
     excuses = _excuses(accounts.history) if missing else {}
     for entry in missing:

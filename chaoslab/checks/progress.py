@@ -58,7 +58,7 @@ class Continuity:
             outcome = Outcome.UNKNOWN
             reason = f"only {rounds} rounds were merged under faults, {self.min_rounds} are needed"
         else:
-            outcome, reason = Outcome.PASS, f"training went on: {where} was the longest pause"
+            outcome, reason = Outcome.PASS, f"training went on; the longest pause: {where}"
         return Finding(
             check=self.name,
             outcome=outcome,

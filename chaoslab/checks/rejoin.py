@@ -152,9 +152,9 @@ def _waited_s(absence: Absence) -> float:
     return max(0.0, absence.back_s - from_s)
 
 
-def _held(absence: Absence, history: History) -> Mapping[str, float]:
+def _held(absence: Absence, history: History) -> Mapping[str, int]:
     """The versions the learner ended with: by its final word, or by what it said to adopt."""
-    versions: dict[str, float] = {}
+    versions: dict[str, int] = {}
     kinds = (Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED, Kind.LEARNER_FINAL)
     for event in history.of(*kinds):
         if event.text("learner") != absence.learner:
@@ -162,23 +162,22 @@ def _held(absence: Absence, history: History) -> Mapping[str, float]:
         if event.integer("incarnation") != absence.incarnation:
             continue
         if event.kind is Kind.LEARNER_ADOPTED:
-            versions[str(event.data["fragment"])] = event.number("version")
+            versions[str(event.integer("fragment"))] = event.integer("version")
         else:
             versions |= _versions(event)
     return versions
 
 
-def _current(history: History) -> Mapping[str, float]:
+def _current(history: History) -> Mapping[str, int]:
     final = history.last(Kind.SYNCER_FINAL)
     if final:
         return _versions(final)
     merged = history.of(Kind.ROUND_MERGED)
-    return {str(event.data["fragment"]): event.number("version") for event in merged}
+    return {str(event.integer("fragment")): event.integer("version") for event in merged}
 
 
-def _versions(event: Event) -> dict[str, float]:
-    found = event.mapping("versions")
-    return {f: float(v) for f, v in found.items() if isinstance(v, int | float)}
+def _versions(event: Event) -> dict[str, int]:
+    return {f: v for f, v in event.mapping("versions").items() if isinstance(v, int)}
 
 
 def _names(found: Sequence[Absence]) -> str:

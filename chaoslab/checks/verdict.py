@@ -62,6 +62,12 @@ class Verdict:
             "residue": list(self.residue),
         }
 
+    def explain(self) -> str:
+        """The outcome, and a line for each finding that is not PASS: for an assertion's message."""
+        doubts = [finding for finding in self.findings if finding.outcome is not Outcome.PASS]
+        lines = [f"{finding.outcome} {finding.check}: {finding.reason}" for finding in doubts]
+        return "\n".join([f"the verdict is {self.outcome}", *lines])
+
     @classmethod
     def from_json(cls, data: Json) -> "Verdict":
         """Read `to_json` back; MalformedEvent says what is missing or wrong."""

@@ -1,1 +1,1 @@
-"""One module for each family of commands; `chaoslab.cli` gathers them. Heads import click only."""
+"""One module for each command; `chaoslab.cli` imports it when the command is called."""

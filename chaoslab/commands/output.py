@@ -1,68 +1,61 @@
 """What every command does alike: results on stdout, everything else on stderr.
 
-    result ─► print_json / print_page ─► stdout        next thing to try ─► advise ─► stderr
+    result ─► print_json, print_page ─► stdout        next thing to try ─► advise ─► stderr
+
+It is imported by `chaoslab --help`, so it needs click alone; rich comes when a page is printed.
 """
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import click
+
+from chaoslab.events import Json, encode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from chaoslab.events import Json
-
-Command = TypeVar("Command", bound=Callable[..., object])
+_PLAIN_COLUMNS = 110
 
 
-@dataclass(slots=True)
-class Invocation:
-    """What the command line knows of the command that is going on."""
-
-    run_directory: Path | None = None
-    """Where a traceback is kept if it breaks."""
-
-
-def json_option(command: Command) -> Command:
-    """The `--json` switch, the same for every command that prints results."""
-    return click.option(
-        "--json", "as_json", is_flag=True, help="Print one JSON value on stdout and nothing else."
-    )(command)
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value on stdout and nothing else there."
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder that holds the records of runs.",
+)
 
 
-def out_option(command: Command) -> Command:
-    """The `--out` folder of runs, the same for every command that reads or writes records."""
-    return click.option(
-        "--out",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path("runs"),
-        show_default=True,
-        help="Folder that holds the records of runs.",
-    )(command)
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
-def print_json(value: "Json") -> None:
+def print_json(value: Json) -> None:
     """One indented JSON value on stdout; NaN and infinity become strings."""
-    from chaoslab.events import encode
-
     click.echo(json.dumps(json.loads(encode(value)), indent=2, ensure_ascii=False))
 
 
 def print_page(page: "RenderableType") -> None:
-    """A page on stdout; without a terminal it is plain text of 100 columns."""
-    import sys
+    """A page on stdout: with colours on a terminal, plain text of fixed width elsewhere."""
+    from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
 
-    from rich.console import Console
-
-    is_terminal = sys.stdout.isatty()
-    console = Console(file=sys.stdout, highlight=False, width=None if is_terminal else 100)
-    console.print(page)
+    width = None if sys.stdout.isatty() else _PLAIN_COLUMNS
+    Console(highlight=False, width=width).print(page)
 
 
 def advise(command: str, why: str) -> None:
     """The next thing to try, on stderr."""
     click.echo(f"next: {command}   {why}", err=True)
+
+
+def shown_path(path: Path) -> Path:
+    """A path as short as it can be written from here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

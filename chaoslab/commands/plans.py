@@ -1,25 +1,129 @@
-"""Finding a plan by path or by the bare name of one that comes with chaoslab.
+"""A plan as the command line names it, made ready: found, decoded, scheduled, held against a fleet.
 
-    kill_half ─► ./kill_half? no ─► fault_plans/kill_half.yaml, beside the package or inside it
+    kill_half ─► file ─► FaultPlan ─► Schedule ─► Prepared ─► `run` carries it out, `plan` shows it
+
+Nothing is started here.
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 
+import click
+
 import chaoslab
-from chaoslab.errors import PlanError
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.clock import Clock, WallClock
+from chaoslab.conduct import FleetFactory, PlanText
+from chaoslab.errors import FleetError, PlanError
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.fleet.local import LocalFleet
+from chaoslab.plan import FaultPlan, FleetKind
+from chaoslab.plan_file import load, resolved_yaml, secrets_of
+from chaoslab.schedule import RosterEntry, Schedule, roster_of, schedule
 
 
-def find_plan(given: str, *, here: Path | None = None) -> Path:
-    """The file of a plan; a relative path starts at `here`. PlanError names the nearest plan."""
-    path = (here or Path()) / given
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a run stands on: a fleet, and the clock that goes with it."""
+
+    fleet: FleetFactory
+    clock: Callable[[], Clock]
+
+
+GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line said of a plan."""
+
+    plan: str
+    """A path, or the bare name of a plan that comes with chaoslab."""
+    settings: Sequence[str] = ()
+    """`key=value`, each."""
+    seed: int | None = None
+    fleet: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan with all chance spent, and the ground to carry it out on."""
+
+    plan: FaultPlan
+    roster: tuple[RosterEntry, ...]
+    schedule: Schedule
+    text: PlanText
+    ground: Ground
+
+
+def plan_options(function: Callable[..., None]) -> Callable[..., None]:
+    """PLAN, --set, --seed and --fleet, given to the command as one `asked`."""
+
+    @click.argument("plan")
+    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a key.")
+    @click.option("--seed", type=int, help="Draw another schedule: other victims, other times.")
+    @click.option(
+        "--fleet", type=click.Choice([kind.value for kind in FleetKind]), help="Where to run."
+    )
+    @wraps(function)
+    def with_asked(
+        *context: click.Context,
+        plan: str,
+        settings: tuple[str, ...],
+        seed: int | None,
+        fleet: str | None,
+        **others: object,
+    ) -> None:
+        asked = Asked(plan=plan, settings=settings, seed=seed, fleet=fleet)
+        function(*context, asked=asked, **others)
+
+    return with_asked
+
+
+def prepare(asked: Asked) -> Prepared:
+    """Find, decode and schedule a plan; PlanError says what cannot work."""
+    path, plan = decode(asked)
+    secrets = secrets_of(path, asked.settings)
+    roster = roster_of(plan)
+    return Prepared(
+        plan=plan,
+        roster=roster,
+        schedule=schedule(plan, roster),
+        text=PlanText(
+            source=_read(path),
+            resolved=resolved_yaml(plan, secrets=secrets),
+            secrets=tuple(secrets.values()),
+        ),
+        ground=GROUNDS[plan.fleet.kind],
+    )
+
+
+def decode(asked: Asked) -> tuple[Path, FaultPlan]:
+    """The file of a plan, and what it says; PlanError names every mistake in it."""
+    path = find_plan(asked.plan)
+    plan = load(
+        path,
+        faults=FAULTS,
+        checks=CHECKS,
+        overrides=asked.settings,
+        seed=asked.seed,
+        fleet=asked.fleet,
+    )
+    return path, plan
+
+
+def find_plan(given: str) -> Path:
+    """The file of a plan, by path or by bare name. PlanError names the nearest one."""
+    path = Path(given)
     if path.is_file():
         return path
     bundled = bundled_plans()
     if given in bundled:
         return bundled[given]
-    near = difflib.get_close_matches(Path(given).stem, bundled, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(path.stem, bundled, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise PlanError(
         f"there is no plan file {given!r}: {hint}plans that come with chaoslab are "
@@ -34,3 +138,10 @@ def bundled_plans() -> Mapping[str, Path]:
         if folder.is_dir():
             return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     return {}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FleetError(f"{path} cannot be read: {error}") from error

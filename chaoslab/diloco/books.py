@@ -15,9 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec, MalformedPayload, decode, digest, encode
-from chaoslab.diloco.decisions import Contribution, Merge
+from chaoslab.diloco.decisions import Merge
 from chaoslab.diloco.fragments import (
     FloatArray,
     Fragment,
@@ -30,11 +29,12 @@ from chaoslab.diloco.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.snapshots import write_snapshot
-from chaoslab.diloco.store import SyncerStore
-from chaoslab.diloco.wire import describe
+from chaoslab.diloco.store import Given, SyncerStore, TapeLine, Tensors
 from chaoslab.events import Json
 
 
+_ROUNDS_UNSEEN = 1000
+"""Round numbers and epochs left out after a restart: some may have been given and not recorded."""
 _FLOATS_MAX = 2**34
 _MAGNITUDE_MAX = 1e12
 """Larger values would leave float32 in the merge."""
@@ -49,7 +49,6 @@ class Publication:
     round: int
     codec: str
     payload: memoryview
-    checksum: pb.Payload
     digest: str
     """Of the float32 values a learner holds after adopting it."""
 
@@ -98,8 +97,39 @@ class Books:
         self._states[index] = OuterState(theta, momentum)
         self._publish(index, version=0, round_=0)
         if self.is_seeded:
-            self._store.begin(specs_to_json(self._specs), self._initial_states())
+            tensors = {f.index: self._tensors(f) for f in self._layout.fragments}
+            self._store.begin(specs_to_json(self._specs), tensors)
             self._snapshot(committed_tokens=0.0, round_=0, is_last=False)
+
+    def restore(self, policy: Policy) -> None:
+        """Take up what an earlier life of the syncer committed, if anything. CorruptState."""
+        stored = self._store.load()
+        if stored is None:
+            return
+        self.agree_on(stored.specs_json)
+        for line in stored.tape:
+            for given in line.contributors:
+                self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)
+        for fragment, version in zip(self._layout.fragments, stored.versions, strict=True):
+            tensors = stored.fragments[fragment.index]
+            self._states[fragment.index] = OuterState(
+                fragment.flatten(tensors.theta), fragment.flatten(tensors.momentum)
+            )
+            self._publish(fragment.index, version=version, round_=0)
+        last = stored.tape[-1]
+        policy.restore(
+            versions=stored.versions,
+            rounds=last.begun + _ROUNDS_UNSEEN,
+            merged_rounds=sum(line.version > 0 for line in stored.tape),
+            fragment_tokens=sum(
+                given.c_tokens for line in stored.tape for given in line.contributors
+            ),
+        )
+        policy.membership.restore(
+            last_epoch=last.last_epoch + _ROUNDS_UNSEEN,
+            incarnations=dict(last.incarnations),
+            data_positions=dict(last.data_positions),
+        )
 
     # ------------------------------------------------------------ rounds
 
@@ -140,9 +170,9 @@ class Books:
             self._settings.outer_momentum,
         )
         self._states[action.fragment] = state
-        for contribution in ordered:
-            self._commit(action.fragment, contribution)
-        self._store.save_round(self._tape_line(action, policy), self._by_name(fragment, state))
+        for c in ordered:
+            self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)
+        self._store.save_round(_tape_line(action, policy), self._tensors(fragment))
         publication = self._publish(
             action.fragment, version=action.base_version + 1, round_=action.round
         )
@@ -177,7 +207,8 @@ class Books:
             "digests": {str(p.fragment): p.digest for p in self.publications()},
             "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
             "stored_digests": {} if stored is None else {
-                str(f.index): digest(f.flatten(stored.momentum)) for f in self._layout.fragments
+                str(f.index): digest(f.flatten(stored.fragments[f.index].momentum))
+                for f in self._layout.fragments
             },
             "committed_tokens": policy.committed_tokens,
         }  # fmt: skip
@@ -199,15 +230,20 @@ class Books:
             round=round_,
             codec=self._codec.value,
             payload=memoryview(payload),
-            checksum=describe(payload),
             digest=digest(adopted),
         )
         self._published[index] = publication
         return publication
 
-    def _commit(self, fragment: int, contribution: Contribution) -> None:
-        key = (contribution.learner, contribution.incarnation, fragment)
-        self._committed[key] = self._committed.get(key, 0) + contribution.offer.c_tokens
+    def _commit(self, fragment: int, learner: str, incarnation: int, tokens: int) -> None:
+        key = (learner, incarnation, fragment)
+        self._committed[key] = self._committed.get(key, 0) + tokens
+
+    def _tensors(self, fragment: Fragment) -> Tensors:
+        state = self._states[fragment.index]
+        return Tensors(
+            theta=fragment.unflatten(state.theta), momentum=fragment.unflatten(state.momentum)
+        )
 
     def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
         every = self._settings.evaluate_every
@@ -224,3 +260,30 @@ class Books:
         write_snapshot(
             self._snapshots, tensors=tensors, round=round_, committed_tokens=int(committed_tokens)
         )
+
+
+def _tape_line(action: Merge, policy: Policy) -> TapeLine:
+    members = policy.membership
+    return TapeLine(
+        round=action.round,
+        fragment=action.fragment,
+        version=action.base_version + 1,
+        begun=policy.begun_rounds,
+        contributors=tuple(
+            Given(
+                learner=c.learner,
+                incarnation=c.incarnation,
+                epoch=c.epoch,
+                step=c.offer.step,
+                c_steps=c.offer.c_steps,
+                c_tokens=c.offer.c_tokens,
+                weight=c.weight,
+                tokens_from=c.offer.tokens_from,
+                tokens_to=c.offer.tokens_to,
+            )
+            for c in action.contributions
+        ),
+        last_epoch=members.last_epoch,
+        incarnations=members.incarnations,
+        data_positions=dict(members.data_positions),
+    )

@@ -55,15 +55,16 @@ def batches(
     Within an epoch no window comes twice; each epoch has its own order.
     """
     number, shards = shard
-    blocks = split(len(text), sequence).training[number::shards]
-    windows = len(blocks) * WINDOWS_PER_BLOCK
-    per_epoch = windows // batch
-    if per_epoch == 0:
+    training = split(len(text), sequence).training
+    if len(training) // shards * WINDOWS_PER_BLOCK < batch:
         needed = _bytes_needed(sequence, batch, shards)
         raise DataError(
             f"{len(text):,} bytes of text are too few: {shards} learners with batches of {batch} "
             f"windows of {sequence} bytes need at least {needed:,} bytes"
         )
+    blocks = training[number::shards]
+    windows = len(blocks) * WINDOWS_PER_BLOCK
+    per_epoch = windows // batch
     while True:
         epoch, turn = divmod(position, per_epoch)
         order = np.arange(turn * batch, (turn + 1) * batch)
@@ -152,13 +153,13 @@ def open_text(source: str) -> Bytes:
     """
     if Path(source).is_file():
         return _mapped(Path(source), source)
-    root, label, files = _listed(source)
+    label, files = _listed(source)
     if not files:
         raise DataError(
             f"no file matches data {source!r} (seen from {Path.cwd()}); write stdlib, or a file, "
             "a folder, or a glob pattern such as 'books/**/*.txt'"
         )
-    return _mapped(_joined(root, label, files), source)
+    return _mapped(_joined(label, files), source)
 
 
 def _mapped(path: Path, source: str) -> Bytes:
@@ -167,16 +168,16 @@ def _mapped(path: Path, source: str) -> Bytes:
     return np.memmap(path, dtype=np.uint8, mode="r")
 
 
-def _listed(source: str) -> tuple[Path, str, list[Path]]:
-    """Root folder, label and files in a fixed order."""
+def _listed(source: str) -> tuple[str, list[Path]]:
+    """What the files are called together, and the files in a fixed order."""
     if source == "stdlib":
         root = Path(sysconfig.get_path("stdlib"))
-        return root, f"stdlib-{platform.python_version()}", sorted(_walked(root, ".py"))
+        return f"stdlib-{platform.python_version()}", sorted(_walked(root, ".py"))
     root = Path(source)
     if root.is_dir():
-        return root, "folder", sorted(_walked(root, ""))
+        return "folder", sorted(_walked(root, ""))
     found = (Path(name) for name in glob.glob(source, recursive=True))
-    return Path(), "glob", sorted(path for path in found if path.is_file())
+    return "glob", sorted(path for path in found if path.is_file())
 
 
 def _walked(root: Path, suffix: str) -> Iterator[Path]:
@@ -188,7 +189,7 @@ def _walked(root: Path, suffix: str) -> Iterator[Path]:
         )
 
 
-def _joined(root: Path, label: str, files: Sequence[Path]) -> Path:
+def _joined(label: str, files: Sequence[Path]) -> Path:
     """One file with the bytes of all, made once. Its name tells the listing and the content.
 
     The listing (names, sizes, times of change) finds it again without reading every file.
@@ -198,8 +199,7 @@ def _joined(root: Path, label: str, files: Sequence[Path]) -> Path:
     listing = hashlib.blake2b(digest_size=6)
     for path in files:
         status = path.stat()
-        entry = (path.relative_to(root).as_posix(), status.st_size, status.st_mtime_ns)
-        listing.update(repr(entry).encode())
+        listing.update(repr((str(path.absolute()), status.st_size, status.st_mtime_ns)).encode())
     stem = f"{label}-{listing.hexdigest()}"
     if made := sorted(folder.glob(f"{stem}-*.bin")):
         return made[0]

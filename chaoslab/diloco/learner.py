@@ -25,7 +25,7 @@ from types import FrameType
 import numpy as np
 
 from chaoslab.diloco.codec import digest
-from chaoslab.diloco.fragments import Layout, TensorSpec
+from chaoslab.diloco.fragments import Layout, TensorSpec, fingerprint
 from chaoslab.diloco.inner import Inner, InnerSettings, LearnerState, enable_compilation_cache
 from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Adoption, Handover, Inbox, Joined, Messenger, Snapshot
@@ -112,6 +112,7 @@ class Learner:
         self._counters = Counters()
         self._layout = Layout(())
         self._state: LearnerState
+        self._source = Source.SYNCER
         self._leaving = ""
         self._saved_s = time.monotonic()
         self._sampled_s = time.monotonic()
@@ -147,27 +148,34 @@ class Learner:
 
     def _join(self) -> None:
         """Wait for the welcome, then for parameters from whichever source it named."""
+        self._inner.compile()  # the messenger connects meanwhile
         joined = self._wait_for_welcome()
         self._layout = joined.layout
         self._inner.cut([[spec.name for spec in f.tensors] for f in joined.layout.fragments])
         self._counters = Counters.fresh(joined.settings.fragments)
         self._counters.data_position = joined.data_position
         self._counters.step = joined.step
-        self._state = self._inner.init(self._seed)
-        self._inner.compile()
         waiting: dict[int, Adoption] = {}
         while True:
-            if joined.source is Source.INITIAL:
-                self._messenger.hand_in_initial(
-                    [self._inner.base_flat(self._state, f.index) for f in self._layout.fragments]
-                )
-            elif joined.source is Source.SYNCER:
-                self._recall_moments()
-            again = self._gather(joined, waiting)
+            self._prepare(joined.source)
+            again = self._gather(waiting)
             if again is None:
                 break
             joined = again
-        self._announce(joined)
+        self._announce(joined, self._source)
+
+    def _prepare(self, source: Source) -> None:
+        """Hold the best that this learner has without the others: initial values, own moments."""
+        self._source = source
+        if source is Source.DONOR:
+            return
+        self._state = self._inner.init(self._seed)
+        if source is Source.INITIAL:
+            self._messenger.hand_in_initial(
+                [self._inner.base_flat(self._state, f.index) for f in self._layout.fragments]
+            )
+        else:
+            self._recall_moments()
 
     def _wait_for_welcome(self) -> Joined:
         while True:
@@ -177,7 +185,7 @@ class Learner:
             if inbox.joined is not None:
                 return inbox.joined
 
-    def _gather(self, joined: Joined, waiting: dict[int, Adoption]) -> Joined | None:
+    def _gather(self, waiting: dict[int, Adoption]) -> Joined | None:
         """Take in parameters until all are held; another welcome means: begin again with it."""
         while not self._counters.holds_everything:
             self._messenger.wait(1.0)
@@ -188,7 +196,9 @@ class Learner:
                 return inbox.joined
             if inbox.handover is not None:
                 self._take_over(inbox.handover)
-            if joined.source is not Source.DONOR or len(waiting) == len(self._counters.versions):
+            if self._source is Source.DONOR and len(waiting) == len(self._counters.versions):
+                self._prepare(Source.SYNCER)  # no donor could help after all
+            if self._source is not Source.DONOR:
                 for adoption in waiting.values():
                     self._adopt(adoption)
         for adoption in waiting.values():
@@ -197,7 +207,7 @@ class Learner:
 
     def _take_over(self, handover: Handover) -> None:
         """Continue from a donor: its adopted fragments, AdamW moments, step; none of its work."""
-        self._state = self._inner.unpack(self._inner.from_bytes(handover.payload))
+        self._state = self._inner.unpack(self._inner.from_bytes(bytes(handover.payload)))
         self._counters.versions = list(handover.versions)
         self._counters.step = handover.step
 
@@ -208,15 +218,15 @@ class Learner:
             self._state = self._inner.unpack(self._inner.from_bytes(newest.payload))
             self._counters.data_position = max(self._counters.data_position, newest.data_position)
 
-    def _announce(self, joined: Joined) -> None:
+    def _announce(self, joined: Joined, source: Source) -> None:
         self._sampled_step = self._counters.step
         self._sampled_s = time.monotonic()
         self._leave_snapshot()
         self._say(
             Kind.LEARNER_JOINED,
             epoch=joined.epoch,
-            source=joined.source.value,
-            donor=joined.donor or None,
+            source=source.value,
+            donor=joined.donor if source is Source.DONOR else None,
             step=self._counters.step,
             data_position=self._counters.data_position,
             versions=_by_fragment(self._counters.versions),
@@ -227,7 +237,7 @@ class Learner:
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
         if inbox.joined is not None:
-            self._announce(inbox.joined)
+            self._announce(inbox.joined, inbox.joined.source)
 
     def _give_up_if_told(self, inbox: Inbox) -> None:
         if inbox.stop is not None:
@@ -390,6 +400,7 @@ def obey_signals(learner: Learner) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one learner; the exit code is 0 when it ended as it should, 3 when it was refused."""
     options = _parser().parse_args(arguments)
+    incarnation = _remember_life(options.directory, options.incarnation)
     task = load(
         options.task or options.model,
         data=options.data,
@@ -412,21 +423,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         Kind.LEARNER_STARTED,
         {
             "learner": options.name,
-            "incarnation": options.incarnation,
+            "incarnation": incarnation,
             "devices": len(inner.devices),
             "platform": inner.devices[0].platform,
             "parameters": inner.parameters,
         },
     )
+    specs = [
+        TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
+        for name, shape, is_averaged in inner.specs
+    ]
     tls = tls_of(options)
     messenger = Messenger(
         lambda: Connection(options.syncer, tls=tls),
         learner=options.name,
-        incarnation=options.incarnation,
-        specs=[
-            TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
-            for name, shape, is_averaged in inner.specs
-        ],
+        incarnation=incarnation,
+        specs=specs,
         emit=say,
     )
     learner = Learner(
@@ -434,10 +446,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         task,
         messenger,
         name=options.name,
-        incarnation=options.incarnation,
+        incarnation=incarnation,
         shard=(options.shard, options.shards),
         seed=options.seed,
-        store=LearnerStore(options.directory / "checkpoints"),
+        store=LearnerStore(options.directory / "checkpoints", fingerprint=fingerprint(specs)),
         save_every_s=options.save_every,
         emit=say,
     )
@@ -448,13 +460,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except TrainingEnded as ended:
         say(
             Kind.LEARNER_LEFT,
-            {"learner": options.name, "incarnation": options.incarnation, "step": 0,
+            {"learner": options.name, "incarnation": incarnation, "step": 0,
              "reason": f"stopped: {ended}"},
         )  # fmt: skip
     except JoinRefused as refused:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
         return 3
     return 0
+
+
+def _remember_life(directory: Path, asked: int | None) -> int:
+    """Which life begins: the one asked for, else one more than the last in this directory."""
+    file = directory / "incarnation"
+    known = int(file.read_text()) if file.exists() else 0
+    life = known + 1 if asked is None else asked
+    directory.mkdir(parents=True, exist_ok=True)
+    partial = file.with_suffix(".partial")
+    partial.write_text(str(life))
+    partial.replace(file)
+    return life
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -467,7 +491,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--syncer", required=True, metavar="HOST:PORT", help="where to connect")
     parser.add_argument("--name", default="learner-0", help="its name on the syncer's roster")
-    parser.add_argument("--incarnation", type=int, default=1, help="which of its lives this is")
+    parser.add_argument(
+        "--incarnation", type=int, help="which of its lives this is; by default one more than last"
+    )
     parser.add_argument("--directory", type=Path, default=Path(), help="for its checkpoints")
     parser.add_argument("--model", default="nano", help="nano, micro, mini or small")
     parser.add_argument("--task", help="package.module:make, in place of --model")

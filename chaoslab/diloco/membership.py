@@ -81,6 +81,18 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """A learner asks to join."""
+
+    learner: str
+    incarnation: int
+    process: int = 0
+    """A number that the process drew; two that claim the same life are told apart by it."""
+    versions: tuple[int, ...] = ()
+    """What it holds, by fragment; () for a fresh process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
     """A hello was accepted. `replaced` is the epoch of an older membership that it ended."""
 
@@ -111,6 +123,7 @@ class Membership:
         self._settings = settings
         self._by_epoch: dict[int, Member] = {}
         self._incarnations: dict[str, int] = {}
+        self._processes: dict[str, int] = {}
         self._pushed_to: dict[tuple[str, int], dict[int, int]] = {}
         self._last_epoch = 0
         self.data_positions: dict[str, int] = {}
@@ -143,38 +156,48 @@ class Membership:
         """The membership with this epoch; None once it has ended."""
         return self._by_epoch.get(epoch)
 
-    def admit(
-        self, now_s: float, learner: str, incarnation: int, versions: tuple[int, ...],
-        current: tuple[int, ...],
-    ) -> Admission:  # fmt: skip
-        """Let a learner in, or raise Refused. `current` is the version vector, () before seeding.
-
-        `versions` is what the process holds; () for a fresh one.
-        """
-        if learner not in self._settings.learners:
-            raise Refused(f"{learner!r} is not on the roster {', '.join(self._settings.learners)}")
-        known = self._incarnations.get(learner, 0)
-        if incarnation < known:
-            raise Refused(f"incarnation {incarnation} of {learner} has ended; {known} is known")
-        if versions and len(versions) != len(current):
+    def admit(self, now_s: float, hello: Hello, current: tuple[int, ...]) -> Admission:
+        """Let a learner in, or raise Refused. `current` is the version vector, () before seeding."""
+        self._refuse_impostors(hello)
+        if hello.versions and len(hello.versions) != len(current):
             raise Refused(
-                f"{learner} holds {len(versions)} fragments, this training {len(current)}"
+                f"{hello.learner} holds {len(hello.versions)} fragments, "
+                f"this training {len(current)}"
             )
-        if any(mine > theirs for mine, theirs in zip(versions, current, strict=False)):
-            raise Refused(f"{learner} holds versions that this training has not reached")
-        replaced = next((m for m in self._by_epoch.values() if m.learner == learner), None)
+        if any(mine > theirs for mine, theirs in zip(hello.versions, current, strict=False)):
+            raise Refused(f"{hello.learner} holds versions that this training has not reached")
+        replaced = next((m for m in self._by_epoch.values() if m.learner == hello.learner), None)
         if replaced is not None:
             self.remove(replaced.epoch)
-        source, donor = self._source(versions, current)
+        source, donor = self._source(hello.versions, current)
         self._last_epoch += 1
         member = Member(
-            learner=learner, incarnation=incarnation, epoch=self._last_epoch,
-            joined_s=now_s, last_step_s=now_s,
-        )  # fmt: skip
-        member.pushed_to = self.pushed_to(learner, incarnation)
+            learner=hello.learner,
+            incarnation=hello.incarnation,
+            epoch=self._last_epoch,
+            joined_s=now_s,
+            last_step_s=now_s,
+            pushed_to=self.pushed_to(hello.learner, hello.incarnation),
+        )
         self._by_epoch[member.epoch] = member
-        self._incarnations[learner] = incarnation
+        self._incarnations[hello.learner] = hello.incarnation
+        self._processes[hello.learner] = hello.process
         return Admission(member=member, source=source, donor=donor, replaced=replaced)
+
+    def _refuse_impostors(self, hello: Hello) -> None:
+        """Only the newest life of a learner on the roster may join, and only one process of it."""
+        name, roster = hello.learner, self._settings.learners
+        if name not in roster:
+            raise Refused(f"{name!r} is not on the roster {', '.join(roster)}")
+        known = self._incarnations.get(name, 0)
+        if hello.incarnation < known:
+            raise Refused(f"incarnation {hello.incarnation} of {name} has ended; {known} is known")
+        process = self._processes.get(name, hello.process)
+        if hello.incarnation == known and hello.process != process:
+            raise Refused(
+                f"incarnation {known} of {name} was another process; "
+                f"a new process takes incarnation {known + 1}"
+            )
 
     def pushed_to(self, learner: str, incarnation: int) -> dict[int, int]:
         """By fragment: where the last accepted contribution of that life ended, in raw tokens."""

@@ -15,6 +15,7 @@ jitter and says hello with what it holds; the learner goes on stepping meanwhile
 
 import queue
 import random
+import secrets
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,9 @@ from chaoslab.diloco.wire import Backoff, Closed, Connection, Garbled, Received
 from chaoslab.events import Json, Kind
 
 _HEARTBEAT_S = 0.5
+_TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
+         "tokens_to")  # fmt: skip
+"""What learner.pushed says of a push."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +137,7 @@ class Messenger:
         self._pulls: dict[int, pb.Pull] = {}
         self._request: pb.CheckpointRequest | None = None
         self._epoch = 0
+        self._process = secrets.randbits(63)
         self._closing = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messenger", daemon=True)
 
@@ -223,6 +228,8 @@ class Messenger:
     def _understand(self, received: Received) -> str | None:
         """Take in one message; a reason if the membership ended with it."""
         message = received.message
+        if not isinstance(message, pb.ToLearner):
+            return None
         body = message.WhichOneof("body")
         if body == "welcome":
             self._welcome(message)
@@ -309,6 +316,7 @@ class Messenger:
                 step=held.step if held else 0,
                 data_position=held.data_position if held else 0,
                 tokens=held.tokens if held else 0,
+                process=self._process,
             )
         )
 
@@ -326,9 +334,7 @@ class Messenger:
             step_s=held.step_s,
             data_position=held.data_position,
         )
-        self._connection.send(
-            pb.FromLearner(epoch=self._epoch, progress=progress), key="progress"
-        )
+        self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:
         """Answer the pulls and the checkpoint request that the newest snapshot can answer."""
@@ -359,20 +365,25 @@ class Messenger:
                 pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment)
             )
             return
-        contents = {
-            "round": pull.round, "fragment": fragment, "base_version": pull.base_version,
-            "step": held.step, "c_steps": held.since_steps[fragment],
-            "c_tokens": held.c_tokens(fragment), "tokens_from": held.since_tokens[fragment],
-            "tokens_to": held.tokens,
-        }  # fmt: skip
-        push = pb.Push(codec=self._codec.value, **contents)
+        push = pb.Push(
+            round=pull.round,
+            fragment=fragment,
+            base_version=pull.base_version,
+            step=held.step,
+            c_steps=held.since_steps[fragment],
+            c_tokens=held.c_tokens(fragment),
+            tokens_from=held.since_tokens[fragment],
+            tokens_to=held.tokens,
+            codec=self._codec.value,
+        )
         codec = self._codec
         self._send_payload(
             pb.FromLearner(epoch=self._epoch, push=push),
             lambda: encode(held.delta(fragment), codec),
             ("push", fragment),
         )
-        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **contents)
+        told = {key: getattr(push, key) for key in _TOLD}
+        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         checkpoint = pb.Checkpoint(

@@ -29,7 +29,7 @@ from chaoslab.diloco.decisions import (
     Suspect,
     Welcome,
 )
-from chaoslab.diloco.membership import Leaving, Member, Membership, Source
+from chaoslab.diloco.membership import Hello, Leaving, Member, Membership, Source
 from chaoslab.diloco.rounds import Round, Rounds
 from chaoslab.diloco.settings import Settings
 
@@ -90,11 +90,9 @@ class Policy:
 
     # ------------------------------------------------------------ members
 
-    def hello(
-        self, now_s: float, learner: str, incarnation: int, versions: tuple[int, ...]
-    ) -> list[Action]:
+    def hello(self, now_s: float, hello: Hello) -> list[Action]:
         """A learner asks to join; raises `membership.Refused`."""
-        admission = self.membership.admit(now_s, learner, incarnation, versions, self.versions)
+        admission = self.membership.admit(now_s, hello, self.versions)
         actions: list[Action] = []
         if admission.replaced is not None:
             actions += self._forget(now_s, admission.replaced, Leaving.FENCED)

@@ -80,7 +80,7 @@ def snapshot_paths(directory: Path) -> list[Path]:
 def read_snapshot(path: Path) -> Snapshot:
     """Read one file. SnapshotError if it is torn or something else."""
     try:
-        with np.load(path, allow_pickle=False) as entries:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as entries:
             return Snapshot(
                 tensors={
                     name.removeprefix(_TENSOR): entries[name]

@@ -36,7 +36,7 @@ from chaoslab.diloco.decisions import (
     Suspect,
     Welcome,
 )
-from chaoslab.diloco.membership import Leaving, Member, Refused, Source
+from chaoslab.diloco.membership import Hello, Leaving, Member, Refused
 from chaoslab.diloco.node import Emit, now_s, say
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
@@ -126,6 +126,8 @@ class Syncer:
 
     def _understand(self, session: int, received: Received) -> None:
         message = received.message
+        if not isinstance(message, pb.FromLearner):
+            return
         body = message.WhichOneof("body")
         if body == "hello":
             self._hello(session, message.hello)
@@ -152,7 +154,13 @@ class Syncer:
         try:
             self._books.agree_on(hello.specs_json)
             actions = self.policy.hello(
-                self._now(), hello.learner, hello.incarnation, tuple(hello.versions)
+                self._now(),
+                Hello(
+                    learner=hello.learner,
+                    incarnation=hello.incarnation,
+                    process=hello.process,
+                    versions=tuple(hello.versions),
+                ),
             )
         except (Refused, ValueError) as refusal:
             self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=str(refusal))))
@@ -334,7 +342,6 @@ class Syncer:
                     codec=publication.codec,
                     committed_tokens=committed,
                     digest=publication.digest,
-                    payload=publication.checksum,
                 ),
             ),
             publication.payload,
@@ -478,14 +485,17 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m chaoslab.diloco.syncer",
         description="The syncer of a Decoupled DiLoCo training. Needs no accelerator.",
-        epilog='example: python -m chaoslab.diloco.syncer --directory /tmp/syncer --settings-json '
+        epilog="example: python -m chaoslab.diloco.syncer --directory /tmp/syncer --settings-json "
         '\'{"learners": ["learner-0", "learner-1"], "stop_rounds": 200}\'',
     )
     parser.add_argument(
         "--address", default="127.0.0.1:0", help="where to listen; port 0 takes a free one"
     )
     parser.add_argument(
-        "--directory", type=Path, required=True, help="its state; training goes on from what is here"
+        "--directory",
+        type=Path,
+        required=True,
+        help="its state; training goes on from what is here",
     )
     parser.add_argument(
         "--settings-json", default="{}", help="the rules of the training, see diloco/settings.py"

@@ -32,7 +32,7 @@ from chaoslab.diloco.frames import (
     GarbledFrame,
     M,
     Message,
-    describe,
+
     frame_of,
     payload_frames,
 )
@@ -41,7 +41,7 @@ from chaoslab.diloco.tls import InsecureAddress, Tls, add_tls_options, refuse_pl
 
 __all__ = [
     "Arrival", "Backoff", "Closed", "Connection", "Garbled", "Hub", "InsecureAddress", "Limits",
-    "Opened", "Received", "Tls", "add_tls_options", "describe", "tls_of",
+    "Opened", "Received", "Tls", "add_tls_options", "tls_of",
 ]  # fmt: skip
 
 METHOD = "/chaoslab.Syncer/Attach"

@@ -48,23 +48,23 @@ class ToLearner(_message.Message):
     def __init__(self, epoch: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., pull: _Optional[_Union[Pull, _Mapping]] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ..., checkpoint_request: _Optional[_Union[CheckpointRequest, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class Payload(_message.Message):
-    __slots__ = ("bytes", "checksum")
+    __slots__ = ("bytes",)
     BYTES_FIELD_NUMBER: _ClassVar[int]
-    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     bytes: int
-    checksum: int
-    def __init__(self, bytes: _Optional[int] = ..., checksum: _Optional[int] = ...) -> None: ...
+    def __init__(self, bytes: _Optional[int] = ...) -> None: ...
 
 class Chunk(_message.Message):
-    __slots__ = ("offset", "data")
+    __slots__ = ("offset", "checksum", "data")
     OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CHECKSUM_FIELD_NUMBER: _ClassVar[int]
     DATA_FIELD_NUMBER: _ClassVar[int]
     offset: int
+    checksum: int
     data: bytes
-    def __init__(self, offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+    def __init__(self, offset: _Optional[int] = ..., checksum: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("learner", "incarnation", "specs_json", "versions", "step", "data_position", "tokens")
+    __slots__ = ("learner", "incarnation", "specs_json", "versions", "step", "data_position", "tokens", "process")
     LEARNER_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     SPECS_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -72,6 +72,7 @@ class Hello(_message.Message):
     STEP_FIELD_NUMBER: _ClassVar[int]
     DATA_POSITION_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
+    PROCESS_FIELD_NUMBER: _ClassVar[int]
     learner: str
     incarnation: int
     specs_json: str
@@ -79,7 +80,8 @@ class Hello(_message.Message):
     step: int
     data_position: int
     tokens: int
-    def __init__(self, learner: _Optional[str] = ..., incarnation: _Optional[int] = ..., specs_json: _Optional[str] = ..., versions: _Optional[_Iterable[int]] = ..., step: _Optional[int] = ..., data_position: _Optional[int] = ..., tokens: _Optional[int] = ...) -> None: ...
+    process: int
+    def __init__(self, learner: _Optional[str] = ..., incarnation: _Optional[int] = ..., specs_json: _Optional[str] = ..., versions: _Optional[_Iterable[int]] = ..., step: _Optional[int] = ..., data_position: _Optional[int] = ..., tokens: _Optional[int] = ..., process: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
     __slots__ = ("step", "tokens", "c_steps", "c_tokens", "versions", "loss", "step_s", "data_position", "is_final")

@@ -196,6 +196,8 @@ def _session(pid: int) -> int | None:
 
 
 def _send(pid: int, number: int) -> None:
-    """One signal to a process, or to the group -pid; a process that is gone is no error."""
-    with suppress(ProcessLookupError):
+    """One signal to a process, or to the group -pid. Who is gone or not ours is passed over:
+    `living` says afterwards who remains.
+    """
+    with suppress(ProcessLookupError, PermissionError):
         os.kill(pid, number)

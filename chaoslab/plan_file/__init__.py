@@ -42,7 +42,7 @@ from ruamel.yaml import YAML
 
 from chaoslab.errors import PlanError
 from chaoslab.plan import FaultPlan
-from chaoslab.plan_file.document import Branch, Document, Tree, dotted, override, read
+from chaoslab.plan_file.document import Branch, Document, Tree, override, read
 from chaoslab.plan_file.shape import UNKNOWN_KEY
 from chaoslab.plan_file.variables import interpolate
 from chaoslab.plan_file.whole import plan_shape
@@ -135,13 +135,12 @@ def _decoded(document: Document, shape: Any) -> dict[str, Any]:
     """The arguments of FaultPlan; PlanError with all mistakes of the document."""
     adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
     found: dict[str, Any] = {}
-    told = {problem.key for problem in document.problems}
     try:
         found = adapter.validate_python(document.tree)
     except ValidationError as error:
         for mistake in error.errors(include_url=False):
             branch = _branch(document.tree, mistake["loc"])
-            if dotted(branch) not in told:
+            if branch not in document.broken:
                 document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
     if document.problems:
         raise document.error()

@@ -53,6 +53,8 @@ class Document:
     keys: dict[Branch, str] = field(default_factory=dict)
     """file:line:column of each key."""
     problems: list[Problem] = field(default_factory=list)
+    broken: set[Branch] = field(default_factory=set)
+    """Values with a mistake: whatever else is wrong with them follows from it."""
     secrets: dict[str, str] = field(default_factory=dict)
     """Name and value of each environment variable that was used."""
 
@@ -70,6 +72,7 @@ class Document:
             text = text.replace(value, f"${{env:{name}}}")
         where = self.where(branch, is_key=is_key)
         self.problems.append(Problem(where=where, key=dotted(branch), text=text))
+        self.broken.add(branch)
 
     def error(self) -> PlanError:
         """All mistakes as one PlanError with a line for each, in the order of the file."""
@@ -136,6 +139,10 @@ def nearest(name: str, known: Iterable[str], *, noun: str) -> str:
 # ---------------------------------------------------------------- YAML to a plain tree
 
 
+_TAGS = {"map", "seq", "str", "int", "float", "bool", "null", "timestamp", "value", "merge"}
+"""What YAML itself makes of plain nodes; the last three are read as text."""
+
+
 class _Reader:
     """Turns YAML nodes into plain values and notes where each was written."""
 
@@ -154,7 +161,8 @@ class _Reader:
             self.document.values[branch] = (
                 self._place(mark.line, mark.column) if mark else self.file
             )
-            self.document.blame(branch, f"this is not YAML: {error.problem or error.context}")
+            hint = "; inside braces, ${…} needs quotes" if mark and "${" in text else ""
+            self.document.blame(branch, f"this is not YAML: {error.problem or error.context}{hint}")
             return None
         except YAMLError as error:
             self.document.blame(branch, f"this is not YAML: {error}")
@@ -171,11 +179,15 @@ class _Reader:
             self.document.blame(branch, "aliases (*name) are not used in plans: use `vars:`")
             return None
         self._seen.add(id(node))
+        tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
+        if tag not in _TAGS:
+            self.document.blame(branch, f"the tag {node.tag} is not used in plans: take it out")
+            return None
         if isinstance(node, SequenceNode):
             return [self._value(item, (*branch, n)) for n, item in enumerate(node.value)]
         if isinstance(node, MappingNode):
             return self._mapping(node, branch)
-        return self._scalar(str(node.tag), str(node.value), branch)
+        return self._scalar(tag, str(node.value), branch)
 
     def _mapping(self, node: MappingNode, branch: Branch) -> dict[str, Tree]:
         found: dict[str, Tree] = {}
@@ -191,10 +203,10 @@ class _Reader:
             found[key] = self._value(value_node, way)
         return found
 
-    def _scalar(self, full_tag: str, text: str, branch: Branch) -> Tree:
-        tag = full_tag.removeprefix("tag:yaml.org,2002:")
+    def _scalar(self, tag: str, text: str, branch: Branch) -> Tree:
         if tag == "null":
-            self.document.blame(branch, "has no value: give it one, or take the key out")
+            text = "has no value: give it one, or take the key out"
+            self.document.blame(branch, text, is_key=True)
         elif tag == "bool":
             return text.lower() == "true"
         elif tag == "int":
@@ -203,8 +215,6 @@ class _Reader:
             return sign * int(digits, 0 if digits[:2] in {"0x", "0o", "0b"} else 10)
         elif tag == "float":
             return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
-        elif tag not in {"str", "timestamp", "value", "merge"}:
-            self.document.blame(branch, f"the tag {full_tag} is not used in plans: take it out")
         return text
 
 

@@ -18,7 +18,6 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.events import Event
-from chaoslab.plan import Stop
 from chaoslab.report.sentences import Tone, seconds
 from chaoslab.report.view import FaultBar, Lane, LaneState, ViewModel
 
@@ -57,20 +56,20 @@ class Screen(Protocol):
         ...
 
 
-def screen(stream: TextIO, *, stop: Stop | None = None) -> Screen:
+def screen(stream: TextIO, view: ViewModel) -> Screen:
     """The live view if `stream` is a terminal that can draw it, plain lines otherwise."""
     console = Console(file=stream, highlight=False)
     can_draw = console.is_terminal and not console.is_dumb_terminal
     if can_draw and (console.encoding or "").lower().replace("-", "") == "utf8":
-        return Live(console, stop=stop)
-    return Plain(stream, stop=stop)
+        return Live(console, view)
+    return Plain(stream, view)
 
 
 class Live:
     """One lane per learner, the faults on a time axis, the last sentences; redrawn in place."""
 
-    def __init__(self, console: Console, *, stop: Stop | None = None) -> None:
-        self.view = ViewModel(stop)
+    def __init__(self, console: Console, view: ViewModel) -> None:
+        self.view = view
         self._live = RichLive(console=console, auto_refresh=False, redirect_stdout=False)
         self._drawn_s = -_REFRESH_S
 
@@ -98,8 +97,8 @@ class Live:
 class Plain:
     """One line per notable event, and one of progress every few seconds: made for CI logs."""
 
-    def __init__(self, stream: TextIO, *, stop: Stop | None = None) -> None:
-        self.view = ViewModel(stop)
+    def __init__(self, stream: TextIO, view: ViewModel) -> None:
+        self.view = view
         self._stream = stream
         self._progress_s = 0.0
 

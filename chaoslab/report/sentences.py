@@ -134,7 +134,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
         Tone.PLAIN,
         lambda e: (
             f"evaluation loss {e.number('loss'):.4f} "
-            f"at {e.integer('committed_tokens'):,} committed tokens"
+            f"at {e.number('committed_tokens'):,.0f} committed tokens"
         ),
     ),
     Kind.FAULT_INJECTING: (Tone.FAULT, _fault("begins")),

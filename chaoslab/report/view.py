@@ -80,13 +80,13 @@ class Rounds:
     """How training as a whole advances."""
 
     merged: int = 0
-    committed_tokens: int = 0
+    committed_tokens: float = 0.0
     last_s: float | None = None
     longest_gap_s: float = 0.0
     longest_gap_at_s: float = 0.0
-    recent: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=512))
+    recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=512))
 
-    def merge(self, time_s: float, committed_tokens: int) -> None:
+    def merge(self, time_s: float, committed_tokens: float) -> None:
         """Count one merged round."""
         if self.last_s is not None and time_s - self.last_s > self.longest_gap_s:
             self.longest_gap_s, self.longest_gap_at_s = time_s - self.last_s, self.last_s
@@ -105,10 +105,11 @@ class Rounds:
 
 
 class ViewModel:
-    """The fold over a run's events. `stop` gives progress its goal; without it there is none."""
+    """The fold over a run's events."""
 
-    def __init__(self, stop: Stop | None = None) -> None:
-        self.stop = stop
+    def __init__(self, stop: Stop | None = None, *, has_twin: bool = False) -> None:
+        """`stop` gives progress its goal; `has_twin`: the fault-free twin, unseen, comes after."""
+        self.stop, self.has_twin = stop, has_twin
         self.plan, self.seed, self.fleet, self.phase = "", 0, "", ""
         self.now_s = 0.0
         self.rounds = Rounds()
@@ -164,6 +165,12 @@ class ViewModel:
 
     def _phase(self, event: Event) -> None:
         self.phase = event.text("phase")
+
+    def _run_finished(self, event: Event) -> Sentence | None:
+        if not self.has_twin or event.text("outcome") != "completed":
+            return None
+        text = "the fault-free twin is next: as long again, or no time if one is kept"
+        return Sentence(time_s=event.time_s, text=text)
 
     def _counts(self, event: Event) -> None:
         self.counts = event.data
@@ -226,7 +233,7 @@ class ViewModel:
             lane.state = LaneState.ENDED if said_goodbye else LaneState.DROPPED
 
     def _merged(self, event: Event) -> Sentence | None:
-        self.rounds.merge(event.time_s, event.integer("committed_tokens"))
+        self.rounds.merge(event.time_s, event.number("committed_tokens"))
         back = []
         for item in event.items("contributors"):
             lane = self.lanes.get(str(item["learner"])) if isinstance(item, Mapping) else None
@@ -261,6 +268,7 @@ class ViewModel:
     _FOLDS: ClassVar[Mapping[Kind, Callable[["ViewModel", Event], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,
         Kind.PHASE_ENTERED: _phase,
+        Kind.RUN_FINISHED: _run_finished,
         Kind.COUNTS_SAMPLED: _counts,
         Kind.NODE_STARTED: _node_started,
         Kind.NODE_EXITED: _node_exited,

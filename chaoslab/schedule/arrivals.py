@@ -50,11 +50,13 @@ def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> 
         for time_s in _trace(plan, arrivals):
             yield _draft(spec, (name,), time_s, outage_s(spec.outage, rng))
         return
-    time_s, end_s = arrivals.start_s + gap_s(arrivals, rng), _end_s(plan, arrivals)
+    time_s, end_s = _to_ms(arrivals.start_s + gap_s(arrivals, rng)), _end_s(plan, arrivals)
     while time_s < end_s:
         for_s = outage_s(spec.outage, rng)
         yield _draft(spec, (name,), time_s, for_s)
-        time_s += math.inf if for_s is None else for_s + gap_s(arrivals, rng)
+        if for_s is None:
+            return
+        time_s = _to_ms(time_s + for_s + gap_s(arrivals, rng))
 
 
 def _of_fleet(
@@ -83,10 +85,10 @@ def _fleet_times(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals) -> Iterat
         yield from _trace(plan, arrivals)
         return
     rng = stream(plan.seed, spec.id, "times")
-    time_s = arrivals.start_s + gap_s(arrivals, rng)
+    time_s = _to_ms(arrivals.start_s + gap_s(arrivals, rng))
     while time_s < _end_s(plan, arrivals):
         yield time_s
-        time_s += gap_s(arrivals, rng)
+        time_s = _to_ms(time_s + gap_s(arrivals, rng))
 
 
 def _trace(plan: FaultPlan, arrivals: Arrivals) -> list[float]:
@@ -101,5 +103,9 @@ def _end_s(plan: FaultPlan, arrivals: Arrivals) -> float:
 
 
 def _draft(spec: FaultSpec, targets: tuple[str, ...], time_s: float, for_s: float | None) -> Draft:
-    trigger = Trigger(time_s=round(time_s, 3))
-    return Draft(spec=spec, targets=targets, trigger=trigger, for_s=for_s)
+    return Draft(spec=spec, targets=targets, trigger=Trigger(time_s=time_s), for_s=for_s)
+
+
+def _to_ms(time_s: float) -> float:
+    """To the millisecond: finer times would claim what no fleet can keep."""
+    return round(time_s, 3)

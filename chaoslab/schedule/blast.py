@@ -89,7 +89,7 @@ class _Blast:
 
     def add_planned(self, draft: Draft) -> None:
         line, start_s = self._begin(draft.trigger)
-        end_s = math.inf if draft.for_s is None else start_s + draft.for_s
+        end_s = _end_s(start_s, draft.for_s)
         reason = self._add(line, _span(draft, start_s, end_s))
         if reason:
             raise PlanError(
@@ -99,9 +99,11 @@ class _Blast:
         self.lines[draft.spec.id] = (line, end_s)
 
     def add_drawn(self, draft: Draft) -> str:
-        """The reason why it cannot be, "" if it was added."""
+        """The reason why it cannot be, "" if it was added. Drafts come in the order of time."""
         start_s = _time_s(draft)
-        end_s = math.inf if draft.for_s is None else start_s + draft.for_s
+        on_line = self.spans.get((), [])
+        self.spans[()] = [span for span in on_line if max(span.start_s, span.end_s) >= start_s]
+        end_s = _end_s(start_s, draft.for_s)
         return self._add((), _span(draft, start_s, end_s))
 
     def _begin(self, trigger: Trigger) -> tuple[Line, float]:
@@ -158,6 +160,11 @@ def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
 
 def _overlap(one: _Span, other: _Span) -> bool:
     return one.holds(other.start_s) or other.holds(one.start_s)
+
+
+def _end_s(start_s: float, for_s: float | None) -> float:
+    """Rounded, so that one outage may begin in the very instant in which another ends."""
+    return math.inf if for_s is None else round(start_s + for_s, 6)
 
 
 def _time_s(draft: Draft) -> float:

@@ -8,12 +8,13 @@ The lines hold base units and read back to an equal schedule, which is how a run
 """
 
 import dataclasses
+import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from chaoslab import units
 from chaoslab.errors import HarnessBug, PlanError
@@ -21,6 +22,7 @@ from chaoslab.events import Json, encode
 from chaoslab.plan import Injection, Trigger
 
 FORMAT = 1
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +68,7 @@ def from_lines(lines: Iterable[str], faults: Mapping[str, type]) -> Schedule:
                 injections.append(_injection_in(found, faults))
             else:
                 dropped.append(_dropped_in(found))
-        except (ValueError, KeyError, TypeError, ValidationError) as error:
+        except (ValueError, KeyError, TypeError, PlanError) as error:
             text = f"this is not a line of a schedule ({error}): {line[:120]}"
             raise PlanError(text, where=f"schedule.jsonl:{number}:1") from error
     return Schedule(seed=seed, injections=tuple(injections), dropped=tuple(dropped))
@@ -85,7 +87,8 @@ def preview(schedule: Schedule) -> list[str]:
 
 
 def _sentence(injection: Injection) -> str:
-    settings = ", ".join(f"{key} {value}" for key, value in _settings(injection.settings).items())
+    given = _settings(injection.settings).items()
+    settings = ", ".join(f"{key} {value}" for key, value in given if value not in (None, ()))
     until = (
         "never healed before the end"
         if injection.for_s is None
@@ -108,7 +111,6 @@ def _listed(names: Sequence[str]) -> str:
 _INT = TypeAdapter(int)
 _NAMES = TypeAdapter(tuple[str, ...])
 _SECONDS = TypeAdapter(float | None)
-_TRIGGER = TypeAdapter(Trigger)
 
 
 def _injection_out(injection: Injection) -> Json:
@@ -132,11 +134,19 @@ def _injection_in(found: Mapping[str, object], faults: Mapping[str, type]) -> In
         number=_INT.validate_python(found["injection"]),
         spec=str(found["spec"]),
         fault=name,
-        settings=TypeAdapter(faults[name]).validate_python(found["settings"]),
+        settings=_dataclass(faults[name], found["settings"]),
         targets=_NAMES.validate_python(found["targets"]),
-        trigger=_TRIGGER.validate_python(found["trigger"]),
+        trigger=_dataclass(Trigger, found["trigger"]),
         for_s=_SECONDS.validate_python(found["for_s"]),
     )
+
+
+def _dataclass(kind: type[_T], found: object) -> _T:
+    """An object from its fields; enumerations and tuples come back as what they were."""
+    known = inspect.signature(kind).parameters.keys()
+    if not isinstance(found, dict) or not found.keys() <= known:
+        raise ValueError(f"{found} are not fields of {kind.__name__}, which has {sorted(known)}")
+    return TypeAdapter(kind).validate_python(found)
 
 
 def _dropped_out(dropped: Dropped) -> Json:

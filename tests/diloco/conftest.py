@@ -9,7 +9,7 @@ import pytest
 @pytest.fixture
 def strict_jax() -> Iterator[None]:
     """Raise where JAX would silently change a rank or a dtype."""
-    import jax
+    import jax  # noqa: PLC0415 - most tests here need none
 
     with jax.numpy_rank_promotion("raise"), jax.numpy_dtype_promotion("strict"):
         yield

@@ -11,7 +11,7 @@ from chaoslab.diloco.decisions import (
     Abandon, Action, Contribution, Donate, Drop, Merge, Offer, Progress, Pull, Refusal, SendAll,
     Stop, Welcome,
 )  # fmt: skip
-from chaoslab.diloco.membership import Leaving, Refused, Source
+from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 
@@ -70,7 +70,10 @@ class World:
         learner.pulls.clear()
         learner.is_fenced = False
         try:
-            actions = self.policy.hello(self.now_s, learner.name, learner.incarnation, held)
+            actions = self.policy.hello(
+                self.now_s,
+                Hello(learner=learner.name, incarnation=learner.incarnation, versions=held),
+            )
         except Refused:
             raise AssertionError(f"{learner} was refused") from None
         learner.epoch = self.policy.membership.last_epoch

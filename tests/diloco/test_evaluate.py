@@ -67,7 +67,7 @@ def test_tensors_find_their_places_by_name():
 
 @pytest.mark.parametrize("wrong", [{}, {**NANO, "extra": np.zeros(1, np.float32)}])
 def test_tensors_of_another_model_are_refused(wrong):
-    with pytest.raises(TaskError, match="of another model: .* give the model that was trained"):
+    with pytest.raises(TaskError, match=r"of another model: .* give the model that was trained"):
         assembled(load("nano"), wrong)
 
 

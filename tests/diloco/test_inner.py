@@ -12,7 +12,7 @@ import numpy as np
 import optax
 import pytest
 
-from chaoslab.diloco.inner import Inner, InnerSettings, LearnerState
+from chaoslab.diloco.inner import Inner, InnerSettings, LearnerState, optimizer
 from chaoslab.diloco.model import Preset, Shape, TextTask
 from chaoslab.diloco.task import Params, TaskError, load
 
@@ -81,10 +81,10 @@ def test_a_step_is_adamw_done_by_hand():
     inner = Inner(TASK, settings)
     state = inner.init(0)
     batch = next(TASK.batches(0, 1, seed=0, position=0))
-    gradients = jax.grad(TASK.loss)(state.params, batch)
+    gradients = jax.jit(jax.grad(TASK.loss))(state.params, batch)
     stepped, _ = inner.step(state, batch)
-    for name, old in state.params.items():
-        old, gradient = np.asarray(old, np.float64), np.asarray(gradients[name], np.float64)
+    for name, held in state.params.items():
+        old, gradient = np.asarray(held, np.float64), np.asarray(gradients[name], np.float64)
         decay = 0.2 * old if old.ndim >= 2 else 0.0
         # after one step both moments are corrected to the gradient itself and its square
         new = old - 0.01 * (gradient / (np.abs(gradient) + 1e-8) + decay)
@@ -104,8 +104,6 @@ def test_the_rate_warms_up_and_falls_to_its_final_share():
 
 def rates_of(settings: InnerSettings, steps: int):
     """The size of each update of a constant gradient, which Adam makes one rate large."""
-    from chaoslab.diloco.inner import optimizer
-
     params, rule = np.zeros(3, np.float32), optimizer(settings)
     moments = rule.init(params)
     with jax.numpy_dtype_promotion("standard"):
@@ -280,7 +278,8 @@ for devices in (None, jax.local_devices()[:1]):
         params=state.params
     )
     state, loss = inner.step(state, next(TASK.batches(0, 1, seed=0, position=24)))
-    assert all(len(leaf.sharding.device_set) == len(inner.devices) for leaf in jax.tree.leaves(state))
+    for leaf in jax.tree.leaves(state):
+        assert len(leaf.sharding.device_set) == len(inner.devices)
     assert np.asarray(inner.delta(state, 0)).any()
     states.append((float(loss), state, inner.evaluate(state)))
 
@@ -309,6 +308,7 @@ def test_four_devices_train_like_one():
         capture_output=True,
         text=True,
         timeout=240,
+        check=False,
     )
     assert result.returncode == 0, result.stderr
     assert "four devices train like one" in result.stdout

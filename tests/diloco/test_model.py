@@ -13,11 +13,14 @@ from chaoslab.diloco.fragments import Layout, TensorSpec
 pytestmark = pytest.mark.usefixtures("strict_jax")
 
 TINY = model.Shape(width=16, blocks=2, heads=2, hidden=24)
+init = jax.jit(model.init, static_argnums=0)
+apply = jax.jit(model.apply, static_argnums=0)
+loss = jax.jit(model.loss, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
 def params() -> model.Parameters:
-    return model.init(TINY, jax.random.key(0))
+    return init(TINY, jax.random.key(0))
 
 
 def tokens(seed: int, *shape: int) -> np.ndarray:
@@ -46,14 +49,14 @@ def test_fresh_parameters_have_the_listed_names_and_shapes(params):
 
 
 def test_fresh_parameters_depend_on_the_key_alone(params):
-    same, other = model.init(TINY, jax.random.key(0)), model.init(TINY, jax.random.key(1))
+    same, other = init(TINY, jax.random.key(0)), init(TINY, jax.random.key(1))
     assert all(np.array_equal(same[name], array) for name, array in params.items())
     assert not np.array_equal(other["embedding"], params["embedding"])
 
 
 def test_fresh_matrices_have_the_deviation_that_keeps_activations_level():
     shape = model.PRESETS["nano"].shape
-    params = model.init(shape, jax.random.key(0))
+    params = init(shape, jax.random.key(0))
     assert np.std(params["block-0.mlp.up"]) == pytest.approx(1 / 8, rel=0.05)
     assert np.std(params["block-1.mlp.down"]) == pytest.approx(1 / math.sqrt(4 * 176), rel=0.05)
     assert np.std(params["embedding"]) == pytest.approx(0.5 / 8, rel=0.05)
@@ -61,15 +64,15 @@ def test_fresh_matrices_have_the_deviation_that_keeps_activations_level():
 
 def test_an_untrained_model_knows_almost_nothing():
     shape = model.PRESETS["nano"].shape
-    loss = model.loss(shape, model.init(shape, jax.random.key(0)), tokens(0, 4, 65))
-    assert float(loss) == pytest.approx(math.log(256), abs=0.3)
+    untrained = loss(shape, init(shape, jax.random.key(0)), tokens(0, 4, 65))
+    assert float(untrained) == pytest.approx(math.log(256), abs=0.3)
 
 
 def test_no_logit_depends_on_a_later_byte(params):
     first = tokens(1, 1, 12).astype(np.int32)
     second = first.copy()
     second[0, 7:] = 255 - second[0, 7:]
-    one, two = model.apply(TINY, params, first), model.apply(TINY, params, second)
+    one, two = apply(TINY, params, first), apply(TINY, params, second)
     np.testing.assert_allclose(one[:, :7], two[:, :7], rtol=1e-5, atol=1e-5)
     assert not np.allclose(one[:, 7:], two[:, 7:])
 
@@ -78,16 +81,16 @@ def test_every_logit_depends_on_earlier_bytes(params):
     first = tokens(2, 1, 12).astype(np.int32)
     second = first.copy()
     second[0, 0] = 255 - second[0, 0]
-    one, two = model.apply(TINY, params, first), model.apply(TINY, params, second)
+    one, two = apply(TINY, params, first), apply(TINY, params, second)
     assert (np.abs(one - two).max(axis=-1) > 1e-6).all()
 
 
 def test_the_loss_is_the_mean_cross_entropy_done_by_hand(params):
     batch = tokens(3, 2, 9)
-    logits = np.asarray(model.apply(TINY, params, batch[:, :-1].astype(np.int32)), np.float64)
+    logits = np.asarray(apply(TINY, params, batch[:, :-1].astype(np.int32)), np.float64)
     shares = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
     by_hand = -np.mean(np.log(np.take_along_axis(shares, batch[:, 1:, None].astype(int), -1)))
-    assert float(model.loss(TINY, params, batch)) == pytest.approx(by_hand, rel=1e-5)
+    assert float(loss(TINY, params, batch)) == pytest.approx(by_hand, rel=1e-5)
 
 
 def test_rotated_products_depend_on_distance_alone():
@@ -108,7 +111,7 @@ def test_the_norm_makes_the_root_mean_square_one():
 
 
 def test_every_tensor_gets_a_gradient(params):
-    gradients = jax.grad(lambda given: model.loss(TINY, given, tokens(6, 2, 17)))(params)
+    gradients = jax.jit(jax.grad(lambda given: loss(TINY, given, tokens(6, 2, 17))))(params)
     assert all(np.abs(gradient).max() > 0 for gradient in gradients.values())
 
 

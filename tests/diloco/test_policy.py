@@ -3,8 +3,8 @@
 from hypothesis import given, settings as examples, strategies as st
 from tests.diloco.policy_world import TOKENS_PER_STEP, World
 
-from chaoslab.diloco.decisions import Abandon, Offer, Progress, Refusal
-from chaoslab.diloco.membership import Refused
+from chaoslab.diloco.decisions import Abandon, Offer, Progress, Refusal, Welcome
+from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
 from chaoslab.diloco.settings import Settings
 
 import pytest
@@ -138,12 +138,18 @@ def test_an_older_life_is_refused() -> None:
     world.die("learner-0")
     world.join("learner-0")
     with pytest.raises(Refused, match="incarnation 1 of learner-0 has ended"):
-        world.policy.hello(world.now_s, "learner-0", 1, ())
+        world.policy.hello(world.now_s, Hello(learner="learner-0", incarnation=1))
+
+
+def test_two_processes_cannot_be_the_same_life() -> None:
+    world = world_of("learner-0", "learner-1")
+    with pytest.raises(Refused, match="a new process takes incarnation 2"):
+        world.policy.hello(0.0, Hello(learner="learner-1", incarnation=1, process=7))
 
 
 def test_a_name_that_is_not_on_the_roster_is_refused() -> None:
     with pytest.raises(Refused, match="not on the roster"):
-        world_of("learner-0").policy.hello(0.0, "intruder", 1, ())
+        world_of("learner-0").policy.hello(0.0, Hello(learner="intruder", incarnation=1))
 
 
 def test_a_lone_fresh_learner_never_becomes_the_state_of_the_run() -> None:
@@ -159,11 +165,8 @@ def test_a_lone_fresh_learner_never_becomes_the_state_of_the_run() -> None:
 
 def test_when_the_learner_that_hands_in_the_initial_parameters_dies_another_is_asked() -> None:
     policy = World(rules()).policy
-    policy.hello(0.0, "learner-0", 1, ())
-    policy.hello(0.0, "learner-1", 1, ())
-    from chaoslab.diloco.decisions import Welcome
-    from chaoslab.diloco.membership import Leaving, Source
-
+    policy.hello(0.0, Hello(learner="learner-0", incarnation=1))
+    policy.hello(0.0, Hello(learner="learner-1", incarnation=1))
     actions = policy.closed(0.0, 1, Leaving.CLOSED)
     asked = [a for a in actions if isinstance(a, Welcome) and a.source is Source.INITIAL]
     assert [a.member.learner for a in asked] == ["learner-1"]

@@ -88,7 +88,9 @@ def test_the_example_of_the_docs_trains(monkeypatch, tmp_path):
 def test_a_function_is_given_what_it_asks_for_by_name(write):
     spec = write(
         WORKING
-        + "\ndef asks(sequence, data='x'):\n    assert (sequence, data) == (9, 'books')\n    return Line()\n",
+        + "\ndef asks(sequence, data='x'):"
+        + "\n    assert (sequence, data) == (9, 'books')"
+        + "\n    return Line()\n",
         "asks",
     )
     assert load(spec, data="books", batch=3, sequence=9).tokens_per_batch == 4

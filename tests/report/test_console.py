@@ -44,7 +44,7 @@ def drawn(view: ViewModel) -> str:
 
 def test_without_a_terminal_each_notable_event_is_one_line() -> None:
     stream = io.StringIO()
-    with screen(stream, stop=Stop(rounds=4)) as plain:
+    with screen(stream, ViewModel(Stop(rounds=4))) as plain:
         assert isinstance(plain, Plain)
         for event in a_short_run():
             plain.see(event)
@@ -56,7 +56,7 @@ def test_without_a_terminal_each_notable_event_is_one_line() -> None:
 
 def test_progress_lines_come_at_most_every_five_seconds() -> None:
     stream = io.StringIO()
-    with Plain(stream, stop=Stop(rounds=4)) as plain:
+    with Plain(stream, ViewModel(Stop(rounds=4))) as plain:
         for event in a_short_run():
             plain.see(event)
     progress = [line for line in stream.getvalue().splitlines() if "rounds" in line]
@@ -82,7 +82,7 @@ def test_a_view_without_any_event_can_be_drawn() -> None:
 def test_the_live_view_redraws_by_the_run_s_clock_and_leaves_its_last_picture() -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=120, force_terminal=True)
-    with Live(console) as live:
+    with Live(console, ViewModel()) as live:
         drawings = []
         for step in range(100):
             before = stream.tell()

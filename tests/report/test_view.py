@@ -161,3 +161,11 @@ def test_sentences_say_what_they_mean_and_samples_have_none() -> None:
     before = len(story.said)
     story.step(3, "learner-0")
     assert len(story.said) == before
+
+
+def test_a_run_that_has_a_twin_announces_it_at_its_end() -> None:
+    view = ViewModel(has_twin=True)
+    for outcome, announced in (("aborted", False), ("completed", True)):
+        data = {"outcome": outcome, "reason": ""}
+        end = Event(seq=0, time_s=9.0, source="test", kind=Kind.RUN_FINISHED, data=data)
+        assert any("twin" in sentence.text for sentence in view.see(end)) is announced

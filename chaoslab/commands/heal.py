@@ -1,0 +1,51 @@
+"""`chaoslab heal`: the undo of what a dead harness left, from the run directories alone."""
+
+from pathlib import Path
+
+import click
+
+from chaoslab.commands.output import advise, examples, json_option, out_option, print_json
+from chaoslab.errors import ExitCode
+from chaoslab.janitor import Healed, find_runs, heal
+from chaoslab.record import RunDirectory
+
+
+@click.command(
+    name="heal", epilog=examples("chaoslab heal", "chaoslab heal 3f9a1c", "chaoslab heal --all")
+)
+@click.argument("run", default="latest")
+@click.option("--all", "is_all", is_flag=True, help="Every run under --out that owes an undo.")
+@out_option
+@json_option
+@click.pass_context
+def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_json: bool) -> None:
+    """Undo what a dead harness left behind.
+
+    RUN is a path, `latest`, a plan's name or the beginning of an id. Safe to repeat; a run that is
+    going on is left alone. Exit code 4 if something could not be undone.
+    """
+    paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)
+    healed = {path: heal(path) for path in paths}
+    if as_json:
+        print_json(
+            {
+                str(path): {"actions": done.actions, "remaining": done.remaining}
+                for path, done in healed.items()
+            }
+        )
+    else:
+        _print(healed)
+    remains = any(done.remaining for done in healed.values())
+    if not as_json:
+        advise("chaoslab doctor", "what else this machine has left over")
+    context.exit(ExitCode.BROKEN if remains else ExitCode.PASS)
+
+
+def _print(healed: dict[Path, Healed]) -> None:
+    for path, done in healed.items():
+        for sentence in done.actions:
+            click.echo(f"{path}: {sentence}")
+        for sentence in done.remaining:
+            click.echo(f"{path}: NOT undone: {sentence}")
+    if not any(done.actions or done.remaining for done in healed.values()):
+        click.echo("nothing was owed")

@@ -1,0 +1,95 @@
+"""From a prepared plan to a verdict on disk: the one page that joins running and judging.
+
+    Prepared ─► run_plan ─► RunDirectory ─► judge_record ─► Judged
+                                                └─► verdict.json, junit.xml, report.md, run.json
+
+`chaoslab run` and the pytest fixture both come through here, so they cannot differ.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chaoslab.checks.base import Check
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.checks.verdict import Verdict, judge
+from chaoslab.commands.invocation import latest
+from chaoslab.commands.plans import Prepared
+from chaoslab.conduct import run_plan, was_interrupted
+from chaoslab.errors import ChaoslabError, ExitCode, HarnessBug, PlanError
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.journal import JOURNAL, History, Observer
+from chaoslab.plan import FaultPlan
+from chaoslab.plan_file import load
+from chaoslab.record import RunDirectory
+from chaoslab.report.files import write_reports
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A run on record and what was found in it."""
+
+    directory: RunDirectory
+    history: History
+    verdict: Verdict
+    error: ChaoslabError | None = None
+    """Why the harness broke, if it did."""
+
+
+def carry_out(prepared: Prepared, root: Path, observers: Sequence[Observer] = ()) -> Judged:
+    """Run, judge, write the reports.
+
+    When the harness breaks in mid-run, the record that it left is judged all the same. PlanError
+    and AbilityError come before anything was started.
+    """
+    checks = expected(prepared.plan)
+    before = latest(root)
+    try:
+        directory = run_plan(
+            prepared.plan,
+            prepared.schedule,
+            text=prepared.text,
+            root=root,
+            fleet_factory=prepared.ground.fleet,
+            clock_factory=prepared.ground.clock,
+            observers=observers,
+        )
+    except ChaoslabError as error:
+        broken = latest(root)
+        if broken is None or broken == before or not (broken / JOURNAL).is_file():
+            raise
+        return replace(judge_record(RunDirectory(path=broken), checks), error=error)
+    return judge_record(directory, checks)
+
+
+def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
+    """Judge a run by its record alone, and write verdict.json, junit.xml and report.md into it."""
+    history = History.read(directory.path)
+    verdict = judge(history, checks)
+    if was_interrupted(directory):
+        verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
+    write_reports(directory.path, verdict, history)
+    answers = verdict.to_json()
+    kept = ("exit_code", "training_continued", "learners_rejoined")
+    directory.note(verdict=verdict.outcome.value, **{key: answers[key] for key in kept})
+    return Judged(directory=directory, history=history, verdict=verdict)
+
+
+def expected(plan: FaultPlan) -> tuple[Check, ...]:
+    """The checks under `expect`, in the plan's order."""
+    checks = tuple(spec.settings for spec in plan.expect)
+    return tuple(check if isinstance(check, Check) else _no_check(check) for check in checks)
+
+
+def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
+    """What the plan of a run on record expects."""
+    path = directory.path / "plan.resolved.yaml"
+    if not path.is_file():
+        raise PlanError(
+            f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
+        )
+    return expected(load(path, faults=FAULTS, checks=CHECKS))
+
+
+def _no_check(settings: object) -> Check:
+    raise HarnessBug(f"{settings!r} stands under `expect` and is not a check")

@@ -1,0 +1,142 @@
+"""`chaoslab plan`: what would happen, who would be hit, and what it takes."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chaoslab.commands.output import (
+    advise,
+    examples,
+    json_option,
+    out_option,
+    print_json,
+    print_page,
+)
+from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
+from chaoslab.commands.records import seconds_between
+from chaoslab.events import Json
+from chaoslab.faults.base import Fault
+from chaoslab.injector import refuse_missing_abilities
+from chaoslab.plan import Control
+from chaoslab.plan_file.writing import written
+from chaoslab.record import list_runs
+from chaoslab.schedule import preview, to_lines
+from chaoslab.units import show_duration, show_share
+
+
+@click.command(
+    name="plan",
+    epilog=examples(
+        "chaoslab plan kill_half",
+        "chaoslab plan my_plan.yaml --set training.learners=8 --seed 11 --json",
+    ),
+)
+@plan_options
+@out_option
+@json_option
+def command(*, asked: Asked, out: Path, as_json: bool) -> None:
+    """Show what a plan would do, without doing it.
+
+    Validates the plan, draws its whole schedule from the seed, and says whom it hits, what the
+    fleet must be able to do, and how long it may take. Exit code 2 if it cannot work here.
+    """
+    prepared = prepare(asked)
+    lasted_s = _lasted_s(out, prepared.plan.name)
+    if as_json:
+        print_json(preview_json(prepared, lasted_s))
+    else:
+        print_page(_page(prepared, lasted_s))
+    fleet = prepared.ground.fleet
+    refuse_missing_abilities(prepared.schedule.injections, fleet.abilities, fleet.kind)
+    if not as_json:
+        seed = "" if asked.seed is None else f" --seed {asked.seed}"
+        advise(f"chaoslab run {asked.plan}{seed}", "do it")
+
+
+def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Json]:
+    """The whole preview as one JSON object; `lasted_s` is what the plan's latest run took."""
+    plan = prepared.plan
+    whole = written(plan)
+    injections, dropped = _lines(prepared)
+    return {
+        "plan": plan.name,
+        "description": plan.description,
+        "seed": prepared.schedule.seed,
+        "fleet": prepared.ground.fleet.kind,
+        "roster": [
+            {"name": node.name, "role": node.role, "labels": node.labels}
+            for node in prepared.roster
+        ],
+        "injections": injections,
+        "dropped": dropped,
+        "needs": sorted(needs(prepared)),
+        "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
+        "limits": whole["limits"],
+        "control": plan.control.value,
+        "expect": [spec.check for spec in plan.expect],
+        "lasted_s": lasted_s,
+    }
+
+
+def needs(prepared: Prepared) -> frozenset[str]:
+    """The abilities that the scheduled faults ask of the fleet."""
+    faults = [one.settings for one in prepared.schedule.injections]
+    return frozenset(
+        need.value for fault in faults if isinstance(fault, Fault) for need in fault.needs
+    )
+
+
+def _lines(prepared: Prepared) -> tuple[list[Json], list[Json]]:
+    found = [json.loads(line) for line in to_lines(prepared.schedule)]
+    injections = [line for line in found if "injection" in line]
+    return injections, [line for line in found if "dropped" in line]
+
+
+def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
+    return Group(
+        Text.assemble((f" {prepared.plan.name} ", "reverse"), f"  {prepared.plan.description}"),
+        *(
+            Text.assemble((f"{title:<10}", "bold"), text)
+            for title, text in _facts(prepared, lasted_s).items()
+        ),
+        Text(),
+        *(Text(sentence) for sentence in preview(prepared.schedule)),
+    )
+
+
+def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
+    plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
+    trains = f"{training.learners} learners, {training.task or training.model}, {training.data}"
+    bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
+    took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
+    twin = ", then the same without faults, unless that is kept from before"
+    return {
+        "seed": str(prepared.schedule.seed),
+        "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
+        "fleet": prepared.ground.fleet.kind,
+        "nodes": ", ".join(node.name for node in prepared.roster),
+        "needs": ", ".join(sorted(needs(prepared))) or "nothing",
+        "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
+        "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
+        "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
+    }
+
+
+def _stop(prepared: Prepared) -> str:
+    stop = written(prepared.plan.training.stop)
+    return " or ".join(
+        f"{value} {key}" if key != "time" else str(value) for key, value in stop.items()
+    )
+
+
+def _lasted_s(root: Path, plan_name: str) -> float | None:
+    """How long the newest finished run of this plan took, without its twin."""
+    for run in list_runs(root):
+        started, ended = run.facts.get("started"), run.facts.get("ended")
+        if run.plan_name == plan_name and run.facts.get("outcome") == "completed":
+            return seconds_between(str(started), str(ended))
+    return None

@@ -1,0 +1,91 @@
+"""`chaoslab run`: the whole journey, from a plan's name to an exit code."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import click
+
+from chaoslab.checks.base import Outcome
+from chaoslab.commands.invocation import Invocation
+from chaoslab.commands.judged_run import Judged, carry_out
+from chaoslab.commands.output import (
+    advise,
+    examples,
+    json_option,
+    out_option,
+    print_json,
+    print_page,
+    shown_path,
+)
+from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
+from chaoslab.plan import Control
+from chaoslab.report.console import screen
+from chaoslab.report.page import verdict_page
+from chaoslab.report.view import ViewModel
+
+
+@click.command(
+    name="run",
+    epilog=examples(
+        "chaoslab run kill_half",
+        "chaoslab run my_plan.yaml --set training.learners=8 --seed 11",
+        "chaoslab run kill_half --json --quiet | jq .training_continued",
+    ),
+)
+@plan_options
+@click.option("--no-control", is_flag=True, help="Skip the fault-free twin; what is compared with "
+              "it is UNKNOWN then.")  # fmt: skip
+@click.option("--quiet", is_flag=True, help="No progress, only the verdict.")
+@out_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    asked: Asked,
+    no_control: bool,
+    quiet: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Break a training run as a plan says, and judge it.
+
+    PLAN is a path, or the bare name of a plan that comes with chaoslab. Progress goes to stderr,
+    the verdict to stdout. Ctrl-C heals what is broken, writes the record and leaves with 130.
+
+    Exit codes: 0 pass, 1 fail, 2 refused before anything started, 3 unknown, 4 the harness broke
+    or left something behind, 130 interrupted.
+    """
+    if no_control:
+        asked = replace(asked, settings=(*asked.settings, "control=none"))
+    prepared = prepare(asked)
+    context.ensure_object(Invocation).expect_run(out)
+    judged = _watched(prepared, out, quiet=quiet)
+    if as_json:
+        print_json(judged.verdict.to_json())
+    else:
+        print_page(verdict_page(judged.verdict, judged.history, shown_path(judged.directory.path)))
+        _advise(judged)
+    if judged.error is not None:
+        raise judged.error
+    context.exit(judged.verdict.exit_code)
+
+
+def _watched(prepared: Prepared, out: Path, *, quiet: bool) -> Judged:
+    if quiet:
+        return carry_out(prepared, out)
+    plan = prepared.plan
+    view = ViewModel(plan.training.stop, has_twin=plan.control is Control.TWIN)
+    with screen(sys.stderr, view) as watching:
+        return carry_out(prepared, out, [watching])
+
+
+def _advise(judged: Judged) -> None:
+    path = shown_path(judged.directory.path)
+    if judged.verdict.residue:
+        advise(f"chaoslab heal {path}", "undo what was left behind")
+    elif judged.verdict.outcome is Outcome.PASS:
+        advise(f"chaoslab show {path}", "the whole story of this run")
+    else:
+        advise(f"chaoslab show {path}", "the timeline around what was found")

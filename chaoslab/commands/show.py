@@ -1,0 +1,44 @@
+"""`chaoslab show`: the record of one run as a page, answers first, the timeline last."""
+
+from pathlib import Path
+
+import click
+
+from chaoslab.commands.output import (
+    advise,
+    examples,
+    json_option,
+    out_option,
+    print_json,
+    print_page,
+    shown_path,
+)
+from chaoslab.commands.records import run_json
+from chaoslab.events import Json
+from chaoslab.journal import History
+from chaoslab.record import RunDirectory
+from chaoslab.report.files import read_verdict
+from chaoslab.report.page import run_page, timeline
+
+
+@click.command(
+    name="show",
+    epilog=examples("chaoslab show", "chaoslab show kill_half", "chaoslab show 3f9a1c --json"),
+)
+@click.argument("run", default="latest")
+@out_option
+@json_option
+def command(*, run: str, out: Path, as_json: bool) -> None:
+    """Show the record of one run.
+
+    RUN is a path, `latest`, a plan's name or the beginning of an id; without it, the newest.
+    """
+    directory = RunDirectory.open(run, root=out)
+    verdict, history = read_verdict(directory.path), History.read(directory.path)
+    if as_json:
+        told: list[Json] = [{"time_s": one.time_s, "text": one.text} for one in timeline(history)]
+        found = verdict.to_json() if verdict else None
+        print_json({"run": run_json(directory), "verdict": found, "timeline": told})
+        return
+    print_page(run_page(verdict, history, shown_path(directory.path)))
+    advise(f"chaoslab judge {shown_path(directory.path)}", "judge it again from this record")

@@ -1,0 +1,223 @@
+"""A whole run and its record: directory, janitor, fleet, journal, the run itself, and its twin.
+
+    plan, schedule ─► RunDirectory ─► janitor ┬─► fleet ─► Run.execute ─► journal.jsonl, evidence/
+                                              └─► then, if asked for, the twin in control/
+
+It judges nothing and draws nothing: a verdict is made later, from the directory alone.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Protocol
+
+from chaoslab import twin
+from chaoslab.clock import Clock, WallClock
+from chaoslab.errors import FleetError
+from chaoslab.events import Json, Kind
+from chaoslab.fleet.base import Ability, Fleet, ObligationLog
+from chaoslab.injector import refuse_missing_abilities
+from chaoslab.janitor import Obligations, open_obligations, start_janitor, still_there
+from chaoslab.journal import Journal, Observer
+from chaoslab.plan import Control, FaultPlan, Injection
+from chaoslab.record import RunDirectory, fingerprint
+from chaoslab.run import Run
+from chaoslab.schedule import Schedule, to_lines
+from chaoslab.surroundings import git_state, host, versions
+from chaoslab.watch import Interrupts, Outcome
+
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+class FleetFactory(Protocol):
+    """Makes a fleet for one run directory; the class of a fleet is one."""
+
+    @property
+    def kind(self) -> str:
+        """The fleet's name in plans."""
+        ...
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do on this machine."""
+        ...
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+    ) -> Fleet: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanText:
+    """The plan as YAML: what was asked, and what it resolved to. Secrets are never written."""
+
+    source: str
+    resolved: str
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Means:
+    """What carries out the run and its twin alike."""
+
+    fleet_factory: FleetFactory
+    clock_factory: Callable[[], Clock]
+    secrets: tuple[str, ...]
+    interrupts: Interrupts
+
+
+def run_plan(
+    plan: FaultPlan,
+    schedule: Schedule,
+    *,
+    text: PlanText,
+    root: Path,
+    fleet_factory: FleetFactory,
+    clock_factory: Callable[[], Clock] = WallClock,
+    observers: Sequence[Observer] = (),
+) -> RunDirectory:
+    """Carry a plan out and return its record, whatever came of it: `outcome` in run.json says.
+
+    AbilityError before anything was made. FleetError or HarnessBug when the run broke: everything
+    was healed and ended before, and the record is kept as the latest run.
+    """
+    refuse_missing_abilities(schedule.injections, fleet_factory.abilities, fleet_factory.kind)
+    clock = clock_factory()
+    directory = RunDirectory.create(root, plan.name, clock)
+    directory.note(started=clock.wall(), **_facts(plan, schedule, fleet_factory))
+    directory.write_plan(source=text.source, resolved=text.resolved)
+    directory.write_schedule(to_lines(schedule))
+    with _counted_signals() as interrupts:
+        means = _Means(
+            fleet_factory=fleet_factory,
+            clock_factory=clock_factory,
+            secrets=text.secrets,
+            interrupts=interrupts,
+        )
+        outcome = _carry_out(plan, schedule.injections, directory, means, observers)
+        if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
+            directory.note(control=_make_twin(plan, directory, root, means))
+    return directory
+
+
+def was_interrupted(directory: RunDirectory) -> bool:
+    """Whether the run or its twin was ended by a signal."""
+    control = directory.facts.get("control")
+    outcomes = [directory.facts.get("outcome")]
+    if isinstance(control, Mapping):
+        outcomes.append(control.get("outcome"))
+    return Outcome.INTERRUPTED.value in outcomes
+
+
+def _carry_out(
+    plan: FaultPlan,
+    injections: Sequence[Injection],
+    directory: RunDirectory,
+    means: _Means,
+    observers: Sequence[Observer] = (),
+) -> Outcome:
+    clock = means.clock_factory()
+    with (
+        start_janitor(directory.path),
+        Obligations(directory.path) as obligations,
+        Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal,
+    ):
+        run = Run(
+            plan,
+            injections,
+            fleet=means.fleet_factory(directory.path, clock, obligations=obligations),
+            journal=journal,
+            directory=directory,
+            interrupts=means.interrupts,
+        )
+        try:
+            return run.execute()
+        finally:
+            _report_residue(directory, journal)
+            directory.note(
+                outcome=run.outcome.value, reason="; ".join(run.remarks), ended=clock.wall()
+            )
+
+
+def _report_residue(directory: RunDirectory, journal: Journal) -> None:
+    """Name what the fleet could not end; the janitor tries next, `chaoslab heal` at any time."""
+    for owed in open_obligations(directory.path):
+        for pid in still_there(owed):
+            what = f"process {pid} of {owed.facts.get('node')}"
+            remedy = f"chaoslab heal {directory.path}"
+            journal.write(
+                Kind.RESIDUE_FOUND,
+                {"what": what, "where": str(directory.path), "remedy": remedy},
+            )
+
+
+def _make_twin(
+    plan: FaultPlan, directory: RunDirectory, root: Path, means: _Means
+) -> Mapping[str, Json]:
+    """Fill control/ from the kept twins or by a run without faults; what came of it.
+
+    A twin that breaks does not break the run that it is for: the comparison stays open, and
+    run.json and the verdict say so.
+    """
+    control = directory.make_control()
+    name = twin.key(plan)
+    if name is not None and twin.fetch(name, root, control):
+        return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
+    control.note(plan=plan.name, seed=plan.seed, started=means.clock_factory().wall())
+    try:
+        _carry_out(twin.without_faults(plan), (), control, means)
+        if name is not None:
+            twin.keep(name, root, control)
+    except FleetError as error:
+        control.note(outcome=Outcome.BROKEN.value, reason=str(error))
+    facts = control.facts
+    return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
+
+
+def _facts(plan: FaultPlan, schedule: Schedule, factory: FleetFactory) -> dict[str, Json]:
+    return {
+        "plan": plan.name,
+        "seed": plan.seed,
+        "fleet": factory.kind,
+        "abilities": sorted(factory.abilities),
+        "plan_hash": fingerprint(plan),
+        "schedule_hash": fingerprint(schedule.injections),
+        "versions": versions(),
+        "git": git_state(Path.cwd()),
+        "host": host(),
+        "outcome": None,
+        "exit_code": None,
+        "training_continued": None,
+        "learners_rejoined": None,
+    }
+
+
+@contextmanager
+def _counted_signals() -> Iterator[Interrupts]:
+    """Count the signals that ask the harness to end, instead of ending; restored afterwards.
+
+    A signal that is ignored (as SIGHUP under nohup) stays ignored. Only the main thread may do
+    this; in another one signals go where they went.
+    """
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+
+    def count(_number: int, _frame: FrameType | None) -> None:
+        interrupts.count += 1
+
+    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    try:
+        for number in before:
+            signal.signal(number, count)
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,179 @@
+"""A verdict as files, for machines and for reviewers: verdict.json, junit.xml, report.md.
+
+run directory + Verdict ─► write_reports ─► the three files in the run's directory
+
+Deterministic: the same record and verdict give the same bytes. In junit.xml only PASS is green:
+FAIL is a <failure>, UNKNOWN is an <error>, because a gate that cannot tell must not let through.
+"""
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.errors import FleetError
+from chaoslab.events import encode
+from chaoslab.journal import History
+from chaoslab.report.sentences import seconds
+from chaoslab.report.wording import answers, begun, margin, value
+
+VERDICT_JSON = "verdict.json"
+JUNIT_XML = "junit.xml"
+REPORT_MD = "report.md"
+
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_MARKS = {Outcome.PASS: "✅ PASS", Outcome.FAIL: "❌ FAIL", Outcome.UNKNOWN: "❔ UNKNOWN"}
+
+
+def write_reports(directory: Path, verdict: Verdict, history: History) -> None:
+    """Write all three, each replaced whole; FleetError when the disk refuses."""
+    _write(directory / VERDICT_JSON, verdict_json(verdict))
+    _write(directory / JUNIT_XML, junit_xml(verdict, history))
+    _write(directory / REPORT_MD, report_md(verdict, history, directory))
+
+
+def verdict_json(verdict: Verdict) -> str:
+    """The text of verdict.json, which `chaoslab run --json` prints as well."""
+    whole = json.loads(encode(verdict.to_json()))
+    return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
+
+
+def read_verdict(directory: Path) -> Verdict | None:
+    """The verdict that lies in a run's directory; None if it was never judged.
+
+    FleetError or MalformedEvent if the file is there and cannot be read.
+    """
+    path = directory / VERDICT_JSON
+    try:
+        return Verdict.from_json(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        return None
+    except (OSError, json.JSONDecodeError) as error:
+        raise FleetError(f"{path} cannot be read: {error}") from error
+
+
+# ------------------------------------------------------------------------------------ junit.xml
+
+
+def junit_xml(verdict: Verdict, history: History) -> str:
+    """One suite: a case for each finding, each injection's evidence, and the verdict itself."""
+    about = begun(history)
+    plan = about["plan"]
+    suite = Xml.Element("testsuite", name=_legal(f"chaoslab.{plan}"), time=f"{history.end_s:.3f}")
+    if history.events and (wall := history.events[0].wall):
+        suite.set("timestamp", wall.removesuffix("Z"))
+    properties = Xml.SubElement(suite, "properties")
+    for name, text in about.items():
+        Xml.SubElement(properties, "property", name=name, value=_legal(text))
+    for finding in verdict.findings:
+        case = _case(suite, f"{plan}.expect", finding.check)
+        _judge(case, finding.outcome, finding.reason)
+    for one in verdict.injections:
+        name = f"{one.id} {one.fault} on {', '.join(one.targets)}"
+        proved = Outcome.PASS if one.status == "proved" else Outcome.UNKNOWN
+        _judge(_case(suite, f"{plan}.evidence", name), proved, f"{one.status}: {one.reason}")
+    _judge(_case(suite, plan, "verdict"), verdict.outcome, _explained(verdict, history))
+    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
+        suite.set(attribute, str(sum(1 for _ in suite.iter(tag))))
+    suites = Xml.Element("testsuites")
+    suites.append(suite)
+    Xml.indent(suites)
+    return Xml.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: Xml.Element, group: str, name: str) -> Xml.Element:
+    return Xml.SubElement(
+        suite, "testcase", classname=f"chaoslab.{_legal(group)}", name=_legal(name)
+    )
+
+
+def _judge(case: Xml.Element, outcome: Outcome, reason: str) -> None:
+    if outcome is Outcome.PASS:
+        Xml.SubElement(case, "system-out").text = _legal(reason)
+        return
+    tag = "failure" if outcome is Outcome.FAIL else "error"
+    first_line = reason.splitlines()[0] if reason else outcome.value
+    problem = Xml.SubElement(case, tag, message=_legal(first_line), type=outcome.value)
+    problem.text = _legal(reason)
+
+
+def _legal(text: str) -> str:
+    """Without the characters that XML 1.0 forbids even when escaped."""
+    return _NOT_IN_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _explained(verdict: Verdict, history: History) -> str:
+    lines = [f"{verdict.outcome}, exit code {int(verdict.exit_code)}"]
+    lines += [f"{one.question} {one.word}: {one.text}" for one in answers(verdict, history)]
+    return "\n".join(lines)
+
+
+# ------------------------------------------------------------------------------------ report.md
+
+
+def report_md(verdict: Verdict, history: History, directory: Path) -> str:
+    """A page for a pull request: the answers, the findings, the injections, how to repeat it."""
+    about = begun(history)
+    record = f"{directory.parent.name}/{directory.name}"
+    said = [(f"**{a.question}**", f"**{a.word}**", a.text) for a in answers(verdict, history)]
+    parts = [
+        f"## {_MARKS[verdict.outcome]}: chaos run `{about['plan']}`, seed {about['seed']}",
+        _table(("question", "answer", ""), said),
+        *_findings(verdict),
+        *_injections(verdict),
+        *(f"Left over: `{encode(left)}`" for left in verdict.residue),
+        f"Record `{record}`, {seconds(history.end_s)}, exit code {int(verdict.exit_code)}.",
+        f"The same schedule again: `chaoslab run {about['plan']} --seed {about['seed']}`",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _findings(verdict: Verdict) -> tuple[str, str]:
+    head = ("outcome", "check", "why", "observed", "bound", "margin")
+    rows = [
+        (
+            _MARKS[one.outcome],
+            f"`{one.check}`",
+            one.reason,
+            value(one.observed),
+            value(one.bound),
+            margin(one),
+        )
+        for one in verdict.findings
+    ]
+    return "### Findings", _table(head, rows)
+
+
+def _injections(verdict: Verdict) -> tuple[str, ...]:
+    head = ("injection", "fault", "on", "evidence", "what shows it")
+    rows = [
+        (one.id, f"`{one.fault}`", ", ".join(one.targets), one.status, one.reason)
+        for one in verdict.injections
+    ]
+    return ("### Injections", _table(head, rows)) if rows else ()
+
+
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *(tuple(map(_cell, row)) for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(text: str) -> str:
+    """Text that cannot break out of a table cell or become HTML."""
+    escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+    return " ".join(escaped.split())
+
+
+# ------------------------------------------------------------------------------------ helpers
+
+
+def _write(path: Path, text: str) -> None:
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.write_text(text, encoding="utf-8")
+        new.replace(path)
+    except OSError as error:
+        raise FleetError(f"{path} cannot be written: {error}") from error

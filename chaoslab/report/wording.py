@@ -1,0 +1,99 @@
+"""A verdict in words: the same two answers on the screen, in report.md and in a test's failure.
+
+Verdict + History ─► did training continue? did the broken learners rejoin? ─► every window
+
+Nothing is judged here; a number that the verdict does not know is not made up.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
+from chaoslab.checks.verdict import Verdict
+from chaoslab.events import Json, Kind
+from chaoslab.journal import History
+from chaoslab.report.sentences import Tone, seconds
+
+_TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.FAULT}
+_WORDS = {True: "yes", False: "NO", None: "unknown"}
+
+OUTCOME_TONES: Mapping[Outcome, Tone] = {
+    Outcome.PASS: Tone.GOOD,
+    Outcome.FAIL: Tone.BAD,
+    Outcome.UNKNOWN: Tone.FAULT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One question that every report answers first."""
+
+    question: str
+    word: str
+    """yes, NO, unknown, or nobody."""
+    text: str
+    tone: Tone
+
+
+def answers(verdict: Verdict, history: History) -> tuple[Answer, Answer]:
+    """Did training continue, and did each broken learner rejoin?"""
+    return _continued(verdict, history), _rejoined(verdict)
+
+
+def _continued(verdict: Verdict, history: History) -> Answer:
+    gap = "nothing was measured" if verdict.longest_gap_s is None else _gap(verdict, history)
+    return Answer(
+        question="Did training continue?",
+        word=_WORDS[verdict.training_continued],
+        text=gap,
+        tone=_TONES[verdict.training_continued],
+    )
+
+
+def _gap(verdict: Verdict, history: History) -> str:
+    text = f"longest gap {seconds(verdict.longest_gap_s or 0.0)}"
+    start_s = baseline_end_s(history)
+    if start_s is None:
+        return text
+    return f"{text}, at {seconds(longest_gap(history, start_s, training_end_s(history)).start_s)}"
+
+
+def _rejoined(verdict: Verdict) -> Answer:
+    question = "Did the broken learners rejoin?"
+    if not verdict.learners_rejoined:
+        return Answer(question=question, word="nobody", text="was taken away", tone=Tone.PLAIN)
+    have_all = all(back.rejoined for back in verdict.learners_rejoined.values())
+    said = [
+        f"{learner} {_after(back.after_s)}" if back.rejoined else f"{learner} did NOT"
+        for learner, back in sorted(verdict.learners_rejoined.items())
+    ]
+    text = ", ".join(said)
+    return Answer(question=question, word=_WORDS[have_all], text=text, tone=_TONES[have_all])
+
+
+def _after(after_s: float | None) -> str:
+    return "is back" if after_s is None else f"after {seconds(after_s)}"
+
+
+def margin(finding: Finding) -> str:
+    """The signed distance to the bound as a percentage of it; empty without one."""
+    return "" if finding.margin is None else f"{finding.margin:+.0%}"
+
+
+def value(found: Json) -> str:
+    """What was observed or allowed, short enough for a table."""
+    if found is None:
+        return ""
+    if isinstance(found, float):
+        return f"{found:.6g}"
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False, default=list)
+
+
+def begun(history: History) -> Mapping[str, str]:
+    """What the first line of a record says: plan, seed, fleet, algorithm, version; or `unknown`."""
+    started = history.last(Kind.RUN_STARTED)
+    data = started.data if started else {}
+    keys = ("plan", "seed", "fleet", "algorithm", "version")
+    return {key: str(data.get(key, "unknown")) for key in keys}

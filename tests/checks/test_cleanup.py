@@ -1,0 +1,46 @@
+"""Cleanup: everything that was begun has ended, and nothing is left over."""
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.cleanup import Cleanup
+from chaoslab.events import Kind
+from tests.histories import Story, half_killed
+
+
+def test_a_run_that_healed_and_ended_everything_passes() -> None:
+    finding = Cleanup().judge(half_killed().end().history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.samples == 1 + 7
+
+
+def test_a_fault_for_the_rest_of_the_run_need_not_be_healed() -> None:
+    story = Story().baseline().kill("learner-1", for_s=None).train(9).prove().end()
+    assert Cleanup().judge(story.history()).outcome is Outcome.PASS
+
+
+def test_a_heal_that_was_never_begun_or_never_finished_fails() -> None:
+    never = Story().baseline().kill("learner-1").train(9).end()
+    finding = Cleanup().judge(never.history())
+    assert finding.outcome is Outcome.FAIL
+    assert "the heal of die (process.kill) was never begun" in finding.reason
+    broken = half_killed().end().without(Kind.FAULT_HEALED)
+    assert "was never finished" in Cleanup().judge(broken.history()).reason
+
+
+def test_a_process_that_never_exited_fails_by_name() -> None:
+    story = half_killed().end().without(Kind.NODE_EXITED, lambda e: e.text("node") == "learner-2")
+    finding = Cleanup().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-2",)
+
+
+def test_residue_fails_even_in_a_record_that_breaks_off() -> None:
+    story = half_killed().say(
+        Kind.RESIDUE_FOUND, what="process 4711", where="this machine", remedy="chaoslab heal"
+    )
+    finding = Cleanup().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert "process 4711 was left in this machine" in finding.reason
+
+
+def test_a_record_that_breaks_off_is_unknown() -> None:
+    assert Cleanup().judge(half_killed().history()).outcome is Outcome.UNKNOWN

@@ -1,0 +1,106 @@
+"""Loss parity with the twin at equal tokens, and losses that stay finite."""
+
+import math
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.convergence import LossParity, NumericHealth
+from chaoslab.events import Kind
+from chaoslab.journal import History
+from tests.histories import Story, half_killed
+
+Curve = list[tuple[int, float]]
+
+
+def evaluated(run: Curve, twin: Curve | None) -> History:
+    control = None if twin is None else Story().start().end(losses=twin)
+    return Story(control=control).start().end(losses=run).history()
+
+
+def test_equal_losses_at_equal_tokens_pass() -> None:
+    finding = LossParity().judge(evaluated([(0, 5.0), (1000, 3.0)], [(0, 5.0), (1000, 3.0)]))
+    assert (finding.outcome, finding.observed, finding.margin) == (Outcome.PASS, 0.0, 1.0)
+
+
+def test_a_worse_loss_fails_with_a_positive_delta() -> None:
+    finding = LossParity().judge(evaluated([(0, 5.0), (1000, 3.3)], [(0, 5.0), (1000, 3.0)]))
+    assert finding.outcome is Outcome.FAIL
+    assert finding.observed == pytest.approx(0.1)
+    assert "+10.00%" in finding.reason
+
+
+def test_a_better_loss_passes_with_a_negative_delta() -> None:
+    finding = LossParity().judge(evaluated([(0, 5.0), (1000, 2.7)], [(0, 5.0), (1000, 3.0)]))
+    assert finding.outcome is Outcome.PASS
+    assert finding.observed == pytest.approx(-0.1)
+
+
+def test_curves_are_compared_at_the_largest_tokens_they_share() -> None:
+    finding = LossParity().judge(evaluated([(0, 5.0), (800, 3.0)], [(0, 5.0), (1000, 2.0)]))
+    assert finding.numbers["at_committed_tokens"] == 800
+    assert finding.numbers["twin_loss"] == pytest.approx(5.0 - 3.0 * 0.8)
+
+
+def test_a_run_that_is_further_than_its_twin_is_interpolated() -> None:
+    finding = LossParity().judge(evaluated([(0, 5.0), (1200, 2.0)], [(0, 5.0), (1000, 2.5)]))
+    assert finding.outcome is Outcome.PASS
+    assert finding.numbers["loss"] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize(
+    "history",
+    [
+        evaluated([(0, 5.0), (1000, 3.0)], None),
+        evaluated([(1000, 3.0)], [(0, 5.0), (1000, 3.0)]),
+        evaluated([(0, 5.0), (1000, 3.0)], []),
+        evaluated([(0, 5.0), (1000, 3.0)], [(0, 5.0), (100, 4.0)]),
+        evaluated([(900, 3.0), (1000, 2.9)], [(0, 5.0), (700, 4.0)]),
+        evaluated([(0, 5.0), (1000, 3.0)], [(0, 5.0), (1000, math.nan)]),
+    ],
+    ids=["no twin", "one point", "no points", "twin died early", "no overlap", "twin diverged"],
+)
+def test_what_cannot_be_compared_is_unknown(history: History) -> None:
+    assert LossParity().judge(history).outcome is Outcome.UNKNOWN
+
+
+def test_a_run_whose_loss_is_not_a_number_fails() -> None:
+    history = evaluated([(0, 5.0), (1000, math.nan)], [(0, 5.0), (1000, 3.0)])
+    assert LossParity().judge(history).outcome is Outcome.FAIL
+
+
+def test_falling_losses_are_healthy() -> None:
+    finding = NumericHealth().judge(half_killed().end(losses=[(1, 4.0)]).history())
+    assert finding.outcome is Outcome.PASS
+
+
+@pytest.mark.parametrize("loss", [math.nan, math.inf, 11.0])
+def test_a_loss_that_is_not_finite_or_runs_away_fails_by_name(loss: float) -> None:
+    story = half_killed().end().altered(Kind.LEARNER_STEP, lambda _: {"loss": loss}, which=200)
+    finding = NumericHealth().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits[0].startswith("learner-")
+
+
+def test_a_nan_in_the_evaluation_fails() -> None:
+    finding = NumericHealth().judge(half_killed().end(losses=[(1, math.nan)]).history())
+    assert finding.outcome is Outcome.FAIL
+    assert "the evaluation's loss became nan" in finding.reason
+
+
+def refused(story: Story) -> Story:
+    return story.say(
+        Kind.PUSH_REJECTED, "syncer", learner="learner-1", incarnation=1, epoch=2, round=3,
+        fragment=0, reason="not_finite", c_tokens=100,
+    )  # fmt: skip
+
+
+def test_an_update_that_is_not_finite_fails_unless_a_fault_asked_for_it() -> None:
+    plain = refused(Story().baseline()).train(5).end()
+    assert NumericHealth().judge(plain.history()).outcome is Outcome.FAIL
+    asked = refused(Story().baseline().touch("learner-1", fault="update.nan")).train(5).heal()
+    assert NumericHealth().judge(asked.end().history()).outcome is Outcome.PASS
+
+
+def test_without_losses_nothing_is_known() -> None:
+    assert NumericHealth().judge(Story().start().history()).outcome is Outcome.UNKNOWN

@@ -1,0 +1,71 @@
+"""Goodput: the pace under faults against what was left of the learners."""
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.goodput import Goodput
+from tests.histories import Story, half_killed
+
+
+def test_half_of_the_learners_commit_about_half_of_the_tokens_and_pass() -> None:
+    finding = Goodput().judge(half_killed().end().history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.numbers["alive_share"] == 0.5
+    assert 0.8 < float(str(finding.observed)) < 1.1
+    assert finding.numbers["under_faults_s"] == 6.0
+
+
+def test_survivors_that_commit_less_than_their_share_fail() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3").train(2).stall(4)
+    finding = Goodput().judge(story.heal().train(9).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.margin is not None
+    assert finding.margin < 0
+    assert "50% of learner time" in finding.reason
+
+
+def test_a_run_that_commits_nothing_under_a_long_fault_fails() -> None:
+    story = Story().baseline().kill("learner-1").stall(6).heal().train(9).end()
+    finding = Goodput().judge(story.history())
+    assert (finding.outcome, finding.observed) == (Outcome.FAIL, 0.0)
+
+
+def test_raw_tokens_stand_beside_the_committed_ones() -> None:
+    numbers = Goodput().judge(half_killed().end().history()).numbers
+    assert numbers["raw_tokens_per_s"] == pytest.approx(4000.0)  # two learners, 500 a tick
+    assert numbers["committed_tokens_per_s"] == pytest.approx(2000.0)  # half overlaps adoptions
+
+
+def test_a_fault_that_takes_nobody_away_leaves_all_capacity() -> None:
+    story = Story().baseline().touch("learner-1").train(6).heal().train(9).end()
+    finding = Goodput().judge(story.history())
+    assert finding.numbers["alive_share"] == 1.0
+    assert finding.outcome is Outcome.PASS
+
+
+def test_overlapping_faults_count_their_time_once() -> None:
+    story = Story().baseline().kill("learner-1").train(3).kill("learner-2").train(3)
+    finding = Goodput().judge(story.heal().train(3).heal().train(20).end().history())
+    assert finding.numbers["under_faults_s"] == 9.0
+    assert finding.numbers["alive_share"] == pytest.approx(1 - 12 / 36, abs=1e-4)
+
+
+def test_a_restart_gives_the_capacity_back_before_the_heal() -> None:
+    story = Story().baseline().kill("learner-1", for_s=9).train(3).restart("learner-1").train(6)
+    finding = Goodput().judge(story.heal(restarts=False).train(9).end().history())
+    assert finding.numbers["alive_share"] == pytest.approx(1 - 3 / 36, abs=1e-4)
+
+
+def test_faults_too_short_for_a_pace_are_unknown() -> None:
+    story = Story().baseline().kill("learner-1").train(1).heal().train(9).end()
+    finding = Goodput().judge(story.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "too short" in finding.reason
+
+
+def test_no_fault_no_baseline_or_nobody_left_are_unknown() -> None:
+    no_fault = Story().baseline().train(9).end()
+    no_baseline = Story().start().kill("learner-1").train(9).heal().end()
+    nobody = Story(learners=1).baseline().kill("learner-0").train(6).heal().train(9).end()
+    for story in (no_fault, no_baseline, nobody):
+        assert Goodput().judge(story.history()).outcome is Outcome.UNKNOWN

@@ -1,0 +1,126 @@
+"""Rejoin: back in time, contributing again and again, and up to date. Or named."""
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.events import Kind
+from tests.histories import Story, half_killed
+
+
+def test_victims_that_come_back_and_contribute_pass() -> None:
+    finding = Rejoin().judge(half_killed(rejoin_s=2.0).end().history())
+    assert finding.outcome is Outcome.PASS
+    assert (finding.observed, finding.bound, finding.samples) == (2.0, 30.0, 2)
+    assert finding.margin == pytest.approx(28 / 30)
+    assert finding.numbers["first_contribution_s"] == {
+        "learner-1 (injection-0)": 2.0,
+        "learner-3 (injection-0)": 2.0,
+    }
+
+
+def test_victims_that_are_never_restarted_fail_by_name() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3", for_s=None).train(40).prove().end()
+    finding = Rejoin().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-1", "learner-3")
+    assert "learner-1 after die (process.kill) was never brought back" in finding.reason
+    assert "learner-3" in finding.reason
+
+
+def test_a_healed_learner_that_never_contributes_fails() -> None:
+    story = Story().baseline().mute("learner-1").kill("learner-1").train(6).heal().train(35)
+    finding = Rejoin().judge(story.end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-1",)
+    assert "it stepped after 1.0 s, but nothing that it sent was accepted" in finding.reason
+
+
+def test_a_process_that_is_up_but_never_steps_fails() -> None:
+    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(35)
+    finding = Rejoin().judge(story.end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "its process was up after 0.0 s, but it never made a step" in finding.reason
+
+
+def test_a_heal_that_starts_no_process_fails() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False).train(35).end()
+    finding = Rejoin().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert "its process never came up" in finding.reason
+
+
+def test_a_return_after_the_bound_fails_with_its_time() -> None:
+    finding = Rejoin(within_s=5.0).judge(half_killed(rejoin_s=8.0).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.margin == pytest.approx(-0.6)
+    assert "took 8.0 s from the heal" in finding.reason
+
+
+def test_a_learner_that_contributes_only_once_fails() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().train(1).mute("learner-1")
+    finding = Rejoin().judge(story.train(30).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "contributed to 1 of the" in finding.reason
+
+
+def test_a_run_that_ends_soon_after_the_heal_tells_nothing() -> None:
+    story = Story(rejoin_s=9.0).baseline().kill("learner-1").train(6).heal().train(4).end()
+    finding = Rejoin().judge(story.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "only 4.0 s were left for learner-1" in finding.reason
+
+
+def test_a_first_contribution_right_before_the_end_tells_nothing() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().train(1.25).end()
+    finding = Rejoin().judge(story.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "3 are asked for" in finding.reason
+
+
+def test_a_run_that_ends_before_the_heal_tells_nothing() -> None:
+    story = Story().baseline().kill("learner-1", for_s=60).train(6).prove().end()
+    finding = Rejoin().judge(story.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "training ended before learner-1" in finding.reason
+
+
+def test_an_absence_cut_short_by_the_next_one_is_not_judged() -> None:
+    story = Story(rejoin_s=2.0).baseline().kill("learner-1").train(6).heal().train(1)
+    finding = Rejoin().judge(story.kill("learner-1").train(6).heal().train(35).end().history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.samples == 2
+
+
+def test_a_former_self_whose_push_is_accepted_fails() -> None:
+    story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(35)
+    story.altered(
+        Kind.PUSH_ACCEPTED, lambda _: {"learner": "learner-2", "incarnation": 1, "epoch": 3}
+    )
+    finding = Rejoin().judge(story.end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "a push of its former self was accepted" in finding.reason
+
+
+def test_a_learner_that_ends_on_old_versions_fails() -> None:
+    story = (
+        half_killed().end().altered(Kind.LEARNER_FINAL, lambda _: {"versions": {"0": 3, "1": 90}})
+    )
+    finding = Rejoin().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-3",)
+    assert "ended with version 3 of fragment 0" in finding.reason
+
+
+def test_without_final_accounts_the_adopted_versions_tell() -> None:
+    story = half_killed().end().without(Kind.LEARNER_FINAL).without(Kind.SYNCER_FINAL)
+    assert Rejoin().judge(story.history()).outcome is Outcome.PASS
+    behind = story.without(
+        Kind.LEARNER_ADOPTED, lambda e: e.text("learner") == "learner-3" and e.time_s > 20
+    )
+    assert Rejoin().judge(behind.history()).outcome is Outcome.FAIL
+
+
+def test_without_a_victim_there_is_nothing_to_judge() -> None:
+    finding = Rejoin().judge(Story().baseline().train(9).end().history())
+    assert (finding.outcome, finding.samples) == (Outcome.UNKNOWN, 0)

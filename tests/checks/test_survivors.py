@@ -1,0 +1,98 @@
+"""Survivors: pace, process and step count of those that no fault touched."""
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.survivors import Survivors
+from chaoslab.events import Kind
+from tests.histories import Story, half_killed
+
+
+def test_survivors_that_keep_their_pace_pass() -> None:
+    finding = Survivors().judge(half_killed().end().history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.observed == 1.0
+    assert finding.numbers["slowdown_factor"] == {"learner-0": 1.0, "learner-2": 1.0}
+
+
+def test_a_survivor_that_slows_down_under_the_fault_fails_by_name() -> None:
+    story = Story().baseline().kill("learner-1").slow("learner-2", 2.5).train(6)
+    finding = Survivors().judge(story.heal().train(9).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-2",)
+    assert finding.observed == 2.5
+    assert finding.margin == pytest.approx(-1.0)
+    assert "learner-2 took 2.50x its own step time" in finding.reason
+
+
+def test_slowing_down_after_the_fault_is_nothing_to_this_check() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().slow("learner-2", 2.5).train(9)
+    assert Survivors().judge(story.end().history()).outcome is Outcome.PASS
+
+
+def test_the_victims_own_pace_is_not_judged() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().slow("learner-1", 2.5)
+    story.touch("learner-3").train(0.5).heal().train(9).end()
+    finding = Survivors().judge(story.history())
+    assert "learner-1" not in finding.culprits
+
+
+def test_a_survivor_that_stands_still_under_the_fault_fails() -> None:
+    story = Story().baseline().kill("learner-1").freeze("learner-2").train(6)
+    finding = Survivors().judge(story.heal().train(9).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "learner-2 stood still: 0 step samples in 6.0 s" in finding.reason
+
+
+def test_a_strangers_kill_fails_and_is_told_with_its_signal_and_time() -> None:
+    story = Story().baseline().kill("learner-1").train(2).strike("learner-2").train(4)
+    finding = Survivors().judge(story.heal().train(9).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "learner-2 was killed by SIGKILL at 7.0 s, and no injection asked for it" in (
+        finding.reason
+    )
+
+
+def test_a_step_that_goes_back_fails() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal().train(9)
+    story.altered(Kind.LEARNER_STEP, lambda e: {"step": 7, "learner": "learner-2"})
+    finding = Survivors().judge(story.end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "learner-2 went back from step" in finding.reason
+
+
+def test_a_victim_may_begin_again_at_an_earlier_step() -> None:
+    story = half_killed().end()
+    first = next(
+        event
+        for event in story.events
+        if event.kind is Kind.LEARNER_STEP and event.data["incarnation"] == 2
+    )
+    story.events[first.seq] = type(first)(
+        seq=first.seq, time_s=first.time_s, source=first.source, kind=first.kind,
+        data={**first.data, "step": 1},
+    )  # fmt: skip
+    assert Survivors().judge(story.history()).outcome is Outcome.PASS
+
+
+def test_a_fault_too_short_for_samples_is_unknown() -> None:
+    story = Story().baseline().kill("learner-1").train(0.5).heal().train(9).end()
+    finding = Survivors().judge(story.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "too few step samples" in finding.reason
+    assert "learner-0" in finding.reason
+
+
+def test_without_faults_or_survivors_nothing_is_known() -> None:
+    quiet = Story().baseline().train(9).end()
+    everybody = Story(learners=2).baseline().kill("learner-0", "learner-1").train(6).heal().end()
+    for story in (quiet, everybody):
+        assert Survivors().judge(story.history()).outcome is Outcome.UNKNOWN
+
+
+def test_a_learner_on_its_way_back_is_no_survivor_of_another_fault() -> None:
+    story = Story(rejoin_s=3.0).baseline().kill("learner-1").train(6).heal()
+    story.kill("learner-2").train(2).heal().train(20).end()
+    finding = Survivors().judge(story.history())
+    assert "learner-1" not in dict(finding.numbers["slowdown_factor"])  # type: ignore[call-overload]
+    assert finding.outcome is Outcome.PASS

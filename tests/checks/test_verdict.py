@@ -1,0 +1,236 @@
+"""The verdict: FAIL beats UNKNOWN beats PASS, and nothing passes without proof."""
+
+import json
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.verdict import Verdict, judge, schema
+from chaoslab.errors import ExitCode
+from chaoslab.events import Json, Kind, MalformedEvent, encode
+from chaoslab.journal import History
+from tests.histories import Story, half_killed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Always:
+    """A check that has made up its mind."""
+
+    name: ClassVar[str] = "always"
+    summary: ClassVar[str] = "always the same"
+    outcome: Outcome = Outcome.PASS
+
+    def judge(self, history: History) -> Finding:
+        return Finding(check=self.name, outcome=self.outcome, reason="so it is", samples=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crashing:
+    """A check with a bug."""
+
+    name: ClassVar[str] = "crashing"
+    summary: ClassVar[str] = "crashes"
+
+    def judge(self, history: History) -> Finding:
+        raise ZeroDivisionError("division by zero")
+
+
+PASSES, FAILS, DOUBTS = Always(), Always(outcome=Outcome.FAIL), Always(outcome=Outcome.UNKNOWN)
+
+
+def judged(story: Story, *expect: Check) -> Verdict:
+    return judge(story.history(), expect or (PASSES,))
+
+
+def finding_of(verdict: Verdict, check: str) -> Finding:
+    return next(finding for finding in verdict.findings if finding.check == check)
+
+
+# ---------------------------------------------------------------- the order of outcomes
+
+
+def test_a_sound_run_passes_every_check_of_the_catalogue() -> None:
+    losses = [(1000, 4.0), (9000, 3.0)]
+    story = half_killed().end(losses=losses)
+    story.control = Story().baseline().train(30).end(losses=losses)
+    verdict = judged(story, *(check() for check in CHECKS.values()))
+    assert [f.reason for f in verdict.findings if f.outcome is not Outcome.PASS] == []
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.PASS, ExitCode.PASS)
+    assert len(verdict.findings) == len(CHECKS)
+
+
+@pytest.mark.parametrize(
+    ("checks", "outcome", "code"),
+    [
+        ((PASSES, PASSES), Outcome.PASS, ExitCode.PASS),
+        ((PASSES, DOUBTS), Outcome.UNKNOWN, ExitCode.UNKNOWN),
+        ((DOUBTS, FAILS, PASSES), Outcome.FAIL, ExitCode.FAIL),
+    ],
+)
+def test_fail_beats_unknown_beats_pass(
+    checks: tuple[Check, ...], outcome: Outcome, code: ExitCode
+) -> None:
+    verdict = judged(half_killed().end(), *checks)
+    assert (verdict.outcome, verdict.exit_code) == (outcome, code)
+
+
+def test_a_check_that_crashes_is_unknown_and_hides_no_other() -> None:
+    verdict = judged(half_killed().end(), Crashing(), PASSES)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "ZeroDivisionError: division by zero" in finding_of(verdict, "crashing").reason
+    assert finding_of(verdict, "always").outcome is Outcome.PASS
+    assert judged(half_killed().end(), Crashing(), FAILS).outcome is Outcome.FAIL
+
+
+def test_a_run_without_any_finding_is_unknown() -> None:
+    verdict = judge(half_killed().end().history(), ())
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "nothing was judged" in verdict.findings[0].reason
+
+
+# ---------------------------------------------------------------- what caps a verdict
+
+
+def test_a_baseline_that_was_not_steady_caps_at_unknown() -> None:
+    verdict = judged(Story().baseline(is_steady=False).train(9).end())
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "not steady" in finding_of(verdict, "baseline").reason
+
+
+def test_a_baseline_that_was_never_measured_caps_at_unknown() -> None:
+    assert judged(Story().start().train(9).end()).outcome is Outcome.UNKNOWN
+
+
+@pytest.mark.parametrize("status", ["weak", "failed"])
+def test_a_fault_that_is_not_proved_caps_at_unknown_and_is_named(status: str) -> None:
+    story = Story().baseline().kill("learner-1", spec="one-dies").train(6).heal(status=status)
+    verdict = judged(story.train(9).end())
+    assert verdict.outcome is Outcome.UNKNOWN
+    finding = finding_of(verdict, "evidence")
+    assert f"one-dies (injection-0, process.kill) is {status} on learner-1" in finding.reason
+    assert verdict.injections[0].status == status
+
+
+def test_evidence_on_some_targets_only_is_not_enough() -> None:
+    story = (
+        half_killed()
+        .end()
+        .without(Kind.EVIDENCE_MEASURED, lambda event: event.text("target") == "learner-3")
+    )
+    verdict = judged(story)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "has no evidence on learner-3" in finding_of(verdict, "evidence").reason
+
+
+def test_a_fault_that_could_not_be_carried_out_caps_at_unknown() -> None:
+    story = Story().baseline().touch("learner-1").say(
+        Kind.FAULT_FAILED, injection="injection-0", fault="compute.steal", spec="touch",
+        targets=["learner-1"], reason="the process was gone",
+    )  # fmt: skip
+    verdict = judged(story.train(9).end())
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert (
+        "could not be carried out: the process was gone" in finding_of(verdict, "evidence").reason
+    )
+
+
+def test_a_plan_whose_faults_were_never_injected_is_unknown() -> None:
+    verdict = judged(Story().baseline().train(9).skip("learner-1").end())
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "late (process.kill) was never injected" in finding_of(verdict, "evidence").reason
+
+
+def test_a_failing_check_still_fails_when_the_evidence_is_missing() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal(status="failed").train(9).end()
+    assert judged(story, FAILS).outcome is Outcome.FAIL
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [
+        ("aborted", ExitCode.UNKNOWN),
+        ("interrupted", ExitCode.INTERRUPTED),
+        ("broken", ExitCode.BROKEN),
+    ],
+)
+def test_a_run_that_was_cut_short_is_unknown_with_its_own_exit_code(
+    ending: str, code: ExitCode
+) -> None:
+    verdict = judged(half_killed().finish(ending, "because"))
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, code)
+    assert f"the run was {ending}: because" in finding_of(verdict, "run").reason
+
+
+def test_a_third_partys_kill_fails_whatever_the_plan_expects() -> None:
+    verdict = judged(half_killed().strike("learner-2").train(2).end())
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.FAIL, ExitCode.FAIL)
+    assert finding_of(verdict, "unasked").culprits == ("learner-2",)
+
+
+def test_residue_is_listed_and_ends_with_the_code_of_a_broken_harness() -> None:
+    left: dict[str, Json] = {"what": "process 4711", "where": "here", "remedy": "chaoslab heal"}
+    verdict = judged(half_killed().end().say(Kind.RESIDUE_FOUND, **left))
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.BROKEN)
+    assert verdict.residue == (left,)
+
+
+def test_a_record_that_breaks_off_anywhere_is_unknown() -> None:
+    story = half_killed().end()
+    checks = [check() for check in CHECKS.values()]
+    for length in [*range(0, len(story.events), 97), len(story.events) - 1]:
+        verdict = judge(story.history(until=length), checks)
+        assert verdict.outcome is Outcome.UNKNOWN, [f.reason for f in verdict.findings]
+        assert verdict.training_continued is None or length == len(story.events) - 1
+
+
+# ---------------------------------------------------------------- blindness
+
+
+def test_victims_that_never_come_back_fail_the_run_by_name() -> None:
+    story = Story().baseline().kill("learner-1", "learner-3", for_s=None).train(40).prove().end()
+    verdict = judged(story, Continuity(), Rejoin())
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.FAIL, ExitCode.FAIL)
+    assert finding_of(verdict, "rejoin").culprits == ("learner-1", "learner-3")
+    assert not verdict.learners_rejoined["learner-1"].rejoined
+    assert verdict.training_continued is True
+
+
+# ---------------------------------------------------------------- verdict.json
+
+
+def test_a_verdict_survives_its_json() -> None:
+    story = half_killed().strike("learner-2").train(2).skip("learner-0").end()
+    verdict = judged(story, *(check() for check in CHECKS.values()))
+    assert Verdict.from_json(json.loads(encode(verdict.to_json()))) == verdict
+
+
+def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
+    data = judged(half_killed().end(), Rejoin()).to_json()
+    assert list(data) == schema()["required"]
+    assert set(data) == {
+        "outcome", "exit_code", "training_continued", "longest_gap_s", "learners_rejoined",
+        "findings", "injections", "residue",
+    }  # fmt: skip
+    assert data["learners_rejoined"] == {
+        "learner-1": {"rejoined": True, "after_s": 1.0},
+        "learner-3": {"rejoined": True, "after_s": 1.0},
+    }
+
+
+def test_the_json_obeys_its_schema() -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    story = half_killed().strike("learner-2").train(2).skip("learner-0").end()
+    verdict = judged(story, *(check() for check in CHECKS.values()))
+    jsonschema.validate(json.loads(encode(verdict.to_json())), schema())
+
+
+def test_something_else_than_a_verdict_is_refused() -> None:
+    with pytest.raises(MalformedEvent, match="learners_rejoined"):
+        Verdict.from_json({"outcome": "PASS"})
+    with pytest.raises(MalformedEvent, match="JSON objects"):
+        Verdict.from_json([])

@@ -1,0 +1,81 @@
+"""Versions: one unbroken line for each fragment, from one writer."""
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.versions import Versions
+from chaoslab.events import Event, Json, Kind
+from tests.histories import Story, half_killed
+
+
+def test_lines_that_rise_by_one_pass() -> None:
+    finding = Versions().judge(half_killed().end().history())
+    assert finding.outcome is Outcome.PASS
+    assert "2 unbroken lines" in finding.reason
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"version": 99, "base_version": 98}, "version 99 of fragment"),
+        ({"base_version": 1}, "was built on 1"),
+        ({"version": 1, "base_version": 0}, "version 1 of fragment"),
+        ({"round": 2}, "round 2 was closed twice"),
+    ],
+)
+def test_a_jump_a_wrong_base_a_repeat_and_a_reused_round_fail(
+    change: dict[str, Json], reason: str
+) -> None:
+    story = half_killed().end().altered(Kind.ROUND_MERGED, lambda _: change, which=-3)
+    finding = Versions().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert reason in finding.reason
+    assert finding.evidence
+
+
+def test_a_lost_version_fails() -> None:
+    rounds = [event.seq for event in half_killed().events if event.kind is Kind.ROUND_MERGED]
+    story = half_killed().end().without(Kind.ROUND_MERGED, lambda event: event.seq == rounds[40])
+    assert Versions().judge(story.history()).outcome is Outcome.FAIL
+
+
+def test_a_second_syncer_beside_the_first_fails() -> None:
+    story = (
+        Story()
+        .baseline()
+        .train(2)
+        .say(Kind.NODE_STARTED, "other", node="other", role="syncer", incarnation=1, pid=2)
+    )
+    finding = Versions().judge(story.train(2).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "other was started while syncer still ran" in finding.reason
+
+
+def test_a_syncer_that_is_replaced_after_its_end_is_a_single_writer() -> None:
+    story = (
+        Story()
+        .baseline()
+        .train(2)
+        .exit("syncer", signal="SIGKILL")
+        .say(Kind.NODE_STARTED, "syncer", node="syncer", role="syncer", incarnation=2, pid=2)
+    )
+    assert Versions().judge(story.train(2).end().history()).outcome is Outcome.PASS
+
+
+def test_rounds_from_two_nodes_fail() -> None:
+    story = half_killed().end()
+    event = story.last(Kind.ROUND_MERGED)
+    story.events[event.seq] = Event(
+        seq=event.seq, time_s=event.time_s, source="usurper", kind=event.kind, data=event.data
+    )
+    finding = Versions().judge(story.history())
+    assert "both syncer and usurper merged rounds" in finding.reason
+
+
+def test_a_syncer_that_ends_below_its_last_merge_fails() -> None:
+    story = half_killed().end().altered(Kind.SYNCER_FINAL, lambda _: {"versions": {"0": 1}})
+    assert Versions().judge(story.history()).outcome is Outcome.FAIL
+
+
+def test_without_rounds_nothing_is_known() -> None:
+    assert Versions().judge(Story().start().history()).outcome is Outcome.UNKNOWN

@@ -1,0 +1,45 @@
+"""How violations, doubts and samples become one finding."""
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.violations import Violation, conclude, room_above, room_below, unknown
+
+
+def violation(seq: int, culprit: str) -> Violation:
+    return Violation(seq=seq, text=f"{culprit} did {seq}", culprit=culprit)
+
+
+def test_a_violation_beats_a_doubt_and_a_doubt_beats_a_pass() -> None:
+    one = [violation(3, "learner-1")]
+    assert conclude("c", one, doubt="d", passed="p", samples=1).outcome is Outcome.FAIL
+    assert conclude("c", [], doubt="d", passed="p", samples=1).outcome is Outcome.UNKNOWN
+    assert conclude("c", [], passed="p", samples=1).outcome is Outcome.PASS
+
+
+def test_without_samples_nothing_passes() -> None:
+    assert conclude("c", [], passed="p", samples=0).outcome is Outcome.UNKNOWN
+
+
+def test_the_first_violation_of_each_culprit_makes_the_sentence() -> None:
+    found = conclude(
+        "c",
+        [violation(9, "b"), violation(4, "a"), violation(7, "a"), violation(5, "b")],
+        passed="p",
+        samples=4,
+    )
+    assert found.reason == "a did 4; b did 5 (and 2 more)"
+    assert found.culprits == ("a", "b")
+    assert found.evidence == (4, 5, 7, 9)
+    assert found.observed == 4
+
+
+def test_unknown_says_what_was_missing() -> None:
+    assert unknown("c", "no twin").reason == "no twin"
+
+
+def test_room_is_a_share_of_the_bound_and_negative_beyond_it() -> None:
+    assert room_below(1.0, 4.0) == pytest.approx(0.75)
+    assert room_below(6.0, 4.0) == pytest.approx(-0.5)
+    assert room_above(0.5, 0.8) == pytest.approx(-0.375)
+    assert room_below(1.0, 0.0) is None

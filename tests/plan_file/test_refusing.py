@@ -1,0 +1,199 @@
+"""What a mistaken plan is told: the place, the key, and what to write."""
+
+from dataclasses import make_dataclass
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import ExitCode, HarnessBug, PlanError
+from chaoslab.plan_file import load as load_file
+from tests.plan_file.catalogue import CHECKS, FAULTS, HEAD, KILL, Loader, one_fault
+
+
+def told(load: Loader, text: str, *overrides: str) -> str:
+    with pytest.raises(PlanError) as refused:
+        load(text, *overrides)
+    assert refused.value.exit_code is ExitCode.REFUSED
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "words"),
+    [
+        ("lerners: 3", "3:1", "lerners: unknown key `lerners`; known: abort"),
+        ("training: {lerners: 3}", "3:12", "training.lerners: unknown key `lerners`; did you mean"),
+        ("training: {learners: four}", "3:22", "training.learners: 'four' is not a whole number"),
+        ("training: {learners: true}", "3:22", "True is not a whole number"),
+        ("training: {learners: 4.5}", "3:22", "4.5 is not a whole number"),
+        ("training: {outer: {lr: .nan}}", "3:24", "nan is not a finite number"),
+        ("training: {data: 3}", "3:18", "3 is not text: put it in quotes"),
+        ("training: {merge: rad}", "3:19", "unknown value `rad`; did you mean `rda`?"),
+        ("training: {compression: int2}", "3:25", "did you mean `int8`?"),
+        ("training: {algorithm: decopled}", "3:23", "did you mean `decoupled`?"),
+        ("training: {stop: {tokens: 2m}}", "3:27", "'2m' is not a count: write 2M"),
+        ("training: {quorum: 9}", "3:11", "use 1 to 4"),
+        ("training: 3", "3:11", "3 is not a mapping"),
+        ("settle: 30", "3:9", "'30' has no unit, so it is not a duration: write 30s"),
+        ("settle: [30s]", "3:9", "['30s'] is not a duration: write 250ms"),
+        ("settle:", "3:1", "has no value"),
+        ("settle: ~", "3:1", "has no value"),
+        ("baseline: {warmup: 12}", "3:20", "'12' is not a number of rounds: write 12 rounds"),
+        ("baseline: {max_variation: 0.25}", "3:27", "write 25%"),
+        ("limits: {max_affected: 150%}", "3:9", "at most 100%"),
+        ("limits: {protected: learner-0}", "3:21", "'learner-0' is not a list: write [learner-0]"),
+        ("fleet: {kind: dockr}", "3:15", "unknown value `dockr`; known: local"),
+        ("fleet: {links: embedded}", "3:16", "this version has no links"),
+        ("fleet: {labels: {learner-0: eu}}", "3:17", "{learner-0: {region: eu}}"),
+        ("control: run-3", "3:10", "unknown value `run-3`; known: none, twin"),
+        ("abort: [{when: {no_round_for: 120}}]", "3:31", "write 120s"),
+        ("abort: [{when: {}}]", "3:16", "one of no_round_for"),
+        ("abort: [{when: {x: 2m}}]", "3:17", "unknown key `x`; known: alive_below, loss_above"),
+        ("expect: [{check: rejon}]", "3:18", "unknown check `rejon`; did you mean `rejoin`?"),
+        ("expect: [{within: 3s}]", "3:10", "must say which check"),
+        ("expect: [rejoin]", "3:10", "must say which check"),
+        ("expect: {check: rejoin}", "3:9", "is not a list"),
+        ("expect: [{check: rejoin, within: 30}]", "3:34", "write 30s"),
+        ("expect: [{check: continuity, max_gap: 3}]", "3:39", "write 2s, or 3x baseline"),
+        ("seed: &x 3", "3:7", ""),
+        ("vars: [1]", "3:7", "write a name and a default each"),
+        ("training: !!python/object:os.system {}", "3:11", "the tag"),
+        ("training: !secret x", "3:11", "the tag !secret is not used"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place_and_its_repair(
+    load: Loader, line: str, place: str, words: str
+) -> None:
+    if not words:
+        assert load(HEAD + line).seed == 3  # an anchor that nobody refers to does no harm
+        return
+    message = told(load, HEAD + line)
+    assert f"trial.yaml:{place}: " in message
+    assert words in message
+    assert len(message.splitlines()) == 1
+
+
+FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (FAULT.replace(".kill", ".kil"), "fault: unknown fault `process.kil`; did you mean"),
+        (FAULT + ", signl: SIGTERM", "unknown key `signl`; did you mean `signal`?"),
+        (FAULT + ", signal: SIGTREM", "did you mean `SIGTERM`?"),
+        (FAULT.replace("1}, at", "no}, at"), "'no' names no learners: write 50%, 2, all"),
+        (FAULT.replace("learners: 1", "learner: 1"), "did you mean `learners`"),
+        (FAULT.replace("learners: 1", "learners: 0"), "at least 1"),
+        (FAULT.replace("learners: 1", "learners: 0.5"), "0.5 names no learners"),
+        (FAULT.replace("learners: 1", "learners: 200%"), "up to 100%"),
+        (FAULT.replace("learners: 1", ""), "`target` needs one of"),
+        (FAULT.replace("learners: 1", "learners: 1, syncer: all"), "`target` needs one of"),
+        (FAULT.replace("learners: 1", "syncer: 1"), "unknown value `1`; known: all"),
+        (FAULT.replace("learners: 1", "zone: 3"), "put it in quotes"),
+        (FAULT.replace("learners: 1", "learners: 1, pick: slowest"), "known: first, last_victim"),
+        (FAULT.replace("round: 3", "rond: 3"), "unknown key `rond`; did you mean `round`?"),
+        (FAULT.replace("round: 3", "round: 3, time: 2s"), "exactly one of"),
+        (FAULT.replace("round: 3", "time: 3"), "write 3s"),
+        (FAULT.replace(", at: {round: 3}", ""), "needs either `at` or `arrivals`"),
+        (FAULT.replace(", for: 5s", ""), "needs either `for: 5s`"),
+        (FAULT.replace("for: 5s", "for: 5"), "write 5s"),
+        (FAULT.replace("for: 5s", "for: {dist: fixed}"), "or `outage` for a drawn one"),
+        (FAULT + ", outage: {dist: exponential, mean: 3s}", "needs either `for: 5s`"),
+        (FAULT.replace("for: 5s", "outage: {dist: lognormal, mean: 3s}"), "did you mean `median`?"),
+        (FAULT.replace("for: 5s", "outage: {dist: fixed, time: 3s}"), "unknown dist `fixed`"),
+        (FAULT.replace("for: 5s", "outage: {mean: 3s}"), "must say which dist"),
+        (FAULT.replace("for: 5s", "outage: {dist: weibull, mean: 3s, shape: 0}"), "above 0"),
+        (FAULT.replace("at: {round: 3}", "arrivals: {dist: trace}"), "needs `trace: [12s, 40s]`"),
+        (FAULT.replace("at: {round: 3}", "arrivals: {dist: weibull}"), "needs `mtbf`"),
+        (FAULT.replace("target: {learners: 1}, ", ""), "faults[0].target: is missing"),
+        (FAULT.replace("process.kill", "process.crash_loop") + ", times: 0", "at least one turn"),
+        (FAULT.replace("process.kill", "compute.ramp"), "faults[0].ratio: is missing"),
+        (FAULT + ", id: a b", "'a b' is not a name"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_fault_is_named(load: Loader, entry: str, words: str) -> None:
+    message = told(load, one_fault(entry))
+    assert "trial.yaml:4:" in message
+    assert words in message
+
+
+def test_a_plan_needs_its_version_and_its_name(load: Loader) -> None:
+    assert "version: is missing" in told(load, "name: trial")
+    assert "name: is missing" in told(load, "version: 1")
+    assert "write version: 1" in told(load, "version: 2\nname: trial")
+    assert "'a/b' is not a name" in told(load, "version: 1\nname: a/b")
+
+
+def test_all_mistakes_are_told_together_in_the_order_of_the_file(load: Loader) -> None:
+    message = told(
+        load,
+        HEAD + "seed: x\ntraining: {lerners: 3, quorum: two}\nsettle:\nseed: 4\n"
+        "faults:\n- {fault: process.kil}\n- {fault: process.kill, for: 5}\nexpect: [{check: no}]\n",
+    )
+    places = [tuple(map(int, line.split(":")[1:3])) for line in message.splitlines()]
+    assert len(places) == 9
+    assert places == sorted(places)
+
+
+def test_a_key_that_is_written_twice_is_refused_with_both_places(load: Loader) -> None:
+    message = told(load, HEAD + "training:\n  learners: 2\n  learners: 3\n")
+    assert "trial.yaml:5:3: training.learners: is written twice" in message
+    assert "trial.yaml:4:3" in message
+
+
+def test_aliases_and_merge_keys_are_refused(load: Loader) -> None:
+    assert "aliases" in told(load, HEAD + "training: &t {learners: 2}\nlimits: *t\n")
+    assert "unknown key `<<`" in told(load, HEAD + "training: {<<: {learners: 2}}\n")
+
+
+def test_a_reference_in_braces_without_quotes_is_explained(load: Loader) -> None:
+    assert "${…} needs quotes" in told(load, HEAD + "training: {learners: ${vars.n}}")
+
+
+@pytest.mark.parametrize("text", ["a: [1", "a: b: c", "a:\n\t- b", HEAD + "---\nb: 2\n"])
+def test_what_is_not_yaml_is_refused_with_its_place(load: Loader, text: str) -> None:
+    assert "this is not YAML" in told(load, text)
+    assert "trial.yaml:" in told(load, text)
+
+
+@pytest.mark.parametrize("text", ["", "3", "- a", "just words"])
+def test_what_is_not_a_mapping_is_refused(load: Loader, text: str) -> None:
+    assert "a plan is a mapping" in told(load, text)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"absent\.yaml: the plan cannot be read"):
+        load_file(tmp_path / "absent.yaml", faults=FAULTS, checks=CHECKS)
+    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
+    with pytest.raises(PlanError, match="cannot be read"):
+        load_file(tmp_path / "latin.yaml", faults=FAULTS, checks=CHECKS)
+
+
+def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Loader) -> None:
+    twice = (
+        KILL.replace("fault:", "id: x, fault:")
+        + KILL.replace("fault:", "id: x, fault:").split("\n", 1)[1]
+    )
+    message = told(load, HEAD + twice)
+    assert "trial.yaml:5:3: two faults are called 'x'" in message
+
+
+def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
+    message = told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
+    assert "waits for 'nothing'" in message
+
+
+def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD + "expect: [{check: rejoin}]")
+    with pytest.raises(PlanError, match="unknown check `rejoin`; known: none"):
+        load_file(path, faults={}, checks={})
+
+
+def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD)
+    for name, kind in (("things", set), ("target", str)):
+        odd = make_dataclass("Odd", [(name, kind)])
+        with pytest.raises(HarnessBug, match=name):
+            load_file(path, faults={"a.odd": odd}, checks={})

@@ -1,0 +1,77 @@
+"""A run that is ready to go, on a fake fleet and a virtual clock, and how to read its record."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from chaoslab.clock import VirtualClock
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History, Journal
+from chaoslab.plan import Baseline, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.record import RunDirectory
+from chaoslab.run import Run
+from chaoslab.watch import Interrupts
+
+from .fake_faults import FakeKill
+from .fake_nodes import Troubles
+from .fakes import FakeFleet
+
+PLAN = FaultPlan(
+    name="fake",
+    training=Training(learners=4, stop=Stop(rounds=80)),
+    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+    settle_s=10.0,
+)
+HALF = Injection(
+    number=0,
+    spec="half-dies",
+    fault="process.kill",
+    settings=FakeKill(),
+    targets=("learner-1", "learner-3"),
+    trigger=Trigger(round=20),
+    for_s=5.0,
+)
+
+
+class Stage:
+    """A run that is ready to go, with its parts in reach."""
+
+    def __init__(
+        self,
+        folder: Path,
+        injections: Iterable[Injection] = (),
+        *,
+        plan: FaultPlan = PLAN,
+        troubles: Troubles | None = None,
+    ) -> None:
+        self.clock = VirtualClock()
+        self.fleet = FakeFleet(self.clock, troubles)
+        self.directory = RunDirectory.create(folder, plan.name, self.clock)
+        self.interrupts = Interrupts()
+        self.journal = Journal(self.directory.path, self.clock)
+        self.run = Run(
+            plan,
+            injections,
+            fleet=self.fleet,
+            journal=self.journal,
+            directory=self.directory,
+            interrupts=self.interrupts,
+        )
+
+    def execute(self) -> History:
+        """Carry it out; the history that was written, read back from disk."""
+        with self.journal:
+            self.run.execute()
+        return History.read(self.directory.path)
+
+
+def the(history: History, kind: Kind) -> Event:
+    """The only event of a kind."""
+    (event,) = history.of(kind)
+    return event
+
+
+def ending(history: History) -> tuple[str, str]:
+    """How the run says it ended, in its very last event."""
+    last = history.events[-1]
+    assert last.kind is Kind.RUN_FINISHED
+    return last.text("outcome"), last.text("reason")

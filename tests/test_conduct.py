@@ -1,0 +1,276 @@
+"""A whole run with its record and its twin, on a fake fleet; once with a real janitor."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab import conduct
+from chaoslab.clock import Clock, VirtualClock
+from chaoslab.conduct import PlanText, run_plan, was_interrupted
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.events import Event, Kind
+from chaoslab.fleet.base import Ability, ObligationLog
+from chaoslab.fleet.local import LocalFleet
+from chaoslab.journal import History
+from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.record import RunDirectory, list_runs
+from chaoslab.schedule import Schedule
+
+from .fake_faults import FakeKill
+from .fake_nodes import Troubles
+from .fakes import FakeFleet
+
+PLAN = FaultPlan(
+    name="fake",
+    seed=3,
+    training=Training(stop=Stop(rounds=50)),
+    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+)
+ONE_DIES = Injection(
+    number=0,
+    spec="one-dies",
+    fault="process.kill",
+    settings=FakeKill(),
+    targets=("learner-1",),
+    trigger=Trigger(round=15),
+    for_s=3.0,
+)
+SCHEDULE = Schedule(seed=3, injections=(ONE_DIES,))
+TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n", secrets=("hunter2",))
+
+
+class FakeFleets:
+    """Makes fake fleets and remembers them."""
+
+    kind = "fake"
+    abilities = frozenset(Ability)
+
+    def __init__(self, troubles: Troubles | None = None) -> None:
+        self.troubles = troubles
+        self.made: list[FakeFleet] = []
+        self.signal_at_s: float | None = None
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+    ) -> FakeFleet:
+        assert isinstance(clock, VirtualClock)
+        fleet = FakeFleet(clock, self.troubles)
+        self.made.append(fleet)
+        if self.signal_at_s is not None:
+            fleet.at(self.signal_at_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        return fleet
+
+
+@pytest.fixture(autouse=True)
+def no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """A fake fleet leaves nothing behind, so nobody needs to wait for the harness to die."""
+
+    @contextmanager
+    def idle(_run_directory: Path) -> Iterator[int]:
+        yield 0
+
+    if "slow" not in request.keywords:
+        monkeypatch.setattr(conduct, "start_janitor", idle)
+
+
+def conducted(
+    root: Path,
+    plan: FaultPlan = PLAN,
+    *,
+    fleets: FakeFleets | None = None,
+    schedule: Schedule = SCHEDULE,
+) -> RunDirectory:
+    return run_plan(
+        plan,
+        schedule,
+        text=TEXT,
+        root=root,
+        fleet_factory=fleets or FakeFleets(),
+        clock_factory=VirtualClock,
+    )
+
+
+def test_everything_of_a_run_is_in_its_directory(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+
+    files = {path.name for path in run.path.iterdir() if path.is_file()}
+    assert files == {
+        "run.json", "plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl", "journal.jsonl",
+        "obligations.jsonl",
+    }  # fmt: skip
+    assert RunDirectory.open("latest", root=tmp_path) == run
+    assert len((run.path / "schedule.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_facts_say_what_ran_where_and_how_it_ended(tmp_path: Path) -> None:
+    facts = conducted(tmp_path).facts
+
+    assert facts["outcome"] == "completed"
+    assert facts["reason"] == ""
+    assert (facts["plan"], facts["seed"], facts["fleet"]) == ("fake", 3, "fake")
+    assert facts["exit_code"] is None
+    assert set(facts) >= {
+        "versions", "git", "host", "abilities", "plan_hash", "schedule_hash", "started", "ended",
+        "training_continued", "learners_rejoined",
+    }  # fmt: skip
+
+
+def test_the_journal_names_the_same_schedule_as_the_facts(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+    started = History.read(run.path).events[0]
+    assert started.text("schedule_hash") == run.facts["schedule_hash"]
+
+
+def test_observers_see_the_run_but_not_its_twin(tmp_path: Path) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.seen: list[Event] = []
+
+        def see(self, event: Event) -> None:
+            self.seen.append(event)
+
+    counter = Counter()
+    run = run_plan(
+        replace(PLAN, control=Control.TWIN),
+        SCHEDULE,
+        text=TEXT,
+        root=tmp_path,
+        fleet_factory=FakeFleets(),
+        clock_factory=VirtualClock,
+        observers=[counter],
+    )
+    assert [event.seq for event in counter.seen] == list(range(len(History.read(run.path).events)))
+
+
+def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
+    name = replace(PLAN, name="with-hunter2-in-it")
+    run = conducted(tmp_path, name)
+    assert "hunter2" not in (run.path / "journal.jsonl").read_text()
+
+
+# ---------------------------------------------------------------- the twin
+
+
+def test_a_twin_runs_after_the_run_without_its_faults(tmp_path: Path) -> None:
+    fleets = FakeFleets()
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
+
+    history = History.read(run.path)
+    assert history.control is not None
+    assert len(fleets.made) == 2
+    assert len(history.faults) == 1
+    assert not history.control.faults
+    assert len(history.control.of(Kind.EVALUATION_MEASURED)) == 3
+    assert run.facts["control"] == {"outcome": "completed", "reason": "", "was_kept": False}
+
+
+def test_the_next_run_alike_uses_the_kept_twin(tmp_path: Path) -> None:
+    plan = replace(PLAN, control=Control.TWIN)
+    first = conducted(tmp_path, plan)
+    fleets = FakeFleets()
+    second = conducted(tmp_path, replace(plan, settle_s=5.0), fleets=fleets)
+
+    assert len(fleets.made) == 1
+    assert second.facts["control"] == {"outcome": "completed", "reason": "", "was_kept": True}
+    journals = [run.control / "journal.jsonl" for run in (first, second)]
+    assert journals[0].read_bytes() == journals[1].read_bytes()
+    assert list_runs(tmp_path) == tuple(
+        sorted((first, second), key=lambda run: run.id, reverse=True)
+    )
+
+
+def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) -> None:
+    class BreaksLater(FakeFleets):
+        def __call__(
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+        ) -> FakeFleet:
+            if self.made:
+                self.troubles = Troubles(crash_at_start=frozenset({"learner-0"}))
+            return super().__call__(run_directory, clock, obligations=obligations)
+
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
+
+    control = run.facts["control"]
+    assert isinstance(control, dict)
+    assert control["outcome"] == "broken"
+    assert "learner-0" in str(control["reason"])
+    assert run.facts["outcome"] == "completed"
+
+
+# ---------------------------------------------------------------- trouble
+
+
+def test_a_missing_ability_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    class Gentle(FakeFleets):
+        abilities = frozenset({Ability.PAUSE})
+
+    fleets = Gentle()
+    with pytest.raises(AbilityError, match=r"process\.kill") as why:
+        conducted(tmp_path / "runs", fleets=fleets)
+
+    assert "chaoslab doctor" in str(why.value)
+    assert not fleets.made
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_breaks_leaves_its_record_with_the_reason(tmp_path: Path) -> None:
+    fleets = FakeFleets(Troubles(crash_at_start=frozenset({"syncer"})))
+    with pytest.raises(FleetError, match="syncer"):
+        conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
+
+    run = RunDirectory.open("latest", root=tmp_path)
+    assert run.facts["outcome"] == "broken"
+    assert "syncer" in str(run.facts["reason"])
+    assert not run.control.exists()
+
+
+def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
+    fleets = FakeFleets()
+    fleets.signal_at_s = 10.5
+    before = signal.getsignal(signal.SIGTERM)
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
+
+    assert run.facts["outcome"] == "interrupted"
+    assert was_interrupted(run)
+    assert History.read(run.path).faults[0].healed is not None
+    assert not run.control.exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
+    class Later(FakeFleets):
+        def __call__(
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+        ) -> FakeFleet:
+            self.signal_at_s = 9.0 if self.made else None
+            return super().__call__(run_directory, clock, obligations=obligations)
+
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=Later())
+
+    assert run.facts["outcome"] == "completed"
+    assert was_interrupted(run)
+    assert not (tmp_path / ".twins").exists()
+
+
+def test_an_undisturbed_run_was_not_interrupted(tmp_path: Path) -> None:
+    assert not was_interrupted(conducted(tmp_path))
+
+
+def test_the_class_of_the_local_fleet_is_a_fleet_factory() -> None:
+    factory: conduct.FleetFactory = LocalFleet
+    assert factory.kind == "local"
+
+
+@pytest.mark.slow
+def test_the_janitor_watches_over_the_run_and_leaves_with_it(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+
+    assert not (run.path / "janitor.log").exists()
+    lines = (run.path / "obligations.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1]) == {"held_by": None}

@@ -1,0 +1,100 @@
+"""What a machine can do, and what was left on it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.doctor import Diagnosis, State, examine
+from chaoslab.fleet.base import NODE_MARK
+from chaoslab.janitor import OBLIGATIONS, Obligations, heal
+from tests.contracts.fleet_kit import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def diagnosis(tmp_path: Path) -> Diagnosis:
+    return examine(tmp_path / "runs")
+
+
+def test_every_ability_says_what_it_is_and_what_to_do(diagnosis: Diagnosis) -> None:
+    names = [one.name for one in diagnosis.abilities]
+    assert len(names) == len(set(names)) == 13
+    assert all(one.detail for one in diagnosis.abilities)
+    assert not any(one.remedy for one in diagnosis.abilities if one.state is State.OK)
+
+
+def test_the_python_that_runs_this_is_good_enough(diagnosis: Diagnosis) -> None:
+    assert next(one for one in diagnosis.abilities if one.name == "python").state is State.OK
+
+
+def test_a_machine_without_tools_is_told_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    for name in ("docker", "toxiproxy", "tc netem"):
+        assert found[name].state is State.MISSING
+        assert found[name].remedy
+
+
+def test_a_kernel_without_pidfd_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    assert found["pidfd"].state is State.LIMITED
+
+
+def test_it_does_not_import_jax(tmp_path: Path) -> None:
+    code = "import sys, chaoslab.doctor; sys.exit('jax' in sys.modules or 'grpc' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture
+def orphan(tmp_path: Path) -> Iterator[psutil.Process]:
+    """A process called like a learner whose parent is dead."""
+    script = "import time; time.sleep(600)"
+    launcher = (
+        "import os, subprocess, sys;"
+        f"print(subprocess.Popen([sys.executable, '-S', '-c', {script!r}, 'chaoslab.diloco.x'],"
+        " start_new_session=True, stdout=subprocess.DEVNULL).pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", launcher],
+        env={**os.environ, NODE_MARK: f"{tmp_path}/learner-0/1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    process = psutil.Process(int(done.stdout))
+    wait_until(lambda: "chaoslab.diloco.x" in process.cmdline())
+    yield process
+    if process.is_running():
+        process.kill()
+        process.wait(60)
+
+
+def test_a_node_without_its_harness_is_residue(tmp_path: Path, orphan: psutil.Process) -> None:
+    residue = examine(tmp_path).residue
+    mine = [one for one in residue if f"process {orphan.pid} " in one.what]
+    assert [(one.where, one.remedy) for one in mine] == [
+        (f"{tmp_path}/learner-0/1", f"kill -KILL {orphan.pid}")
+    ]
+
+
+def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
+    tmp_path: Path, orphan: psutil.Process
+) -> None:
+    run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
+    run.mkdir(parents=True)
+    with Obligations(run) as log:
+        log.open("end_process", pid=orphan.pid, start_time=orphan.create_time(), mark="")
+    (owed,) = [one for one in examine(tmp_path).residue if one.where == str(run)]
+    assert owed.remedy == f"chaoslab heal {run}"
+    assert heal(run).actions
+    assert not [one for one in examine(tmp_path).residue if one.where == str(run)]
+    assert (run / OBLIGATIONS).exists()

@@ -1,0 +1,286 @@
+"""Whatever becomes of the harness, nothing that it started outlives it, and nobody else is hurt."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.errors import FleetError
+from chaoslab.fleet.base import NODE_MARK, ObligationLog
+from chaoslab.janitor import (
+    OBLIGATIONS,
+    Healed,
+    Obligations,
+    find_runs,
+    heal,
+    open_obligations,
+    perform,
+    start_janitor,
+)
+from tests.contracts.fleet_kit import wait_until
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture
+def sleeper() -> Iterator[psutil.Process]:
+    """A process in a session of its own that would sleep for ten minutes."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True
+    ) as process:
+        yield psutil.Process(process.pid)
+        process.kill()
+
+
+def owe(run_directory: Path, process: psutil.Process, *, off_by_s: float = 0.0) -> int:
+    """Write down that the process must be ended, as a harness that is gone would have."""
+    number = Obligations(run_directory).open(
+        "end_process",
+        node="learner-0",
+        pid=process.pid,
+        start_time=process.create_time() + off_by_s,
+        mark=f"{run_directory}/learner-0/1",
+    )
+    forget_the_holder(run_directory)
+    return number
+
+
+def forget_the_holder(run_directory: Path) -> None:
+    path = run_directory / OBLIGATIONS
+    lines = [line for line in path.read_text().splitlines() if "held_by" not in line]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def is_gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_what_is_opened_is_owed_until_it_is_closed(tmp_path: Path) -> None:
+    log: ObligationLog = Obligations(tmp_path)
+    first = log.open("end_process", node="learner-0", pid=1, start_time=0.0)
+    second = log.open("end_process", node="learner-1", pid=2, start_time=0.0)
+    log.close(first)
+    assert [owed.number for owed in open_obligations(tmp_path)] == [second]
+
+
+def test_a_second_writer_goes_on_counting(tmp_path: Path) -> None:
+    first = Obligations(tmp_path).open("end_process", pid=1, start_time=0.0)
+    assert Obligations(tmp_path).open("end_process", pid=1, start_time=0.0) == first + 1
+
+
+def test_a_torn_last_line_is_owed_by_nobody(tmp_path: Path) -> None:
+    Obligations(tmp_path).open("end_process", pid=1, start_time=0.0)
+    with (tmp_path / OBLIGATIONS).open("a") as file:
+        file.write('{"open": 1, "do": "end_pro')
+    assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    (tmp_path / OBLIGATIONS).write_text("nonsense\n{}\n")
+    with pytest.raises(FleetError, match=f"{OBLIGATIONS}:1"):
+        heal(tmp_path)
+
+
+def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="cannot be undone is not done"):
+        Obligations(tmp_path / "absent")
+
+
+# ---------------------------------------------------------------- healing
+
+
+def test_a_run_without_obligations_needs_no_healing(tmp_path: Path) -> None:
+    assert heal(tmp_path) == Healed()
+
+
+@pytest.mark.slow
+def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil.Process) -> None:
+    owe(tmp_path, sleeper)
+    healed = heal(tmp_path)
+    assert not healed.remaining
+    assert len(healed.actions) == 1
+    assert str(sleeper.pid) in healed.actions[0]
+    assert is_gone(sleeper)
+    assert heal(tmp_path) == Healed()
+    assert not open_obligations(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("off_by_s", [-3600.0, -5.0, 5.0])
+def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
+    tmp_path: Path, sleeper: psutil.Process, off_by_s: float
+) -> None:
+    owe(tmp_path, sleeper, off_by_s=off_by_s)
+    assert heal(tmp_path) == Healed()
+    assert not is_gone(sleeper)
+    assert not open_obligations(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"], start_new_session=True) as dead:
+        start_time = psutil.Process(dead.pid).create_time()
+    mark = f"{tmp_path}/learner-0/1"
+    orphan, stranger = (
+        subprocess.Popen(
+            [sys.executable, "-S", "-c", "import time; time.sleep(600)"],
+            env={**os.environ, NODE_MARK: value},
+        )
+        for value in (mark, f"{tmp_path}/learner-0/10")
+    )
+    Obligations(tmp_path).open("end_process", pid=dead.pid, start_time=start_time, mark=mark)
+    assert perform(tmp_path).actions
+    assert orphan.wait() == -signal.SIGKILL
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
+    owe(tmp_path, sleeper)
+    with (tmp_path / OBLIGATIONS).open("a") as file:
+        mine = psutil.Process(os.getppid())
+        held_by = {"pid": mine.pid, "start_time": mine.create_time()}
+        file.write(json.dumps({"held_by": held_by}) + "\n")
+    (said,) = heal(tmp_path).remaining
+    assert f"kill {os.getppid()}" in said
+    assert not is_gone(sleeper)
+
+
+@pytest.mark.slow
+def test_the_twin_is_healed_with_its_run(tmp_path: Path, sleeper: psutil.Process) -> None:
+    (tmp_path / "control").mkdir()
+    owe(tmp_path / "control", sleeper)
+    assert heal(tmp_path).actions
+    assert is_gone(sleeper)
+
+
+def test_a_verb_of_another_version_remains(tmp_path: Path) -> None:
+    Obligations(tmp_path).open("calm_the_sea")
+    assert "calm_the_sea" in heal(tmp_path).remaining[0]
+    assert open_obligations(tmp_path)
+
+
+def test_an_obligation_that_makes_no_sense_does_not_keep_the_others_from_being_met(
+    tmp_path: Path,
+) -> None:
+    log = Obligations(tmp_path)
+    log.open("end_process", node="learner-0")
+    log.open("end_process", node="learner-1", pid=2**22 + 1, start_time=0.0)
+    assert len(heal(tmp_path).remaining) == 1
+    assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+
+
+def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
+    for name in ("owes", "runs", "done"):
+        run = tmp_path / "kill_half" / name
+        run.mkdir(parents=True)
+        log = Obligations(run)
+        number = log.open("end_process", pid=1, start_time=0.0)
+        if name == "done":
+            log.close(number)
+        if name != "runs":
+            forget_the_holder(run)
+    (tmp_path / "kill_half" / "latest").symlink_to("owes")
+    assert find_runs(tmp_path) == (tmp_path / "kill_half" / "owes",)
+
+
+def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
+    run = tmp_path / "kill_half" / "run"
+    run.mkdir(parents=True)
+    with Obligations(run) as log:
+        log.open("end_process", pid=1, start_time=0.0)
+    assert find_runs(tmp_path) == (run,)
+
+
+# ---------------------------------------------------------------- the death of the harness
+
+
+def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """A harness in a process of its own, and everything that it started."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.contracts.harness_program", str(run_directory), *flags],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    started = []
+    for line in process.stdout:
+        if line == "ready\n":
+            break
+        started.append(psutil.Process(int(line)))
+    assert len(started) == 4
+    return process, started
+
+
+def end(process: subprocess.Popen[str], by: signal.Signals) -> None:
+    process.send_signal(by)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@pytest.mark.slow
+def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path, "--no-janitor")
+    nodes, children = started[:2], started[2:]
+    end(process, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(node) for node in nodes))
+    assert heal(tmp_path).actions
+    assert all(is_gone(child) for child in children)
+
+
+@pytest.mark.slow
+def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path)
+    end(process, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(one) for one in started))
+    wait_until(lambda: not open_obligations(tmp_path))
+    assert not (tmp_path / "janitor.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> None:
+    process, started = harness(tmp_path)
+    end(process, signal.SIGINT)
+    assert all(is_gone(one) for one in started)
+    assert not open_obligations(tmp_path)
+    assert not (tmp_path / "janitor.log").exists()
+
+
+@pytest.mark.slow
+def test_the_janitor_stands_apart_and_is_deaf_to_signals(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    owe(tmp_path, sleeper)
+    with start_janitor(tmp_path) as pid:
+        janitor = psutil.Process(pid)
+        assert os.getsid(pid) == pid
+        wait_until(lambda: ignores(pid, signal.SIGTERM))
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.kill(pid, number)
+        assert {Path(os.readlink(f"/proc/{pid}/fd/{fd}")).name for fd in (1, 2)} == {
+            "null",
+            "janitor.log",
+        }
+        assert not is_gone(janitor)
+        assert not is_gone(sleeper)
+    assert is_gone(janitor)
+    assert is_gone(sleeper)
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line for line in status.splitlines() if line.startswith("SigIgn"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
