@@ -1,7 +1,7 @@
 """How fast payloads travel through the real Hub and Connection, against raw sockets.
 
-    raw:   client process ── 64 MiB in 1 MiB sends ──► server process ── the same bytes ──► client
-    wire:  learner process ── Push + payload ──► hub process ── Fragment + the same bytes ──► learner
+    raw:   client process ── 1 MiB sends ──► server process ── the same bytes ──► client
+    wire:  learner process ── Push + payload ──► hub process ── Fragment + payload ──► learner
 
 Both move the same payloads on loopback, both directions at once, `--in-flight` payloads at a time
 (two rounds are in flight in training as well). The wire's payloads are cut, checksummed, put
@@ -66,8 +66,12 @@ def _options() -> argparse.Namespace:
 
 
 def _table(result: dict, ratios: list[float]) -> str:
-    lines = [f"{result['payload_mib']} MiB payloads, {result['in_flight']} in flight, GB/s of both "
-             "directions together", "", "run      raw     wire    ratio"]  # fmt: skip
+    lines = [
+        f"{result['payload_mib']} MiB payloads, {result['in_flight']} in flight",
+        "GB/s of both directions together",
+        "",
+        "run      raw     wire    ratio",
+    ]
     for number, (row, ratio) in enumerate(zip(result["runs"], ratios, strict=True), 1):
         lines.append(
             f"{number:3d}  {row['raw_gb_per_s']:7.2f}  {row['wire_gb_per_s']:7.2f}  {ratio:7.2f}"
@@ -184,9 +188,7 @@ def hub(_: argparse.Namespace) -> None:
         if isinstance(arrival.what, Received):
             round_number = arrival.what.message.push.round
             message = pb.ToLearner(epoch=1, fragment=pb.Fragment(round=round_number))
-            syncer.send_payload(
-                arrival.session, message, arrival.what.payload, key=round_number
-            )
+            syncer.send_payload(arrival.session, message, arrival.what.payload, key=round_number)
 
 
 def learner(options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ printing is the command line's.
 
 import ctypes
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -94,66 +95,44 @@ def examine(runs_root: Path) -> Diagnosis:
 
 
 def _python() -> Examined:
-    version = ".".join(map(str, sys.version_info[:3]))
-    is_new = sys.version_info >= (3, 11)
-    return Examined(
-        name="python",
-        state=State.OK if is_new else State.MISSING,
-        detail=f"{version} at {sys.executable}",
-        remedy="" if is_new else "install Python 3.11 or newer",
-    )
+    return _ok("python", f"{platform.python_version()} at {sys.executable}")
 
 
 def _cores() -> Examined:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    is_enough = (count or 1) >= 2
-    return Examined(
-        name="cores",
-        state=State.OK if is_enough else State.LIMITED,
-        detail=f"{count}",
-        remedy="" if is_enough else "use fewer learners: --set training.learners=2",
-    )
+    if (count or 1) >= 2:
+        return _ok("cores", f"{count}")
+    return _limited("cores", f"{count}", "use fewer learners: --set training.learners=2")
 
 
 def _memory() -> Examined:
     free = psutil.virtual_memory().available
-    is_enough = free >= _MEMORY_BYTES
-    return Examined(
-        name="memory",
-        state=State.OK if is_enough else State.LIMITED,
-        detail=f"{free / 1e9:.1f} GB available",
-        remedy=""
-        if is_enough
-        else "a learner takes about 0.4 GB: use fewer, or end other programs",
-    )
+    detail = f"{free / 1e9:.1f} GB available"
+    if free >= _MEMORY_BYTES:
+        return _ok("memory", detail)
+    return _limited("memory", detail, "a learner takes about 0.4 GB: use fewer")
 
 
 def _disk(runs_root: Path) -> Examined:
-    place = runs_root.absolute()
-    while not place.exists():
-        place = place.parent
-    free = shutil.disk_usage(place).free
-    is_enough = free >= _DISK_BYTES
-    return Examined(
-        name="disk",
-        state=State.OK if is_enough else State.LIMITED,
-        detail=f"{free / 1e9:.1f} GB free for {runs_root}",
-        remedy="" if is_enough else "remove old runs, or write elsewhere with --out",
-    )
+    free = shutil.disk_usage(_nearest(runs_root)).free
+    detail = f"{free / 1e9:.1f} GB free for {runs_root}"
+    if free >= _DISK_BYTES:
+        return _ok("disk", detail)
+    return _limited("disk", detail, "remove old runs, or write elsewhere with --out")
 
 
 def _cache() -> Examined:
     place = compilation_cache()
-    there = place
-    while not there.exists():
-        there = there.parent
-    is_writable = os.access(there, os.W_OK)
-    return Examined(
-        name="compilation cache",
-        state=State.OK if is_writable else State.LIMITED,
-        detail=f"{place}{'' if place.exists() else ' (made by the first run)'}",
-        remedy="" if is_writable else "set CHAOSLAB_CACHE to a folder that you may write",
-    )
+    detail = f"{place}{'' if place.exists() else ' (made by the first run)'}"
+    if os.access(_nearest(place), os.W_OK):
+        return _ok("compilation cache", detail)
+    return _limited("compilation cache", detail, "set CHAOSLAB_CACHE to a folder you may write")
+
+
+def _nearest(place: Path) -> Path:
+    """The folder itself, or the one above it that exists."""
+    place = place.absolute()
+    return place if place.exists() else _nearest(place.parent)
 
 
 # ---------------------------------------------------------------- how faults and cleanup work here
@@ -163,130 +142,107 @@ def _pidfd() -> Examined:
     try:
         os.close(os.pidfd_open(os.getpid()))
     except (AttributeError, OSError) as error:
-        return Examined(
-            name="pidfd",
-            state=State.LIMITED,
-            detail=f"not there ({error}): exits are looked for every 20 ms",
-        )
-    return Examined(name="pidfd", state=State.OK, detail="exits are noticed at once")
+        return _limited("pidfd", f"not there ({error}): exits are looked for every 20 ms")
+    return _ok("pidfd", "exits are noticed at once")
 
 
 def _parent_death_signal() -> Examined:
+    name = "parent-death signal"
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     held = ctypes.c_int()
     if prctl is None or prctl(_PR_GET_PDEATHSIG, ctypes.byref(held), 0, 0, 0) != 0:
-        return Examined(
-            name="parent-death signal",
-            state=State.LIMITED,
-            detail="not there: should the harness be killed, the janitor alone ends the nodes",
-        )
-    return Examined(name="parent-death signal", state=State.OK, detail="nodes die with the harness")
+        return _limited(name, "not there: if the harness is killed, the janitor ends the nodes")
+    return _ok(name, "nodes die with the harness")
 
 
 def _cgroups() -> Examined:
     root = Path("/sys/fs/cgroup")
+    instead = "a chip is slowed by stopping and continuing it"
     if (root / "cgroup.controllers").exists():
         version, place = "v2", root
     elif (root / "cpu").is_dir():
         version, place = "v1", root / "cpu"
     else:
-        return Examined(
-            name="cgroups",
-            state=State.MISSING,
-            detail=f"none at {root}: a chip is slowed by stopping and continuing it",
-        )
+        return _missing("cgroups", f"none at {root}: {instead}")
     if os.access(place, os.W_OK):
-        return Examined(name="cgroups", state=State.OK, detail=f"{version}, writable at {place}")
-    return Examined(
-        name="cgroups",
-        state=State.LIMITED,
-        detail=f"{version}, not writable: a chip is slowed by stopping and continuing it",
-        remedy="run as root, or delegate a cgroup to your user",
-    )
+        return _ok("cgroups", f"{version}, writable at {place}")
+    remedy = "run as root, or delegate a cgroup to your user"
+    return _limited("cgroups", f"{version}, not writable: {instead}", remedy)
 
 
 def _netem() -> Examined:
     """Tried in a network namespace of its own, which vanishes with the command."""
-    tc, unshare = shutil.which("tc"), shutil.which("unshare")
+    tc, unshare = _which("tc"), _which("unshare")
     if tc is None or unshare is None:
-        return Examined(
-            name="tc netem",
-            state=State.MISSING,
-            detail=f"no {'tc' if tc is None else 'unshare'} on PATH",
-            remedy="install iproute2 and util-linux, or use links: toxiproxy",
-        )
-    code, said = _ask(
-        unshare, "-rn", tc, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms"
-    )
+        detail = f"no {'tc' if tc is None else 'unshare'} on PATH"
+        return _missing("tc netem", detail, "install iproute2, or use links: toxiproxy")
+    add = (tc, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
+    code, said = _ask(unshare, "-rn", *add)
     if code == 0:
-        return Examined(name="tc netem", state=State.OK, detail="loss, reordering, corruption")
-    return Examined(
-        name="tc netem",
-        state=State.MISSING,
-        detail=f"this kernel or user cannot: {said}",
-        remedy="use links: toxiproxy, or a kernel with sch_netem",
-    )
+        return _ok("tc netem", "loss, reordering, corruption")
+    remedy = "use links: toxiproxy, or a kernel with sch_netem"
+    return _missing("tc netem", f"this kernel or user cannot: {said}", remedy)
 
 
 def _iptables() -> Examined:
-    iptables = shutil.which("iptables", path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    iptables = _which("iptables")
     if iptables is None:
-        return Examined(
-            name="iptables",
-            state=State.MISSING,
-            detail="not on PATH",
-            remedy="install iptables, or use links: toxiproxy",
-        )
+        return _missing("iptables", "not on PATH", "install it, or use links: toxiproxy")
     code, said = _ask(iptables, "-S", "INPUT")
     if code == 0:
-        return Examined(name="iptables", state=State.OK, detail=iptables)
-    return Examined(
-        name="iptables", state=State.LIMITED, detail=f"not allowed: {said}", remedy="run as root"
-    )
+        return _ok("iptables", iptables)
+    return _limited("iptables", f"not allowed: {said}", "run as root")
 
 
 # ---------------------------------------------------------------- other places
 
 
 def _docker() -> Examined:
-    docker = shutil.which("docker")
+    docker = _which("docker")
     if docker is None:
-        return Examined(
-            name="docker",
-            state=State.MISSING,
-            detail="no client on PATH",
-            remedy="install Docker for the docker fleet; the local one needs none",
-        )
+        return _missing("docker", "no client on PATH", "install it; the local fleet needs none")
     code, said = _ask(docker, "version", "--format", "{{.Server.Version}}")
     if code == 0 and said:
-        return Examined(name="docker", state=State.OK, detail=f"engine {said}")
-    return Examined(
-        name="docker",
-        state=State.LIMITED,
-        detail=f"client without an engine: {said or 'no answer'}",
-        remedy="start the Docker daemon, or set DOCKER_HOST",
-    )
+        return _ok("docker", f"engine {said}")
+    remedy = "start the Docker daemon, or set DOCKER_HOST"
+    return _limited("docker", f"client without an engine: {said or 'no answer'}", remedy)
 
 
 def _toxiproxy() -> Examined:
-    server = shutil.which("toxiproxy-server")
-    return Examined(
-        name="toxiproxy",
-        state=State.OK if server else State.MISSING,
-        detail=server or "no toxiproxy-server on PATH",
-        remedy="" if server else "install it for links: toxiproxy; process faults need none",
-    )
+    server = _which("toxiproxy-server")
+    if server is None:
+        remedy = "install it for links: toxiproxy; process faults need none"
+        return _missing("toxiproxy", "no toxiproxy-server on PATH", remedy)
+    return _ok("toxiproxy", server)
 
 
 def _accelerators() -> Examined:
     """By device files: asking JAX would take the devices from a run."""
-    tpus = sorted(map(str, (*Path("/dev").glob("accel*"), *Path("/dev/vfio").glob("[0-9]*"))))
-    gpus = sorted(map(str, Path("/dev").glob("nvidia[0-9]*")))
-    if not tpus and not gpus:
-        return Examined(
-            name="accelerators", state=State.MISSING, detail="none: learners compute on the CPU"
-        )
-    return Examined(name="accelerators", state=State.OK, detail=", ".join((*tpus, *gpus)))
+    devices = Path("/dev")
+    found = (*devices.glob("accel*"), *devices.glob("vfio/[0-9]*"), *devices.glob("nvidia[0-9]*"))
+    if not found:
+        return _missing("accelerators", "none: learners compute on the CPU")
+    return _ok("accelerators", ", ".join(sorted(map(str, found))))
+
+
+# ---------------------------------------------------------------- asking
+
+
+def _ok(name: str, detail: str) -> Examined:
+    return Examined(name=name, state=State.OK, detail=detail)
+
+
+def _limited(name: str, detail: str, remedy: str = "") -> Examined:
+    return Examined(name=name, state=State.LIMITED, detail=detail, remedy=remedy)
+
+
+def _missing(name: str, detail: str, remedy: str = "") -> Examined:
+    return Examined(name=name, state=State.MISSING, detail=detail, remedy=remedy)
+
+
+def _which(program: str) -> str | None:
+    """Where it is; system administrators' programs are not on everybody's PATH."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
 
 
 def _ask(*command: str) -> tuple[int, str]:

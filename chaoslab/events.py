@@ -73,7 +73,7 @@ class Kind(StrEnum):
     """learner, incarnation, epoch, round, fragment, reason (a `policy.Refusal`), c_tokens"""
     SYNCER_FINAL = "syncer.final"
     """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
-    stored_digests {} (read back from disk), committed_tokens, rejected {reason: n}"""
+    stored_digests {} (read back from disk), committed_tokens, rejected {reason: n}, reason, was_asked (it ended before a stop rule was met)"""
 
     # -- learners, printed by them
     LEARNER_STARTED = "learner.started"
@@ -103,9 +103,10 @@ class Kind(StrEnum):
     EVALUATION_MEASURED = "evaluation.measured"
     """committed_tokens, round, loss"""
 
-    # -- faults, written by the harness; every one carries injection, fault, targets [node]
+    # -- faults, written by the harness; every one carries injection, spec, fault, targets [node]
     FAULT_INJECTING = "fault.injecting"
-    """+ spec, settings {}, trigger, for_s | null, takes_away (victims must rejoin)"""
+    """+ settings {}, trigger, asked_s (when the trigger was met), for_s | null, takes_away (victims
+    must rejoin)"""
     FAULT_INJECTED = "fault.injected"
     FAULT_STEPPED = "fault.stepped"
     """+ beat: a later beat of the same fault was carried out"""
@@ -115,6 +116,7 @@ class Kind(StrEnum):
     """+ reason: its trigger never came, or the limits forbade it"""
     FAULT_HEALING = "fault.healing"
     FAULT_HEALED = "fault.healed"
+    """both + because, when it was healed for another reason than its time"""
     EVIDENCE_MEASURED = "evidence.measured"
     """injection, fault, target, status: proved | weak | failed, requested, measured, text,
     proof [seq]"""

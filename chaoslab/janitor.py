@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import IO
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, encode
@@ -75,6 +76,7 @@ class Obligations:
 def _append(path: Path, facts: Mapping[str, Json]) -> None:
     try:
         with path.open("ab") as file:
+            _cut_torn_line(path, file)
             file.write(encode(facts).encode() + b"\n")
             file.flush()
             os.fsync(file.fileno())
@@ -82,6 +84,13 @@ def _append(path: Path, facts: Mapping[str, Json]) -> None:
         raise FleetError(
             f"{path} cannot be written ({error}), and what cannot be undone is not done"
         ) from error
+
+
+def _cut_torn_line(path: Path, file: IO[bytes]) -> None:
+    """A writer that died within a line did not begin the action: nobody owes for it."""
+    written = path.read_bytes()
+    if written and not written.endswith(b"\n"):
+        file.truncate(written.rfind(b"\n") + 1)
 
 
 # ---------------------------------------------------------------- undoing

@@ -101,6 +101,8 @@ class Run:
             measured = self._measure_window(first_round)
             if measured.is_steady or not self.injections:
                 return
+            if self.watch.is_over:
+                break
             first_round += frame.window_rounds
         raise Ended(Outcome.ABORTED, f"nothing was injected: {measured.reason}")
 

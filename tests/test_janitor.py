@@ -57,6 +57,11 @@ def forget_the_holder(run_directory: Path) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
+def tear(run_directory: Path) -> None:
+    with (run_directory / OBLIGATIONS).open("a") as file:
+        file.write('{"open": 1, "do": "end_pro')
+
+
 def is_gone(process: psutil.Process) -> bool:
     return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
 
@@ -77,11 +82,13 @@ def test_a_second_writer_goes_on_counting(tmp_path: Path) -> None:
     assert Obligations(tmp_path).open("end_process", pid=1, start_time=0.0) == first + 1
 
 
-def test_a_torn_last_line_is_owed_by_nobody(tmp_path: Path) -> None:
+def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -> None:
     Obligations(tmp_path).open("end_process", pid=1, start_time=0.0)
-    with (tmp_path / OBLIGATIONS).open("a") as file:
-        file.write('{"open": 1, "do": "end_pro')
+    forget_the_holder(tmp_path)
+    tear(tmp_path)
     assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+    heal(tmp_path)
+    assert heal(tmp_path) == Healed()
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:

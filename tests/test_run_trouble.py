@@ -200,7 +200,7 @@ def test_training_that_ends_during_the_baseline_is_not_steady(tmp_path: Path) ->
     history = Stage(tmp_path, [HALF], plan=plan).execute()
 
     assert not history.faults
-    assert "training ended after 5 of" in history.of(Kind.BASELINE_MEASURED)[-1].text("reason")
+    assert "training ended after 5 of" in the(history, Kind.BASELINE_MEASURED).text("reason")
     assert ending(history)[0] == "aborted"
 
 

@@ -117,7 +117,7 @@ def _ended_wrongly(final: Event, syncer: Event, published: _Published) -> Iterat
 
 
 def _syncer_with_itself(syncer: Event, published: _Published) -> Iterator[Violation]:
-    """Its memory against its last publications, and its disk against its memory."""
+    """Its memory against its last publications, and the momentum on its disk against memory."""
     digests = syncer.mapping("digests")
     momenta = _optional(syncer, "momentum_digests")
     for fragment, version in syncer.mapping("versions").items():
@@ -131,8 +131,9 @@ def _syncer_with_itself(syncer: Event, published: _Published) -> Iterator[Violat
         ):
             yield _violation(syncer, f"the momentum of fragment {fragment} changed after its merge")
     for fragment, stored in _optional(syncer, "stored_digests").items():
-        if fragment in digests and stored != digests[fragment]:
-            yield _violation(syncer, f"the stored fragment {fragment} is not the one in memory")
+        if fragment in momenta and stored != momenta[fragment]:
+            text = f"the stored momentum of fragment {fragment} is not the one in memory"
+            yield _violation(syncer, text)
 
 
 def _optional(event: Event, key: str) -> Mapping[str, Json]:

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
-from chaoslab.checks.timeline import fault_windows, training_end
+from chaoslab.checks.timeline import before_the_end, fault_windows
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.events import Event, Kind
 from chaoslab.journal import History
@@ -36,7 +36,8 @@ class Detection:
     def judge(self, history: History) -> Finding:
         """Time each victim; one that was away for less than the bound need not be missed."""
         away = absences(history)
-        delays = [(absence, _delay_s(absence, history)) for absence in away]
+        missable = [absence for absence in away if _epoch(absence, history) is not None]
+        delays = [(absence, _delay_s(absence, history)) for absence in missable]
         seen = [delay_s for _, delay_s in delays if delay_s is not None]
         violations = [
             _missed(absence, delay_s, self.within_s)
@@ -70,11 +71,23 @@ class Detection:
 
 def _delay_s(absence: Absence, history: History) -> float | None:
     """Seconds until the syncer missed the victim; None if it did not before it was back."""
+    epoch = _epoch(absence, history)
     kinds = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
     for event in history.between(absence.gone_s, absence.back_s, *kinds):
-        if event.text("learner") == absence.learner:
+        if event.integer("epoch") == epoch:
             return max(0.0, event.time_s - _gone_s(absence, history))
     return None
+
+
+def _epoch(absence: Absence, history: History) -> int | None:
+    """The membership that the fault met; None if the victim was no member then."""
+    epoch = None
+    for event in history.of(Kind.MEMBER_JOINED, Kind.MEMBER_LEFT):
+        if event.seq > absence.stories[0].injecting.seq:
+            break
+        if event.text("learner") == absence.learner:
+            epoch = event.integer("epoch") if event.kind is Kind.MEMBER_JOINED else None
+    return epoch
 
 
 def _gone_s(absence: Absence, history: History) -> float:
@@ -100,7 +113,6 @@ def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violati
 
 def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     """Suspicions and drops of learners that were under no fault, on no way back and not dead."""
-    end = training_end(history)
     reasons = [(a.learner, a.gone_s, a.back_s) for a in away]
     reasons += [
         (node, window.start_s, window.end_s)
@@ -109,12 +121,9 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     ]
     reasons += [
         (event.text("node"), event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
-        for event in history.of(Kind.NODE_EXITED)
-        if end is None or event.seq < end.seq
+        for event in before_the_end(history, Kind.NODE_EXITED)
     ]
-    for event in history.of(Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
-        if end is not None and event.seq > end.seq:
-            return
+    for event in before_the_end(history, Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
         learner, time_s = event.text("learner"), event.time_s
         if not any(learner == who and a <= time_s <= b for who, a, b in reasons):
             yield event

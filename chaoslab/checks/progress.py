@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.checks.absence import absences
+from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import (
     FaultWindow,
@@ -18,7 +18,6 @@ from chaoslab.checks.timeline import (
     baseline_figure,
     fault_windows,
     longest_gap,
-    said_open,
     training_end_s,
 )
 from chaoslab.checks.violations import room_below, unknown
@@ -50,8 +49,9 @@ class Continuity:
             return unknown(self.name, "there was no baseline to measure from")
         windows = fault_windows(history)
         gap = longest_gap(history, start_s, training_end_s(history))
-        rounds = _rounds_under_faults(history, windows)
-        where = f"{_said_gap(gap)} {said_open(windows, gap.start_s, gap.end_s)}"
+        away = absences(history)
+        rounds = _rounds_under_faults(history, windows, away)
+        where = f"{_said_gap(gap)} {_circumstances(gap, windows, away)}"
         if gap.length_s > bound_s:
             outcome, reason = Outcome.FAIL, f"{where}; the bound is {bound_s:.2f} s"
         elif rounds < self.min_rounds:
@@ -90,12 +90,27 @@ def _said_gap(gap: Gap) -> str:
     return f"no round for {gap.length_s:.2f} s, from {gap.start_s:.1f} s on,"
 
 
-def _rounds_under_faults(history: History, windows: Sequence[FaultWindow]) -> int:
+def _circumstances(gap: Gap, windows: Sequence[FaultWindow], away: Sequence[Absence]) -> str:
+    """What was going on during a gap, as the end of a sentence."""
+    names = [str(w) for w in windows if w.start_s < gap.end_s and w.end_s > gap.start_s]
+    back = [
+        absence.learner
+        for absence in away
+        if absence.since and absence.since.time_s < gap.end_s and absence.back_s > gap.start_s
+    ]
+    parts = [f"{' and '.join(names)} was open"] if names else []
+    parts += [f"{', '.join(back)} {'were' if back[1:] else 'was'} on the way back"] if back else []
+    return f"while {' and '.join(parts) or 'no fault was open'}"
+
+
+def _rounds_under_faults(
+    history: History, windows: Sequence[FaultWindow], away: Sequence[Absence]
+) -> int:
     """Rounds merged while an injection was open or its victims not back; all without faults."""
     stretches = [(window.start_s, window.end_s) for window in windows]
     if not stretches:
         stretches = [(baseline_end_s(history) or 0.0, training_end_s(history))]
-    stretches += [(absence.gone_s, absence.back_s) for absence in absences(history)]
+    stretches += [(absence.gone_s, absence.back_s) for absence in away]
     return sum(
         any(start_s <= merged.time_s <= end_s for start_s, end_s in stretches)
         for merged in history.of(Kind.ROUND_MERGED)

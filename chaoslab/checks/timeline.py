@@ -8,7 +8,7 @@ of anybody shows it, and at the latest the end of the run does. A record that br
 no end. Reads only; decides nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -23,7 +23,7 @@ _EXIT_SLACK_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultWindow:
-    """The time for which one injection was open: from its beginning to its heal, or to the end."""
+    """The time for which one injection was open: until its heal began, or to the end."""
 
     story: FaultStory
     start_s: float
@@ -83,7 +83,7 @@ def baseline_figure(history: History, key: str) -> float | None:
 
 def training_end(history: History) -> Event | None:
     """The event that shows that training has ended; None if the record breaks off before."""
-    ends = [e for e in history.of(Kind.LEARNER_LEFT) if e.text("reason") == "stopped"]
+    ends = [e for e in history.of(Kind.LEARNER_LEFT) if e.text("reason").startswith("stopped")]
     ends += history.of(Kind.LEARNER_FINAL, Kind.SYNCER_FINAL, Kind.RUN_FINISHED)
     return min(ends, key=lambda event: event.seq, default=None)
 
@@ -101,17 +101,11 @@ def fault_windows(history: History) -> tuple[FaultWindow, ...]:
         FaultWindow(
             story=story,
             start_s=story.injecting.time_s,
-            end_s=min(end_s, story.healed.time_s) if story.healed else end_s,
+            end_s=min(end_s, story.healing.time_s) if story.healing else end_s,
         )
         for story in history.faults
         if story.failed is None and story.injecting.time_s <= end_s
     )
-
-
-def said_open(windows: Sequence[FaultWindow], start_s: float, end_s: float) -> str:
-    """The injections open during a stretch, as the end of a sentence."""
-    names = [str(window) for window in windows if window.start_s < end_s and window.end_s > start_s]
-    return f"while {' and '.join(names)} was open" if names else "while no fault was open"
 
 
 # ---------------------------------------------------------------- rounds
@@ -159,26 +153,29 @@ def parts(history: History) -> Iterator[Part]:
 
 
 def unasked_exits(history: History) -> tuple[Event, ...]:
-    """Exits of nodes before the end of training that no injection asked for, in order.
-
-    A run that was cut short ends its nodes by itself; their last seconds are not judged.
-    """
+    """Exits of nodes before the end of training that no injection asked for, in order."""
     stories = history.faults
     return tuple(
         event
-        for event in history.of(Kind.NODE_EXITED)
-        if not _is_ending(event, history)
-        and not any(_asked_for(story, event, history) for story in stories)
+        for event in before_the_end(history, Kind.NODE_EXITED)
+        if not any(_asked_for(story, event, history) for story in stories)
     )
 
 
-def _is_ending(exited: Event, history: History) -> bool:
+def before_the_end(history: History, *kinds: Kind) -> Iterator[Event]:
+    """The events of these kinds until training ended.
+
+    A run that was cut short ends its nodes without a word of its own before, so its last seconds
+    are left out, too.
+    """
     end, finished = training_end(history), history.last(Kind.RUN_FINISHED)
-    if end is not None and exited.seq > end.seq:
-        return True
-    if finished is None or finished.text("outcome") == "completed":
-        return False
-    return exited.time_s >= finished.time_s - _ENDING_S
+    until_s = float("inf")
+    if finished is not None and finished.text("outcome") != "completed":
+        until_s = finished.time_s - _ENDING_S
+    for event in history.of(*kinds):
+        if (end is not None and event.seq > end.seq) or event.time_s > until_s:
+            return
+        yield event
 
 
 def said_exit(event: Event) -> str:

@@ -90,20 +90,27 @@ class Verdict:
 def judge(history: History, expect: Sequence[Check]) -> Verdict:
     """Judge a run by its record: the rules that always hold, then what its plan expects.
 
-    MalformedEvent if a line that the rules themselves need lacks a key of its kind; what a check
-    needs and does not find makes that check UNKNOWN.
+    A line that lacks what its kind promises makes the verdict UNKNOWN at best, and says which.
     """
-    findings = [*always_judged(history), *(_judged(check, history) for check in expect)]
-    if not findings:
-        findings.append(unknown("nothing", "the plan expects nothing, so nothing was judged"))
-    outcome = _worst(findings)
+    findings = [_judged(check, history) for check in expect]
+    try:
+        findings = [*always_judged(history), *findings]
+        return _verdict(history, findings)
+    except MalformedEvent as error:
+        findings = [unknown("record", f"a line of the record is broken: {error}"), *findings]
+        return _verdict(History(()), findings)
+
+
+def _verdict(history: History, findings: Sequence[Finding]) -> Verdict:
+    judged = findings or [unknown("nothing", "the plan expects nothing, so nothing was judged")]
+    outcome = _worst(judged)
     return Verdict(
         outcome=outcome,
         exit_code=_exit_code(history, outcome),
         training_continued=training_continued(history),
         longest_gap_s=longest_gap_s(history),
         learners_rejoined=returns(history),
-        findings=tuple(findings),
+        findings=tuple(judged),
         injections=tuple(injections(history)),
         residue=tuple(event.data for event in history.of(Kind.RESIDUE_FOUND)),
     )

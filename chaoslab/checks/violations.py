@@ -50,7 +50,7 @@ def conclude(
         check=check,
         outcome=outcome,
         reason=reason,
-        observed=len(ordered),
+        observed=None if outcome is Outcome.UNKNOWN else len(ordered),
         bound=0,
         samples=samples,
         culprits=tuple(dict.fromkeys(v.culprit for v in ordered if v.culprit)),

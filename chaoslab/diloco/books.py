@@ -213,6 +213,10 @@ class Books:
             "committed_tokens": policy.committed_tokens,
         }  # fmt: skip
 
+    def close(self) -> None:
+        """Let go of the disk."""
+        self._store.close()
+
     # ------------------------------------------------------------ inside
 
     def _fragment(self, index: int) -> Fragment:

@@ -48,7 +48,7 @@ def frame_of(message: Message) -> bytes:
     return frame
 
 
-def payload_frames(message: Message, payload: Bytes) -> Iterator[bytes]:
+def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
     """The header and the chunks of a payload, each made when it is asked for.
 
     `message` has one of the bodies that carry payloads; it is not changed.
@@ -66,8 +66,8 @@ def payload_frames(message: Message, payload: Bytes) -> Iterator[bytes]:
 class Assembler(Generic[M]):
     """Puts one direction of a stream together. Not safe for several threads."""
 
-    def __init__(self, parse: Callable[[bytes], M], *, payload_bytes_max: int) -> None:
-        self._parse = parse
+    def __init__(self, parse: Callable[[bytes], M], payload_bytes_max: int) -> None:
+        self._parse: Callable[[bytes], M] = parse
         self._payload_bytes_max = payload_bytes_max
         self._buffers = _Buffers()
         self._header: M | None = None
@@ -76,7 +76,7 @@ class Assembler(Generic[M]):
         self._filled = 0
 
     def take(self, frame: bytes) -> tuple[M, memoryview | None] | None:
-        """The message that this frame completes, if any, with its payload (read-only) if it has one.
+        """The message that this frame completes, if any, and its payload (read-only) if it has one.
 
         Raises GarbledFrame; the assembler is of no use afterwards.
         """
@@ -112,9 +112,7 @@ class Assembler(Generic[M]):
         self._header, self._buffer, self._filled = message, self._buffers.take(size), 0
         return None
 
-    def _chunk(
-        self, offset: int, expected: int, data: memoryview
-    ) -> tuple[M, memoryview] | None:
+    def _chunk(self, offset: int, expected: int, data: memoryview) -> tuple[M, memoryview] | None:
         header, end = self._header, offset + len(data)
         if header is None:
             raise GarbledFrame("a chunk that belongs to no payload")

@@ -149,20 +149,35 @@ class Learner:
     def _join(self) -> None:
         """Wait for the welcome, then for parameters from whichever source it named."""
         self._inner.compile()  # the messenger connects meanwhile
-        joined = self._wait_for_welcome()
+        inbox = self._hear()
+        while inbox.joined is None:
+            inbox.update(self._hear())
+        joined = inbox.joined
         self._layout = joined.layout
         self._inner.cut([[spec.name for spec in f.tensors] for f in joined.layout.fragments])
         self._counters = Counters.fresh(joined.settings.fragments)
         self._counters.data_position = joined.data_position
         self._counters.step = joined.step
-        waiting: dict[int, Adoption] = {}
-        while True:
-            self._prepare(joined.source)
-            again = self._gather(waiting)
-            if again is None:
-                break
-            joined = again
+        self._prepare(joined.source)
+        while not self._take_in(inbox):
+            news = self._hear()
+            inbox.update(news)
+            if news.joined is not None:
+                joined = news.joined
+                self._prepare(joined.source)
         self._announce(joined, self._source)
+
+    def _hear(self) -> Inbox:
+        """Wait a while for news; raises when they say that there is nothing to join."""
+        self._messenger.wait(1.0)
+        inbox = self._messenger.take()
+        if inbox.stop is not None:
+            raise TrainingEnded(inbox.stop[0])
+        if inbox.refused is not None:
+            raise JoinRefused(inbox.refused)
+        if self._leaving:
+            raise TrainingEnded(self._leaving)
+        return inbox
 
     def _prepare(self, source: Source) -> None:
         """Hold the best that this learner has without the others: initial values, own moments."""
@@ -177,33 +192,18 @@ class Learner:
         else:
             self._recall_moments()
 
-    def _wait_for_welcome(self) -> Joined:
-        while True:
-            self._messenger.wait(1.0)
-            inbox = self._messenger.take()
-            self._give_up_if_told(inbox)
-            if inbox.joined is not None:
-                return inbox.joined
-
-    def _gather(self, waiting: dict[int, Adoption]) -> Joined | None:
-        """Take in parameters until all are held; another welcome means: begin again with it."""
-        while not self._counters.holds_everything:
-            self._messenger.wait(1.0)
-            inbox = self._messenger.take()
-            self._give_up_if_told(inbox)
-            waiting |= inbox.adoptions
-            if inbox.joined is not None:
-                return inbox.joined
-            if inbox.handover is not None:
-                self._take_over(inbox.handover)
-            if self._source is Source.DONOR and len(waiting) == len(self._counters.versions):
-                self._prepare(Source.SYNCER)  # no donor could help after all
-            if self._source is not Source.DONOR:
-                for adoption in waiting.values():
-                    self._adopt(adoption)
-        for adoption in waiting.values():
+    def _take_in(self, inbox: Inbox) -> bool:
+        """Adopt what has arrived as far as the source allows; whether every fragment is held."""
+        is_complete = len(inbox.adoptions) == len(self._counters.versions)
+        if inbox.handover is not None and self._source is Source.DONOR:
+            self._take_over(inbox.handover)
+        elif self._source is Source.DONOR:
+            if not is_complete:
+                return False
+            self._prepare(Source.SYNCER)  # no donor could help after all
+        for adoption in inbox.adoptions.values():
             self._adopt(adoption)
-        return None
+        return self._counters.holds_everything
 
     def _take_over(self, handover: Handover) -> None:
         """Continue from a donor: its adopted fragments, AdamW moments, step; none of its work."""
@@ -238,14 +238,6 @@ class Learner:
             raise JoinRefused(inbox.refused)
         if inbox.joined is not None:
             self._announce(inbox.joined, inbox.joined.source)
-
-    def _give_up_if_told(self, inbox: Inbox) -> None:
-        if inbox.stop is not None:
-            raise TrainingEnded(inbox.stop[0])
-        if inbox.refused is not None:
-            raise JoinRefused(inbox.refused)
-        if self._leaving:
-            raise TrainingEnded(self._leaving)
 
     # ------------------------------------------------------------ training
 

@@ -53,6 +53,7 @@ class Member:
     is_suspected: bool = False
     is_lagging: bool = False
     """It missed the end of a round, and its late answer has not arrived."""
+    has_reported: bool = False
     step: int = 0
     tokens: int = 0
     loss: float | None = None
@@ -208,8 +209,13 @@ class Membership:
         return self._by_epoch.pop(epoch, None)
 
     def saw_step(self, now_s: float, member: Member, step: int, step_s: float) -> float | None:
-        """Note a report; the idle seconds if the step advanced and it had been suspected."""
-        if member.has_stepped and step <= member.step:
+        """Note a report; the idle seconds if the step advanced and it had been suspected.
+
+        The first report only says where the learner stands: what comes after it is progress.
+        """
+        if not member.has_reported:
+            member.has_reported, member.step = True, step
+        if step <= member.step:
             return None
         idle_s = now_s - member.last_step_s
         was_suspected = member.is_suspected

@@ -10,7 +10,8 @@ delays no answer. Counters are repeated twice a second as a heartbeat; they prov
 living process.
 
 When the stream breaks or the membership is fenced, the messenger connects again with backoff and
-jitter and says hello with what it holds; the learner goes on stepping meanwhile.
+jitter and says hello with what it holds; the learner goes on stepping meanwhile. It does so only
+once the training thread has shown life since: a wedged learner never joins again as a living one.
 """
 
 import queue
@@ -106,7 +107,16 @@ class Inbox:
     adoptions: dict[int, Adoption] = field(default_factory=dict)
     handover: Handover | None = None
     stop: tuple[str, tuple[int, ...]] | None = None
+    """Why training ended, and the last versions."""
     refused: str | None = None
+
+    def update(self, newer: "Inbox") -> None:
+        """Add what has arrived since; of each thing the newest counts."""
+        self.adoptions |= newer.adoptions
+        self.joined = newer.joined or self.joined
+        self.handover = newer.handover or self.handover
+        self.stop = newer.stop or self.stop
+        self.refused = newer.refused or self.refused
 
 
 class Messenger:
@@ -139,6 +149,7 @@ class Messenger:
         self._epoch = 0
         self._process = secrets.randbits(63)
         self._closing = threading.Event()
+        self._shows_life = threading.Event()
         self._thread = threading.Thread(target=self._run, name="messenger", daemon=True)
 
     # ------------------------------------------------------------ for the training thread
@@ -154,6 +165,7 @@ class Messenger:
 
     def boundary(self, snapshot: Snapshot) -> None:
         """Leave the state after a step: report it, and answer the pulls it can answer."""
+        self._shows_life.set()
         with self._lock:
             self._snapshot = snapshot
             self._report()
@@ -167,6 +179,7 @@ class Messenger:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has arrived, at the latest after `timeout_s`."""
+        self._shows_life.set()
         with self._news:
             if self._inbox == Inbox():
                 self._news.wait(timeout_s)
@@ -182,6 +195,7 @@ class Messenger:
     def leave(self, reason: str) -> None:
         """Say goodbye and close once it is sent; bounded."""
         self._closing.set()
+        self._shows_life.set()
         with self._lock:
             connection = self._connection
         if connection is not None:
@@ -203,7 +217,9 @@ class Messenger:
                 return
             if self._epoch:
                 self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
+            self._shows_life.clear()
             self._closing.wait(self._backoff.next_s())
+            self._shows_life.wait()
 
     def _listen(self, connection: Connection) -> str:
         """Take in messages until the stream ends; why it ended."""

@@ -79,6 +79,7 @@ class Syncer:
         self._rejected: dict[str, int] = {}
         self._farewell_s: float | None = None
         self._reason = ""
+        self._was_asked = False
         books.restore(self.policy)
 
     def run(self, address: str) -> None:
@@ -95,10 +96,17 @@ class Syncer:
             if arrival is not None:
                 self._receive(arrival)
             self._carry_out(self.policy.advance(self._now()))
-        self._say(Kind.SYNCER_FINAL, **self._books.final(self.policy), rejected=self._rejected)
+        self._say(
+            Kind.SYNCER_FINAL,
+            **self._books.final(self.policy),
+            rejected=self._rejected,
+            reason=self._reason,
+            was_asked=self._was_asked,
+        )
 
     def end(self, reason: str) -> None:
-        """Ask for the end, as a stop rule would; the open rounds are closed first."""
+        """Ask for the end before a stop rule does; the open rounds are closed first."""
+        self._was_asked = True
         self.policy.stop(reason)
 
     # ------------------------------------------------------------ what arrives
@@ -171,16 +179,15 @@ class Syncer:
         self._carry_out(actions)
 
     def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
+        offer = _offer(push)
+        if self._epochs.get(session) != epoch:  # of an ended membership, or of somebody else's
+            self._reject(self._member(session), Refusal.FENCED, offer=offer)
+            return
         if push.base_version < 0:
             self._seed(epoch, push, payload)
             return
-        offer = _offer(push)
         member = self.policy.membership.find(epoch)
-        refusal = self.policy.offer(epoch, offer)
-        if self._epochs.get(session) != epoch:
-            refusal = Refusal.FENCED
-        if refusal is None:
-            refusal = self._take(epoch, push, payload)
+        refusal = self.policy.offer(epoch, offer) or self._take(epoch, push, payload)
         if refusal is None and member is not None:
             self._say(Kind.PUSH_ACCEPTED, **_whose(member), **_contents(offer))
             self._carry_out(self.policy.accept(self._now(), epoch, offer))
@@ -472,6 +479,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         syncer.run(address)
     finally:
         hub.stop()
+        books.close()
     return 0
 
 

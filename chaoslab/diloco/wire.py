@@ -3,9 +3,10 @@
     learner: Connection.send, send_payload ══ one stream ══► Hub.arrivals ─► syncer
              Connection.arrivals ◄═══════════════════════ Hub.send, send_payload, close
 
-Each end of a stream has an Outbox, which grpc empties on its own thread, and a reader thread, which
-puts frames together and fills `arrivals`. Nothing that is called here waits for the network, except
-`stop` and `close`, and those only for a bounded time. What the messages mean is not decided here.
+Each end of a stream has an Outbox, which grpc empties on a thread of its own, and a reader thread,
+which puts frames together and fills `arrivals`. Nothing that is called here waits for the network,
+except `stop` and `close`, and those only for a bounded time. What the messages mean is not decided
+here.
 
 Every stream gives, in this order: Opened (at the hub), any number of Received, perhaps one Garbled,
 exactly one Closed. What is sent to a session that has ended is dropped; its Closed is on the way.
@@ -14,29 +15,27 @@ Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting F
 learner defers it until it holds the base version.
 """
 
-import random
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeAlias
 
 import grpc
 
 from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.frames import (
-    FRAME_BYTES_MAX,
-    Assembler,
-    Bytes,
-    GarbledFrame,
-    M,
-    Message,
-
-    frame_of,
-    payload_frames,
-)
+from chaoslab.diloco.frames import Assembler, Bytes, GarbledFrame, M, frame_of, payload_frames
 from chaoslab.diloco.mailbox import Gate, Inbox, Outbox
+from chaoslab.diloco.streams import (
+    Arrival,
+    Backoff,
+    Closed,
+    Garbled,
+    Limits,
+    Opened,
+    Received,
+    What,
+)
 from chaoslab.diloco.tls import InsecureAddress, Tls, add_tls_options, refuse_plaintext, tls_of
 
 __all__ = [
@@ -47,66 +46,6 @@ __all__ = [
 METHOD = "/chaoslab.Syncer/Attach"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What one end puts up with. The defaults hold 250 learners of up to a billion parameters."""
-
-    sessions_max: int = 250
-    """Streams at once; one more is refused."""
-    payload_bytes_max: int = 1 << 34
-    """A larger payload is Garbled."""
-    arrivals_max: int = 1024
-    """Messages of one session that nobody has taken; then its sender is slowed down."""
-    arrivals_bytes_max: int = 1 << 28
-    """Their payloads' bytes, likewise; one payload may always come in."""
-    controls_max: int = 4096
-    """Unsent messages without payload; then the stream is broken off: the other end is not reading."""
-    keepalive_s: float = 2.0
-    """A silent link is asked for a sign of life after this time …"""
-    answer_s: float = 2.0
-    """… and broken off when none came within this time; also the patience of `stop` and `close`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A stream began. `peer` is its address as grpc prints it; nobody has said hello yet."""
-
-    peer: str
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message with its payload: read-only bytes, None for a body that has none."""
-
-    message: Message
-    payload: memoryview | None
-
-
-@dataclass(frozen=True, slots=True)
-class Garbled:
-    """Something arrived that is not a message; the stream is broken off and Closed follows."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Closed:
-    """The stream has ended, whoever ended it; nothing more comes from it."""
-
-    reason: str
-
-
-What: TypeAlias = Opened | Received | Garbled | Closed
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """Something that came from a session. A Connection has one session, number 0."""
-
-    session: int
-    what: What
-
-
 # ---------------------------------------------------------------- the syncer's end
 
 
@@ -114,7 +53,7 @@ class Arrival:
 class _Session:
     number: int
     outbox: Outbox
-    gate: Gate[Arrival]
+    gate: Gate[Arrival[pb.FromLearner]]
     cancel: Callable[[], None]
 
 
@@ -131,7 +70,7 @@ class Hub:
         self._address = address
         self._tls = tls
         self._limits = limits or Limits()
-        self.arrivals: Inbox[Arrival] = _inbox(self._limits)
+        self.arrivals: Inbox[Arrival[pb.FromLearner]] = _inbox(self._limits)
         """What came in, of all sessions, in order for each."""
         self.garbled = 0
         """Streams that were broken off because of what came from them."""
@@ -142,11 +81,11 @@ class Hub:
 
     def start(self) -> str:
         """Begin to accept streams; the address with its real port. OSError if it is taken."""
-        keep_freed_memory()
+        _keep_freed_memory()
         server = grpc.server(
             ThreadPoolExecutor(self._limits.sessions_max, thread_name_prefix="stream"),
             handlers=(_handler(self._attach),),
-            options=_server_options(self._limits),
+            options=self._limits.server_options(),
             maximum_concurrent_rpcs=self._limits.sessions_max,
         )
         try:
@@ -155,8 +94,9 @@ class Hub:
             raise OSError(f"cannot listen on {self._address}: {error}") from error
         server.start()
         self._server = server
-        is_socket_file = self._address.startswith("unix:")
-        return self._address if is_socket_file else f"{self._address.rpartition(':')[0]}:{port}"
+        if self._address.startswith("unix:"):
+            return self._address
+        return f"{self._address.rpartition(':')[0]}:{port}"
 
     def send(self, session: int, message: pb.ToLearner, *, key: Hashable | None = None) -> None:
         """Queue a message without payload; with a key it replaces an unsent one with that key.
@@ -172,8 +112,7 @@ class Hub:
     ) -> None:
         """Queue a message with its payload, in place of an unsent one with the same key.
 
-        The payload is not copied: it must not change any more. Give it to as many sessions as you
-        like, and fill `message`'s Payload by `describe` to have its checksum computed only once.
+        The payload is not copied: it must not change any more, and may go to many sessions.
         """
         known = self._sessions.get(session)
         if known is not None:
@@ -192,7 +131,7 @@ class Hub:
         known = self._sessions.get(session)
         if known is not None:
             known.outbox.close(None if final_message is None else frame_of(final_message))
-            _soon(self._limits.answer_s, known.cancel)
+            _later(self._limits.answer_s, known.cancel)
 
     def stop(self) -> None:
         """End all streams as `close` does, and accept no more; returns when they have ended."""
@@ -202,7 +141,7 @@ class Hub:
             self._server.stop(self._limits.answer_s).wait()
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """One stream, on a thread of grpc's: reads on another thread, returns what to send."""
+        """One stream, on a thread of grpc's: read on another thread, return what to send."""
         session = _Session(
             next(self._numbers),
             Outbox(controls_max=self._limits.controls_max),
@@ -215,28 +154,26 @@ class Hub:
         threading.Thread(
             target=self._read, args=(session, requests), name=f"read-{session.number}", daemon=True
         ).start()
-        for callback in (session.outbox.cut, session.gate.open):
-            if not context.add_callback(callback):
-                callback()
+        for at_the_end in (session.outbox.cut, session.gate.open):
+            if not context.add_callback(at_the_end):
+                at_the_end()
         return session.outbox.frames()
 
     def _read(self, session: _Session, requests: Iterator[bytes]) -> None:
-        def deliver(what: What, size_bytes: int) -> None:
+        def deliver(what: What[pb.FromLearner], size_bytes: int = 0) -> None:
             session.gate.put(Arrival(session.number, what), size_bytes)
 
-        assembler = Assembler(
-            pb.FromLearner.FromString, payload_bytes_max=self._limits.payload_bytes_max
-        )
-        reason = _receive(requests, assembler, deliver)
-        if isinstance(reason, Garbled):
-            session.cancel()
-            self.garbled += 1
-            deliver(reason, 0)
+        limit = self._limits.payload_bytes_max
+        end = _receive(requests, Assembler(pb.FromLearner.FromString, limit), deliver)
         with self._lock:
             del self._sessions[session.number]
+            self.garbled += isinstance(end, Garbled)
+        if isinstance(end, Garbled):
+            session.cancel()
+            deliver(end)
         session.outbox.close()
-        _soon(self._limits.answer_s, session.cancel)
-        deliver(Closed(reason.reason), 0)
+        _later(self._limits.answer_s, session.cancel)
+        deliver(Closed(end.reason))
 
 
 # ---------------------------------------------------------------- a learner's end
@@ -255,18 +192,19 @@ class Connection:
         self._address = address
         self._tls = tls
         self._limits = limits or Limits()
-        self.arrivals: Inbox[Arrival] = _inbox(self._limits)
+        self.arrivals: Inbox[Arrival[pb.ToLearner]] = _inbox(self._limits)
         """Received messages, and one Closed at the end."""
         self._gate = self.arrivals.gate()
         self._outbox = Outbox(controls_max=self._limits.controls_max)
         self._failure = ""
+        """Why this end broke the stream off."""
         self._channel: grpc.Channel | None = None
         self._call: grpc.Call | None = None
         self._reader = threading.Thread(target=self._read, name="read", daemon=True)
 
     def open(self) -> None:
-        """Begin to dial and return at once; nobody there is told by Closed."""
-        keep_freed_memory()
+        """Begin to dial and return at once; if nobody is there, Closed will say so."""
+        _keep_freed_memory()
         self._channel = _channel(self._address, self._tls, self._limits)
         self._call = self._channel.stream_stream(METHOD)(self._outbox.frames())
         self._reader.start()
@@ -277,17 +215,22 @@ class Connection:
         ValueError if it is larger than a frame.
         """
         if not self._outbox.put(frame_of(message), key):
-            self._fail("the syncer does not read what is sent")
+            self._break_off("the syncer does not read what is sent")
 
     def send_payload(
         self, message: pb.FromLearner, payload: Bytes | Callable[[], Bytes], *, key: Hashable
     ) -> None:
         """Queue a message with its payload, in place of an unsent one with the same key.
 
-        A callable is called on the sender's thread when its turn has come, or never when a newer
-        one took its place. If it raises, the traceback is logged and the stream ends.
+        A callable is called on the sender's thread when its turn has come, or never if a newer one
+        took its place. If it raises, the traceback is logged and the stream ends.
         """
         self._outbox.put_payload(lambda: self._frames(message, payload), key)
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """Messages and payloads that are queued and not begun."""
+        return self._outbox.waiting
 
     def close(self, final_message: pb.FromLearner | None = None) -> None:
         """End the stream after the queued messages and a last one; payloads are dropped.
@@ -301,63 +244,39 @@ class Connection:
             self._call.cancel()
             self._channel.close()
 
-    def _frames(self, message: pb.FromLearner, payload: Bytes | Callable[[], Bytes]) -> Iterator[bytes]:
+    def _frames(
+        self, message: pb.FromLearner, payload: Bytes | Callable[[], Bytes]
+    ) -> Iterator[bytes]:
         try:
-            content = payload() if callable(payload) else payload
-            yield from payload_frames(message, content)
+            yield from payload_frames(message, payload() if callable(payload) else payload)
         except Exception as error:
             self._failure = f"a payload could not be made: {error!r}"
             raise
 
-    def _fail(self, reason: str) -> None:
+    def _break_off(self, reason: str) -> None:
         self._failure = self._failure or reason
         self._outbox.cut()
         if self._call is not None:
             self._call.cancel()
 
     def _read(self) -> None:
-        def deliver(what: What, size_bytes: int) -> None:
+        def deliver(what: What[pb.ToLearner], size_bytes: int = 0) -> None:
             self._gate.put(Arrival(0, what), size_bytes)
 
-        assembler = Assembler(
-            pb.ToLearner.FromString, payload_bytes_max=self._limits.payload_bytes_max
-        )
-        reason = _receive(iter(self._call or ()), assembler, deliver)
+        limit = self._limits.payload_bytes_max
+        end = _receive(self._call or (), Assembler(pb.ToLearner.FromString, limit), deliver)
         self._outbox.cut()
-        self._gate.open()
-        if isinstance(reason, Garbled):
-            deliver(reason, 0)
-            self._fail(reason.reason)
-        deliver(Closed(self._failure or reason.reason), 0)
-
-
-class Backoff:
-    """Times between attempts to connect: doubling from `first_s` to `cap_s`, with jitter.
-
-    Each is drawn from the upper half of its range, so that a crowd spreads out.
-    """
-
-    def __init__(self, chance: random.Random, *, first_s: float = 0.2, cap_s: float = 5.0) -> None:
-        self._chance = chance
-        self._first_s = first_s
-        self._cap_s = cap_s
-        self._next_s = first_s
-
-    def next_s(self) -> float:
-        """Seconds to wait before the next attempt; the first time at most `first_s`."""
-        most_s, self._next_s = self._next_s, min(2 * self._next_s, self._cap_s)
-        return most_s * (1 - 0.5 * self._chance.random())
-
-    def reset(self) -> None:
-        """An attempt succeeded: begin again with the shortest."""
-        self._next_s = self._first_s
+        if isinstance(end, Garbled):
+            deliver(end)
+            self._break_off(end.reason)
+        deliver(Closed(self._failure or end.reason))
 
 
 # ---------------------------------------------------------------- both ends
 
 
 def _receive(
-    frames: Iterable[bytes], assembler: Assembler[M], deliver: Callable[[What, int], None]
+    frames: Iterable[bytes], assembler: Assembler[M], deliver: Callable[[What[M], int], None]
 ) -> Garbled | Closed:
     """Deliver every message until the stream ends; why it ended."""
     try:
@@ -379,30 +298,31 @@ def _describe_end(error: grpc.RpcError) -> str:
     return "the connection was lost, or the learner broke the stream off"
 
 
-def _inbox(limits: Limits) -> Inbox[Arrival]:
+def _inbox(limits: Limits) -> Inbox[Arrival[M]]:
     return Inbox(items_max=limits.arrivals_max, bytes_max=limits.arrivals_bytes_max)
 
 
-def _soon(after_s: float, act: Callable[[], None]) -> None:
+def _later(after_s: float, act: Callable[[], None]) -> None:
     timer = threading.Timer(after_s, act)
     timer.daemon = True
     timer.start()
 
 
-def keep_freed_memory() -> None:
+def _keep_freed_memory() -> None:
     """Let glibc keep freed blocks of a megabyte instead of returning each to the kernel.
 
     Freeing one large block raises its dynamic threshold (mallopt(3), M_MMAP_THRESHOLD). The buffers
     of grpc and ours are then used again instead of being mapped and zeroed for every chunk, which
-    nearly doubles throughput. Elsewhere it does nothing.
+    nearly doubles throughput. With another malloc it does nothing.
     """
     bytearray((32 << 20) - (64 << 10))
 
 
-def _handler(behavior: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:
+def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:
+    """Routes the one method; messages stay bytes, so that a broken one is ours to judge."""
     service, method = METHOD.strip("/").split("/")
     return grpc.method_handlers_generic_handler(
-        service, {method: grpc.stream_stream_rpc_method_handler(behavior)}
+        service, {method: grpc.stream_stream_rpc_method_handler(attach)}
     )
 
 
@@ -417,46 +337,11 @@ def _listen(server: grpc.Server, address: str, tls: Tls | None) -> int:
 
 
 def _channel(address: str, tls: Tls | None, limits: Limits) -> grpc.Channel:
+    options = limits.channel_options()
     if tls is None:
-        return grpc.insecure_channel(address, options=_channel_options(limits))
+        return grpc.insecure_channel(address, options=options)
     ca, certificate, key = tls.read()
-    options = _channel_options(limits)
     if tls.server_name:
         options.append(("grpc.ssl_target_name_override", tls.server_name))
-    return grpc.secure_channel(
-        address, grpc.ssl_channel_credentials(ca, key, certificate), options=options
-    )
-
-
-Options: TypeAlias = list[tuple[str, int | str]]
-
-
-def _options(limits: Limits) -> Options:
-    return [
-        ("grpc.max_send_message_length", FRAME_BYTES_MAX),
-        ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
-        ("grpc.keepalive_time_ms", int(1000 * limits.keepalive_s)),
-        ("grpc.keepalive_timeout_ms", int(1000 * limits.answer_s)),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-    ]
-
-
-def _server_options(limits: Limits) -> Options:
-    return [
-        *_options(limits),
-        ("grpc.so_reuseport", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", 100),
-        ("grpc.http2.max_ping_strikes", 0),
-    ]
-
-
-def _channel_options(limits: Limits) -> Options:
-    """Each channel dials for itself: a shared one would wait out the failures of its predecessors."""
-    return [
-        *_options(limits),
-        ("grpc.use_local_subchannel_pool", 1),
-        ("grpc.enable_http_proxy", 0),
-        ("grpc.enable_retries", 0),
-        ("grpc.min_reconnect_backoff_ms", int(1000 * (limits.keepalive_s + limits.answer_s))),
-    ]
+    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
+    return grpc.secure_channel(address, credentials, options=options)

@@ -247,13 +247,12 @@ def _death(scene: Scene, exited: Event) -> Found:
     dropped = scene.first(
         Kind.MEMBER_LEFT, lambda e: e.data.get("incarnation") == scene.incarnation
     )
+    dropped_s = max(0.0, dropped.time_s - exited.time_s) if dropped else None
     text = f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s"
-    if scene.was_member:
-        text += (
-            f"; the syncer dropped it after {dropped.time_s - exited.time_s:.1f} s"
-            if dropped
-            else "; the syncer had not dropped it when the fault ended"
-        )
+    if dropped_s is not None:
+        text += f"; the syncer dropped it after {dropped_s:.1f} s"
+    elif scene.was_member:
+        text += "; the syncer had not dropped it when the fault ended"
     return Found(
         status=scene.lasted(down_s),
         text=text,
@@ -262,7 +261,7 @@ def _death(scene: Scene, exited: Event) -> Found:
             "exit_code": exited.data.get("exit_code"),
             "exited_after_s": exited.time_s - scene.begin_s,
             "down_s": down_s,
-            "dropped_after_s": dropped.time_s - exited.time_s if dropped else None,
+            "dropped_after_s": dropped_s,
         },
         proof=(exited, dropped, scene.restarted),
     )

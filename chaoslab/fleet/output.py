@@ -38,7 +38,7 @@ _STEERS: Mapping[Kind, Mapping[str, Reader]] = {
     Kind.ROUND_MERGED: {
         "round": Event.integer,
         "contributors": Event.items,
-        "committed_tokens": Event.integer,
+        "committed_tokens": Event.number,
     },
     Kind.LEARNER_STEP: {"step": Event.integer, "loss": Event.number, "step_s": Event.number},
 }

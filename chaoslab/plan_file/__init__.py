@@ -32,6 +32,7 @@ across fields belongs in `__post_init__` and raises PlanError.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def load(
         override(document, f"fleet.kind={fleet}", label=f"--fleet {fleet}")
     interpolate(document)
     _name_faults(document)
-    found = _decoded(document, plan_shape(faults, checks))
+    found = _decoded(document, _adapter(tuple(faults.items()), tuple(checks.items())))
     for key in ("faults", "expect"):
         specs = enumerate(found.get(key, ()))
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
@@ -102,7 +103,7 @@ def resolved_yaml(plan: FaultPlan, *, secrets: Mapping[str, str] | None = None) 
 
 def json_schema(faults: Mapping[str, type], checks: Mapping[str, type]) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
-    adapter: TypeAdapter[Any] = TypeAdapter(plan_shape(faults, checks))
+    adapter = _adapter(tuple(faults.items()), tuple(checks.items()))
     schema = adapter.json_schema(schema_generator=_Untitled)
     dialect = GenerateJsonSchema.schema_dialect
     return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
@@ -131,9 +132,16 @@ def _name_faults(document: Document) -> None:
             fault["id"] = f"{short.replace('_', '-')}-{number}"
 
 
-def _decoded(document: Document, shape: Any) -> dict[str, Any]:
+@cache
+def _adapter(
+    faults: tuple[tuple[str, type], ...], checks: tuple[tuple[str, type], ...]
+) -> TypeAdapter[dict[str, Any]]:
+    """What decodes plans with these catalogues; building it is most of the work of a load."""
+    return TypeAdapter(plan_shape(dict(faults), dict(checks)))
+
+
+def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
     """The arguments of FaultPlan; PlanError with all mistakes of the document."""
-    adapter: TypeAdapter[dict[str, Any]] = TypeAdapter(shape)
     found: dict[str, Any] = {}
     try:
         found = adapter.validate_python(document.tree)

@@ -18,8 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.events import Event
+from chaoslab.report.lanes import FaultBar, Lane, LaneState
 from chaoslab.report.sentences import Tone, seconds
-from chaoslab.report.view import FaultBar, Lane, LaneState, ViewModel
+from chaoslab.report.view import ViewModel
 
 _REFRESH_S = 0.33
 _PROGRESS_EVERY_S = 5.0
@@ -119,7 +120,9 @@ class Plain:
             self._print(sentence.time_s, sentence.text)
         if event.time_s - self._progress_s >= _PROGRESS_EVERY_S:
             self._progress_s = event.time_s
-            self._print(event.time_s, _headline(self.view))
+            self._print(
+                event.time_s, " · ".join(filter(None, (_headline(self.view), _counts(self.view))))
+            )
 
     def _print(self, time_s: float, text: str) -> None:
         self._stream.write(f"{time_s:8.2f} s  {text}\n")
@@ -142,19 +145,13 @@ def draw(view: ViewModel) -> RenderableType:
 
 
 def _headline(view: ViewModel) -> str:
+    """How the run as a whole goes on, in one line."""
     rate = view.rounds.tokens_per_s
     parts = [
         f"phase {view.phase or 'start'}",
         f"{view.rounds.merged} rounds",
         f"{rate:,.0f} tokens/s" if rate is not None else "no rate yet",
     ]
-    if view.counts:
-        parts.append(
-            ", ".join(
-                f"{view.counts.get(name)} {name}"
-                for name in ("alive", "believed", "stepping", "contributing")
-            )
-        )
     if view.rounds.longest_gap_s:
         parts.append(f"longest gap {seconds(view.rounds.longest_gap_s)}")
     if view.progress is not None:
@@ -164,11 +161,18 @@ def _headline(view: ViewModel) -> str:
     return " · ".join(parts)
 
 
+def _counts(view: ViewModel) -> str:
+    """Four numbers that are equal only while all is well; empty before they were first taken."""
+    names = ("alive", "believed", "stepping", "contributing")
+    return ", ".join(f"{view.counts.get(name)} {name}" for name in names) if view.counts else ""
+
+
 def _header(view: ViewModel) -> RenderableType:
     title = Text.assemble(
         (f" {view.plan or 'chaoslab'} ", "bold reverse"),
         f"  seed {view.seed} · fleet {view.fleet} · {view.now_s:.1f} s\n",
-        _headline(view),
+        f"{_headline(view)}\n",
+        _counts(view),
     )
     if view.progress is None:
         return title

@@ -37,6 +37,9 @@ def describe(event: Event) -> Sentence | None:
     if found is None:
         return None
     tone, write = found
+    is_orderly = event.data.get("exit_code") == 0 or event.data.get("reason") == "said_goodbye"
+    if tone is Tone.BAD and is_orderly:
+        tone = Tone.PLAIN
     return Sentence(time_s=event.time_s, text=write(event), tone=tone)
 
 

@@ -9,99 +9,12 @@ syncer has merged a contribution of that incarnation.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind, MalformedEvent
 from chaoslab.plan import Stop
+from chaoslab.report.lanes import FaultBar, Lane, LaneState, Rounds
 from chaoslab.report.sentences import Sentence, Tone, describe, seconds
-
-_RATE_WINDOW_S = 5.0
-
-
-class LaneState(StrEnum):
-    """What a learner does, as far as the record shows."""
-
-    WAITING = "waiting"
-    STARTING = "starting"
-    STEPPING = "stepping"
-    SUSPECTED = "suspected"
-    """Alive, but no step for a while: wedged, stopped or starved."""
-    PAUSED = "paused"
-    """Its process was seen stopped from outside."""
-    DROPPED = "dropped"
-    """Alive, but no longer a member."""
-    DEAD = "dead"
-    REJOINING = "rejoining"
-    """Back, but nothing of this incarnation was merged yet."""
-    ENDED = "ended"
-
-
-@dataclass(slots=True, kw_only=True)
-class Lane:
-    """One learner now."""
-
-    learner: str
-    state: LaneState = LaneState.WAITING
-    incarnation: int = 0
-    step: int | None = None
-    step_s: float | None = None
-    loss: float | None = None
-    contributed_s: float | None = None
-    back_s: float | None = None
-    """When it came back and has not contributed since; None while nothing is owed."""
-
-    @property
-    def at_work(self) -> LaneState:
-        """What a learner that steps is doing: stepping, or still on its way back."""
-        return LaneState.STEPPING if self.back_s is None else LaneState.REJOINING
-
-
-@dataclass(slots=True, kw_only=True)
-class FaultBar:
-    """One injection on the timeline."""
-
-    injection: str
-    fault: str
-    targets: tuple[str, ...]
-    from_s: float
-    healed_s: float | None = None
-    status: str = "begins"
-
-    @property
-    def is_open(self) -> bool:
-        """Whether its victims are still under it."""
-        return self.healed_s is None
-
-
-@dataclass(slots=True, kw_only=True)
-class Rounds:
-    """How training as a whole advances."""
-
-    merged: int = 0
-    committed_tokens: float = 0.0
-    last_s: float | None = None
-    longest_gap_s: float = 0.0
-    longest_gap_at_s: float = 0.0
-    recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=512))
-
-    def merge(self, time_s: float, committed_tokens: float) -> None:
-        """Count one merged round."""
-        if self.last_s is not None and time_s - self.last_s > self.longest_gap_s:
-            self.longest_gap_s, self.longest_gap_at_s = time_s - self.last_s, self.last_s
-        self.merged, self.committed_tokens, self.last_s = self.merged + 1, committed_tokens, time_s
-        self.recent.append((time_s, committed_tokens))
-        while self.recent[0][0] < time_s - _RATE_WINDOW_S and len(self.recent) > 2:
-            self.recent.popleft()
-
-    @property
-    def tokens_per_s(self) -> float | None:
-        """Committed tokens per second over the last five seconds of rounds."""
-        if len(self.recent) < 2:
-            return None
-        (start_s, before), (end_s, after) = self.recent[0], self.recent[-1]
-        return (after - before) / (end_s - start_s) if end_s > start_s else None
 
 
 class ViewModel:
@@ -156,6 +69,15 @@ class ViewModel:
         """The injections that hold this learner now."""
         return tuple(bar for bar in self.faults.values() if bar.is_open and learner in bar.targets)
 
+    def _way_back_s(self, lane: Lane, event: Event) -> float:
+        """When the heal that brings a learner back began; now, if no heal does."""
+        heals_s = [
+            bar.healing_s
+            for bar in self.faults.values()
+            if lane.learner in bar.targets and bar.healing_s is not None
+        ]
+        return max((s for s in heals_s if s >= lane.gone_s), default=event.time_s)
+
     # ------------------------------------------------------------ one method per kind of news
 
     def _run_started(self, event: Event) -> None:
@@ -165,6 +87,9 @@ class ViewModel:
 
     def _phase(self, event: Event) -> None:
         self.phase = event.text("phase")
+
+    def _baseline(self, _event: Event) -> None:
+        self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
 
     def _run_finished(self, event: Event) -> Sentence | None:
         if not self.has_twin or event.text("outcome") != "completed":
@@ -182,19 +107,19 @@ class ViewModel:
         lane.incarnation = event.integer("incarnation")
         is_first = lane.incarnation <= 1
         lane.state = LaneState.STARTING if is_first else LaneState.REJOINING
-        lane.back_s = None if is_first else event.time_s
+        lane.back_s = None if is_first else self._way_back_s(lane, event)
 
     def _node_exited(self, event: Event) -> None:
         lane = self.lanes.get(event.text("node"))
         if lane is not None:
             is_planned = self.phase in {"stop", "evaluate"}
             lane.state = LaneState.ENDED if is_planned else LaneState.DEAD
-            lane.step_s = None
+            lane.step_s, lane.gone_s = None, event.time_s
 
     def _node_probed(self, event: Event) -> None:
         lane = self.lanes.get(event.text("node"))
         if lane is not None and event.text("state") == "T":
-            lane.state = LaneState.PAUSED
+            lane.state, lane.step_s = LaneState.PAUSED, None
 
     def _step(self, event: Event) -> None:
         lane = self.lanes.get(event.text("learner"))
@@ -213,7 +138,7 @@ class ViewModel:
     def _joined(self, event: Event) -> None:
         lane = self.lanes.get(event.text("learner"))
         if lane is not None and lane.state is LaneState.DROPPED:
-            lane.state, lane.back_s = LaneState.REJOINING, event.time_s
+            lane.state, lane.back_s = LaneState.REJOINING, self._way_back_s(lane, event)
 
     def _suspected(self, event: Event) -> None:
         lane = self.lanes.get(event.text("learner"))
@@ -231,6 +156,7 @@ class ViewModel:
         if lane is not None and lane.state not in is_gone and event.text("reason") != "closed":
             said_goodbye = event.text("reason") == "said_goodbye"
             lane.state = LaneState.ENDED if said_goodbye else LaneState.DROPPED
+            lane.gone_s = event.time_s
 
     def _merged(self, event: Event) -> Sentence | None:
         self.rounds.merge(event.time_s, event.number("committed_tokens"))
@@ -262,12 +188,15 @@ class ViewModel:
         if bar is None:
             return
         bar.status = event.kind.partition(".")[2]
+        if event.kind is Kind.FAULT_HEALING:
+            bar.healing_s = event.time_s
         if event.kind in {Kind.FAULT_HEALED, Kind.FAULT_FAILED}:
             bar.healed_s = event.time_s
 
     _FOLDS: ClassVar[Mapping[Kind, Callable[["ViewModel", Event], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,
         Kind.PHASE_ENTERED: _phase,
+        Kind.BASELINE_MEASURED: _baseline,
         Kind.RUN_FINISHED: _run_finished,
         Kind.COUNTS_SAMPLED: _counts,
         Kind.NODE_STARTED: _node_started,

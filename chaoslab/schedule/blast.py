@@ -88,7 +88,7 @@ class _Blast:
     """Where each planned fault ends: its line, and the seconds along it."""
 
     def add_planned(self, draft: Draft) -> None:
-        line, start_s = self._begin(draft.trigger)
+        line, start_s = self._begin(draft)
         end_s = _end_s(start_s, draft.for_s)
         reason = self._add(line, _span(draft, start_s, end_s))
         if reason:
@@ -106,14 +106,16 @@ class _Blast:
         end_s = _end_s(start_s, draft.for_s)
         return self._add((), _span(draft, start_s, end_s))
 
-    def _begin(self, trigger: Trigger) -> tuple[Line, float]:
+    def _begin(self, draft: Draft) -> tuple[Line, float]:
         """The line on which a planned fault begins, and where on it."""
+        trigger = draft.trigger
         if trigger.time_s is not None:
             return (), trigger.time_s
         if trigger.after is not None:
             line, end_s = self.lines.get(trigger.after, (("after", trigger.after), 0.0))
             if end_s == math.inf:
-                raise PlanError(f"it waits for {trigger.after!r}, which is never healed")
+                text = f"fault {draft.spec.id!r} waits for {trigger.after!r}, which is never healed"
+                raise PlanError(text, where=draft.spec.where)
             return line, end_s + trigger.offset_s
         return (str(trigger),), 0.0
 

@@ -12,7 +12,8 @@ import inspect
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar, cast
+from functools import cache
+from typing import cast
 
 from pydantic import TypeAdapter
 
@@ -22,7 +23,6 @@ from chaoslab.events import Json, encode
 from chaoslab.plan import Injection, Trigger
 
 FORMAT = 1
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,17 +136,22 @@ def _injection_in(found: Mapping[str, object], faults: Mapping[str, type]) -> In
         fault=name,
         settings=_dataclass(faults[name], found["settings"]),
         targets=_NAMES.validate_python(found["targets"]),
-        trigger=_dataclass(Trigger, found["trigger"]),
+        trigger=cast("Trigger", _dataclass(Trigger, found["trigger"])),
         for_s=_SECONDS.validate_python(found["for_s"]),
     )
 
 
-def _dataclass(kind: type[_T], found: object) -> _T:
+def _dataclass(kind: type, found: object) -> object:
     """An object from its fields; enumerations and tuples come back as what they were."""
     known = inspect.signature(kind).parameters.keys()
     if not isinstance(found, dict) or not found.keys() <= known:
         raise ValueError(f"{found} are not fields of {kind.__name__}, which has {sorted(known)}")
-    return TypeAdapter(kind).validate_python(found)
+    return _adapter(kind).validate_python(found)
+
+
+@cache
+def _adapter(kind: type) -> TypeAdapter[object]:
+    return TypeAdapter(kind)
 
 
 def _dropped_out(dropped: Dropped) -> Json:

@@ -71,6 +71,20 @@ def test_dropping_a_learner_that_somebody_killed_is_no_false_drop() -> None:
     assert finding.outcome is Outcome.PASS
 
 
+def test_a_victim_that_was_no_member_yet_cannot_be_missed() -> None:
+    story = Story(rejoin_s=9.0).baseline().kill("learner-1").train(2).heal().train(4)
+    story.kill("learner-1", for_s=15).train(15).heal().train(20).end()
+    finding = Detection().judge(story.history())
+    assert (finding.outcome, finding.samples) == (Outcome.PASS, 1)
+
+
+def test_members_that_leave_when_a_run_is_cut_short_are_no_false_drops() -> None:
+    story = half_killed()
+    for name in story.learners:
+        story.drop(name, "said_goodbye").exit(name, code=0)
+    assert Detection().judge(story.finish("interrupted").history()).outcome is Outcome.PASS
+
+
 def test_without_victims_nothing_is_known() -> None:
     finding = Detection().judge(Story().baseline().train(9).end().history())
     assert finding.outcome is Outcome.UNKNOWN

@@ -208,17 +208,24 @@ def test_a_learner_credited_with_more_than_it_did_fails() -> None:
     assert "more of its work is committed than it has done" in judged(story).reason
 
 
-def test_a_run_total_that_is_not_the_sum_of_its_rounds_fails() -> None:
-    story = (
-        half_killed()
-        .end()
-        .altered(
-            Kind.ROUND_MERGED, lambda e: {"committed_tokens": e.number("committed_tokens") + 50}
-        )
-    )
+@pytest.mark.parametrize("kind", [Kind.ROUND_MERGED, Kind.SYNCER_FINAL])
+def test_a_total_that_is_not_the_sum_of_what_was_given_fails(kind: Kind) -> None:
+    story = half_killed().end()
+    story.altered(kind, lambda e: {"committed_tokens": e.number("committed_tokens") + 50})
     finding = judged(story)
     assert finding.outcome is Outcome.FAIL
-    assert "its contributors gave" in finding.reason
+    assert "all contributors together gave" in finding.reason
+
+
+def test_a_total_may_count_a_round_that_is_written_down_right_after_it() -> None:
+    story = half_killed().end()
+    rounds = [event for event in story.events if event.kind is Kind.ROUND_MERGED]
+    total = rounds[31].data["committed_tokens"]
+    story.altered(Kind.ROUND_MERGED, lambda _: {"committed_tokens": total}, which=30)
+    assert judged(story).outcome is Outcome.PASS
+    total = rounds[33].data["committed_tokens"]
+    story.altered(Kind.ROUND_MERGED, lambda _: {"committed_tokens": total}, which=30)
+    assert judged(story).outcome is Outcome.FAIL
 
 
 # ---------------------------------------------------------------- what cannot be known

@@ -34,6 +34,13 @@ def test_the_evidence_of_a_gap_are_the_rounds_on_both_sides() -> None:
     assert history.events[after].time_s - history.events[before].time_s == pytest.approx(3.25)
 
 
+def test_a_gap_while_the_victims_come_back_says_so() -> None:
+    story = Story(rejoin_s=4.0).baseline().kill("learner-1").train(6).heal().stall(3).train(9)
+    finding = Continuity().judge(story.end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "while learner-1 was on the way back; the bound is" in finding.reason
+
+
 def test_a_gap_after_the_fault_says_that_no_fault_was_open() -> None:
     story = half_killed().stall(4).train(3).end()
     finding = Continuity().judge(story.history())

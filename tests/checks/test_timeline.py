@@ -19,6 +19,14 @@ def test_training_ends_with_the_first_final_account_not_with_the_stop_phase() ->
     assert (end.kind, end.time_s) == (Kind.LEARNER_FINAL, 9.0)
 
 
+def test_a_learner_that_was_still_joining_tells_the_end_of_training_too() -> None:
+    story = Story().baseline().train(2).say(
+        Kind.LEARNER_LEFT, "learner-1", learner="learner-1", incarnation=2, step=0,
+        reason="stopped: 240 rounds",
+    )  # fmt: skip
+    assert training_end(story.train(1).history()) == story.last(Kind.LEARNER_LEFT)
+
+
 def test_a_record_that_breaks_off_ends_with_its_last_line() -> None:
     history = Story().baseline().train(4).history()
     assert training_end(history) is None

@@ -188,6 +188,14 @@ def test_a_record_that_breaks_off_anywhere_is_unknown() -> None:
         assert verdict.training_continued is None or length == len(story.events) - 1
 
 
+def test_a_broken_line_is_unknown_and_told_and_hides_no_failing_check() -> None:
+    story = half_killed().end().altered(Kind.NODE_EXITED, lambda _: {"node": 7}, which=0)
+    verdict = judged(story)
+    assert (verdict.outcome, verdict.training_continued) == (Outcome.UNKNOWN, None)
+    assert "'node' is 7, not text" in finding_of(verdict, "record").reason
+    assert judged(story, FAILS).outcome is Outcome.FAIL
+
+
 # ---------------------------------------------------------------- blindness
 
 

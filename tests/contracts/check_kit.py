@@ -40,10 +40,11 @@ class CheckKit:
     """Subclasses provide the fixture `check`, one or more instances."""
 
     def test_its_settings_are_a_frozen_dataclass_with_defaults(self, check: Check) -> None:
-        assert is_dataclass(check)
-        assert check == type(check)()
-        assert hash(check) == hash(type(check)())
-        assert all(field.kw_only for field in fields(check))
+        kind = type(check)
+        assert is_dataclass(kind)
+        assert check == kind()
+        assert hash(check) == hash(kind())
+        assert all(field.kw_only for field in fields(kind))
         assert check.summary
         assert check.name == check.name.lower().replace("-", "_")
 

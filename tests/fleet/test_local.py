@@ -145,7 +145,7 @@ def test_a_node_that_prints_without_end_holds_up_nobody(stage: Stage) -> None:
     [
         '{"kind":"fault.injected","data":{"injection":"injection-0"}}',
         '{"kind":"verdict.reached","data":{"outcome":"PASS"}}',
-        '{"kind":"round.merged","data":{"round":1,"contributors":[],"committed_tokens":9}}',
+        '{"kind":"round.merged","data":{"round":1,"contributors":[],"committed_tokens":9.5}}',
         '{"kind":"node.exited","data":{"node":"learner-1"}}',
         '{"kind":"learner.step","data":{"learner":"learner-1","incarnation":1,"step":1}}',
         '{"kind":"learner.step","data":{"learner":"learner-0","incarnation":1}}',

@@ -8,7 +8,8 @@ from rich.console import Console
 from chaoslab.events import Event, Kind
 from chaoslab.plan import Stop
 from chaoslab.report.console import Live, Plain, draw, fault_bar, screen
-from chaoslab.report.view import FaultBar, ViewModel
+from chaoslab.report.lanes import FaultBar
+from chaoslab.report.view import ViewModel
 
 
 def told(time_s: float, kind: Kind, **data: Any) -> Event:

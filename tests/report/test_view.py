@@ -6,8 +6,9 @@ import pytest
 
 from chaoslab.events import Event, Kind
 from chaoslab.plan import Stop
+from chaoslab.report.lanes import LaneState
 from chaoslab.report.sentences import Tone
-from chaoslab.report.view import LaneState, ViewModel
+from chaoslab.report.view import ViewModel
 
 LEARNERS = ("learner-0", "learner-1")
 
@@ -70,6 +71,21 @@ def test_a_killed_learner_is_dead_until_it_returns_and_rejoining_until_it_contri
     story.merge(9, 100, "learner-0", "learner-1")
     assert story.state() is LaneState.STEPPING
     assert "contributes again: learner-1 after 2.00 s" in story.said
+
+
+def test_the_way_back_is_counted_from_the_beginning_of_the_heal() -> None:
+    story = Story()
+    story.fault(2, Kind.FAULT_INJECTING, "learner-1")
+    story.die(2, "learner-1")
+    story.fault(7, Kind.FAULT_HEALING, "learner-1")
+    story.start(8.5, "learner-1", incarnation=2)
+    story.fault(8.6, Kind.FAULT_HEALED, "learner-1")
+    story.merge(10, 100, "learner-1")
+    assert "contributes again: learner-1 after 3.00 s" in story.said
+    story.die(20, "learner-1")
+    story.start(25, "learner-1", incarnation=3)
+    story.merge(26, 200, "learner-1")
+    assert "contributes again: learner-1 after 1.00 s" in story.said
 
 
 def test_the_last_words_of_a_dead_learner_do_not_revive_it() -> None:
@@ -158,6 +174,8 @@ def test_sentences_say_what_they_mean_and_samples_have_none() -> None:
     story.die(2, "learner-1")
     assert story.said[-1] == "learner-1 exited: SIGKILL"
     assert story.view.recent[-1].tone is Tone.BAD
+    story.tell(3, Kind.NODE_EXITED, node="learner-0", incarnation=1, exit_code=0, signal=None)
+    assert story.view.recent[-1].tone is Tone.PLAIN
     before = len(story.said)
     story.step(3, "learner-0")
     assert len(story.said) == before

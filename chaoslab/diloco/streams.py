@@ -1,0 +1,126 @@
+"""What both ends of a stream share: its limits, what arrives from it, when to dial again.
+
+No grpc here; `wire` is built on this.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Generic, TypeAlias
+
+from chaoslab.diloco.frames import FRAME_BYTES_MAX, M
+
+Options: TypeAlias = list[tuple[str, int | str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one end puts up with."""
+
+    sessions_max: int = 250
+    """Streams at once; one more is refused."""
+    payload_bytes_max: int = 1 << 34
+    """A larger payload is Garbled."""
+    arrivals_max: int = 1024
+    """Messages of one session that nobody has taken; then its sender is slowed down."""
+    arrivals_bytes_max: int = 1 << 28
+    """Their payloads' bytes, likewise; a session with nothing waiting may always bring in one."""
+    controls_max: int = 4096
+    """Unsent messages without payload; then the stream is broken off: nobody reads them."""
+    keepalive_s: float = 2.0
+    """A link that is silent for this long is asked for a sign of life …"""
+    answer_s: float = 2.0
+    """… and broken off without one after this time; also the patience of `stop` and `close`."""
+
+    def channel_options(self) -> Options:
+        """For a learner's end. Each dials for itself: a shared one waits out older failures."""
+        return [
+            *self._options(),
+            ("grpc.use_local_subchannel_pool", 1),
+            ("grpc.enable_http_proxy", 0),
+            ("grpc.enable_retries", 0),
+            ("grpc.min_reconnect_backoff_ms", int(1000 * (self.keepalive_s + self.answer_s))),
+        ]
+
+    def server_options(self) -> Options:
+        """For the syncer's end. One process owns the port; frequent pings are welcome."""
+        return [
+            *self._options(),
+            ("grpc.so_reuseport", 0),
+            ("grpc.http2.min_ping_interval_without_data_ms", 100),
+            ("grpc.http2.max_ping_strikes", 0),
+        ]
+
+    def _options(self) -> Options:
+        return [
+            ("grpc.max_send_message_length", FRAME_BYTES_MAX),
+            ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
+            ("grpc.keepalive_time_ms", int(1000 * self.keepalive_s)),
+            ("grpc.keepalive_timeout_ms", int(1000 * self.answer_s)),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.max_pings_without_data", 0),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A stream began. `peer` is its address as grpc prints it; nobody has said hello yet."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Generic[M]):
+    """A message with its payload: read-only bytes, None for a body that has none.
+
+    The payload's memory is used again when nothing refers to it any more.
+    """
+
+    message: M
+    payload: memoryview | None
+
+
+@dataclass(frozen=True, slots=True)
+class Garbled:
+    """Something arrived that is not a message; the stream is broken off and Closed follows."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The stream has ended, whoever ended it; nothing more comes from it."""
+
+    reason: str
+
+
+What: TypeAlias = Opened | Received[M] | Garbled | Closed
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival(Generic[M]):
+    """Something that came from a session. A learner's end has one session, number 0."""
+
+    session: int
+    what: What[M]
+
+
+class Backoff:
+    """Times between attempts to connect: doubling from `first_s` to `cap_s`, with jitter.
+
+    Each is drawn from the upper half of its range, so that a crowd spreads out.
+    """
+
+    def __init__(self, chance: random.Random, *, first_s: float = 0.2, cap_s: float = 5.0) -> None:
+        self._chance = chance
+        self._first_s = first_s
+        self._cap_s = cap_s
+        self._next_s = first_s
+
+    def next_s(self) -> float:
+        """Seconds to wait before the next attempt; the first time at most `first_s`."""
+        most_s, self._next_s = self._next_s, min(2 * self._next_s, self._cap_s)
+        return most_s * (1 - 0.5 * self._chance.random())
+
+    def reset(self) -> None:
+        """An attempt succeeded: begin again with the shortest."""
+        self._next_s = self._first_s

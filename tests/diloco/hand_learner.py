@@ -1,0 +1,191 @@
+"""A learner played by hand over the real wire, and a real syncer in a thread, for tests.
+
+The hand learner knows the protocol only from `wire.proto`: it can behave, and it can lie.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.books import Books
+from chaoslab.diloco.codec import Codec, encode
+from chaoslab.diloco.fragments import TensorSpec, specs_to_json
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.store import SyncerStore
+from chaoslab.diloco.syncer import Syncer
+from chaoslab.diloco.wire import Closed, Connection, Hub, Received
+from chaoslab.events import Json, Kind
+
+PATIENCE_S = 20.0
+SPECS = (
+    TensorSpec(name="embed", shape=(4, 3), is_averaged=True),
+    TensorSpec(name="head", shape=(5,), is_averaged=False),
+)
+SIZES = (12, 5)
+
+
+class Told:
+    """Everything the syncer said on its standard output."""
+
+    def __init__(self) -> None:
+        self._said: list[tuple[Kind, dict[str, Any]]] = []
+        self._changed = threading.Condition()
+
+    def emit(self, kind: Kind, data: Json) -> None:
+        assert isinstance(data, dict)
+        with self._changed:
+            self._said.append((kind, data))
+            self._changed.notify_all()
+
+    def of(self, kind: Kind) -> list[dict[str, Any]]:
+        with self._changed:
+            return [data for told, data in self._said if told is kind]
+
+    def wait(self, kind: Kind, **wanted: Any) -> dict[str, Any]:
+        """The first event of a kind with these values; fails after `PATIENCE_S`."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        with self._changed:
+            while True:
+                for told, data in self._said:
+                    if told is kind and all(data.get(k) == v for k, v in wanted.items()):
+                        return data
+                left_s = deadline_s - time.monotonic()
+                assert left_s > 0, f"no {kind} with {wanted}; told: {self._said[-12:]}"
+                self._changed.wait(left_s)
+
+
+class RunningSyncer:
+    def __init__(self, directory: Path, settings: Settings) -> None:
+        self.told = Told()
+        self.hub = Hub("127.0.0.1:0")
+        store = SyncerStore(directory / "state", durable=False)
+        self.books = Books(settings, store, snapshots=directory / "snapshots")
+        began_s = time.monotonic()
+        self.syncer = Syncer(
+            settings,
+            self.hub,
+            self.books,
+            emit=self.told.emit,
+            now=lambda: time.monotonic() - began_s,
+        )
+        self.address = self.hub.start()
+        self.thread = threading.Thread(target=self.syncer.run, args=(self.address,), daemon=True)
+        self.thread.start()
+
+    def stop(self) -> None:
+        self.syncer.end("the test is over")
+        self.thread.join(PATIENCE_S)
+        self.hub.stop()
+        self.books.close()
+        assert not self.thread.is_alive(), "the syncer did not end"
+
+
+@contextmanager
+def running_syncer(directory: Path, **rules: Any) -> Iterator[RunningSyncer]:
+    settings = Settings(**{
+        "learners": ("learner-0", "learner-1", "learner-2"), "fragments": 2, "sync_every": 4,
+        "overlap": 1, "compression": "f32", **rules,
+    })  # fmt: skip
+    running = RunningSyncer(directory, settings)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+class HandLearner:
+    def __init__(self, syncer: RunningSyncer, name: str, incarnation: int = 1) -> None:
+        self.syncer = syncer
+        self.name, self.incarnation = name, incarnation
+        self.epoch = 0
+        self.step = 0
+        self.since = [0, 0]
+        self.versions = [-1, -1]
+        self.connection = Connection(syncer.address)
+        self.connection.open()
+
+    def hello(self, **changes: Any) -> None:
+        fields: dict[str, Any] = {
+            "learner": self.name, "incarnation": self.incarnation,
+            "specs_json": specs_to_json(SPECS), "process": hash(self.name) & 0xFFFF,
+        }  # fmt: skip
+        self.connection.send(pb.FromLearner(hello=pb.Hello(**{**fields, **changes})))
+
+    def hear(self, body: str) -> tuple[Any, memoryview | None]:
+        """The next message with this body; others are taken in or passed over."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while True:
+            left_s = deadline_s - time.monotonic()
+            assert left_s > 0, f"{self.name} never heard {body}"
+            what = self.connection.arrivals.get(timeout=left_s).what
+            if isinstance(what, Closed):
+                assert body == "closed", f"{self.name} was cut off: {what.reason}"
+                return what, None
+            if not isinstance(what, Received) or not isinstance(what.message, pb.ToLearner):
+                continue
+            kind = what.message.WhichOneof("body")
+            if kind == "welcome":
+                self.epoch = what.message.epoch
+            if kind == "fragment":
+                self.versions[what.message.fragment.fragment] = what.message.fragment.version
+                self.since[what.message.fragment.fragment] = self.step
+            if kind == body:
+                return getattr(what.message, kind), what.payload
+
+    def join(self) -> None:
+        """Say hello and come to hold every fragment, handing in zeros if asked to."""
+        self.hello()
+        welcome, _ = self.hear("welcome")
+        if welcome.source == "initial":
+            for index, size in enumerate(SIZES):
+                self.push(pb.Push(fragment=index, base_version=-1), np.zeros(size, np.float32))
+        while min(self.versions) < 0:
+            self.hear("fragment")
+        self.report()
+
+    def train(self, steps: int = 1) -> None:
+        for _ in range(steps):
+            self.step += 1
+            self.report()
+
+    def report(self) -> None:
+        counts = [self.step - since for since in self.since]
+        progress = pb.Progress(
+            step=self.step, tokens=10 * self.step, c_steps=counts,
+            c_tokens=[10 * count for count in counts], versions=self.versions, loss=1.0,
+            step_s=0.01, data_position=self.step,
+        )  # fmt: skip
+        self.connection.send(pb.FromLearner(epoch=self.epoch, progress=progress))
+
+    def pulled(self, train: Callable[[], None] | None = None) -> pb.Pull:
+        """Train until the syncer asks for a fragment."""
+        (train or (lambda: self.train(8)))()
+        pull, _ = self.hear("pull")
+        assert isinstance(pull, pb.Pull)
+        return pull
+
+    def answer(self, pull: pb.Pull, **lies: Any) -> pb.Push:
+        """The honest push for a pull, changed by `lies`."""
+        since = self.since[pull.fragment]
+        fields: dict[str, Any] = {
+            "round": pull.round, "fragment": pull.fragment, "base_version": pull.base_version,
+            "step": self.step, "c_steps": self.step - since, "c_tokens": 10 * (self.step - since),
+            "tokens_from": 10 * since, "tokens_to": 10 * self.step, "codec": "f32",
+        }  # fmt: skip
+        return pb.Push(**{**fields, **lies})
+
+    def push(self, push: pb.Push, delta: np.ndarray[Any, Any], codec: Codec = Codec.F32) -> None:
+        self.push_bytes(push, encode(delta.astype(np.float32), codec))
+
+    def push_bytes(self, push: pb.Push, payload: bytes) -> None:
+        message = pb.FromLearner(epoch=self.epoch, push=push)
+        self.connection.send_payload(message, payload, key=object())
+
+    def close(self) -> None:
+        self.connection.close()

@@ -1,0 +1,177 @@
+"""Framing: what is cut comes together again, and nothing else does."""
+
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.frames import (
+    CHUNK_BYTES,
+    FRAME_BYTES_MAX,
+    Assembler,
+    GarbledFrame,
+    checksum,
+    frame_of,
+    payload_frames,
+)
+
+PUSH = pb.FromLearner(epoch=3, push=pb.Push(round=7, fragment=2, codec="int8"))
+PAYLOAD_BYTES_MAX = 8 * CHUNK_BYTES
+
+
+def assembler() -> Assembler[pb.FromLearner]:
+    return Assembler(pb.FromLearner.FromString, PAYLOAD_BYTES_MAX)
+
+
+def some_bytes(size: int, seed: int = 0) -> bytes:
+    return np.random.default_rng(seed).bytes(size)
+
+
+def header(size: int) -> bytes:
+    return pb.FromLearner(push=pb.Push(payload=pb.Payload(bytes=size))).SerializeToString()
+
+
+def chunk(offset: int, data: bytes, *, check: int | None = None) -> bytes:
+    expected = checksum(data) if check is None else check
+    return pb.FromLearner(
+        chunk=pb.Chunk(offset=offset, checksum=expected, data=data)
+    ).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "size", [0, 1, 8191, 8192, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, 5 * CHUNK_BYTES + 77]
+)
+def test_a_payload_of_any_size_comes_together_again(size: int) -> None:
+    sent = some_bytes(size)
+    taking = assembler()
+    *before, last = [taking.take(frame) for frame in payload_frames(PUSH, sent)]
+    assert all(nothing is None for nothing in before)
+    assert last is not None
+    message, payload = last
+    assert payload is not None
+    assert payload.readonly
+    assert bytes(payload) == sent
+    assert (message.epoch, message.push.round, message.push.payload.bytes) == (3, 7, size)
+
+
+def test_sending_changes_neither_the_message_nor_copies_the_payload_at_once() -> None:
+    before = PUSH.SerializeToString()
+    frames = payload_frames(PUSH, memoryview(some_bytes(3 * CHUNK_BYTES)))
+    assert len(next(frames)) < 100
+    assert all(len(frame) <= FRAME_BYTES_MAX for frame in frames)
+    assert PUSH.SerializeToString() == before
+
+
+def test_hand_written_chunks_are_protobuf() -> None:
+    sent = some_bytes(CHUNK_BYTES + 5)
+    _, *chunks = payload_frames(PUSH, sent)
+    read = [pb.ToLearner.FromString(frame).chunk for frame in chunks]
+    assert [piece.offset for piece in read] == [0, CHUNK_BYTES]
+    assert b"".join(piece.data for piece in read) == sent
+    assert [piece.checksum for piece in read] == [checksum(piece.data) for piece in read]
+
+
+def test_chunks_that_protobuf_wrote_are_read_too() -> None:
+    sent = some_bytes(100)
+    taking = assembler()
+    taking.take(header(100))
+    taking.take(chunk(0, sent[:40]))
+    complete = taking.take(chunk(40, sent[40:]))
+    assert complete is not None
+    assert bytes(complete[1] or b"") == sent
+
+
+def test_a_message_without_payload_passes_between_chunks() -> None:
+    sent = some_bytes(2 * CHUNK_BYTES)
+    start, first, second = payload_frames(PUSH, sent)
+    goodbye = pb.FromLearner(goodbye=pb.Goodbye(reason="enough"))
+    taking = assembler()
+    assert taking.take(start) is None
+    assert taking.take(first) is None
+    assert taking.take(frame_of(goodbye)) == (goodbye, None)
+    complete = taking.take(second)
+    assert complete is not None
+    assert bytes(complete[1] or b"") == sent
+
+
+def test_a_payload_keeps_its_bytes_while_somebody_holds_it() -> None:
+    size = 17 << 20  # large enough for its buffer to be used again
+    taking = Assembler(pb.FromLearner.FromString, size)
+    held = []
+    for seed in range(5):
+        sent = some_bytes(size, seed)
+        for frame in payload_frames(PUSH, sent):
+            complete = taking.take(frame)
+        assert complete is not None
+        assert complete[1] is not None
+        view = np.frombuffer(complete[1], np.uint8)[10:]
+        del complete
+        if seed < 3:
+            held.append((view, sent))
+    assert all(view.tobytes() == sent[10:] for view, sent in held)
+
+
+def test_the_checksum_is_the_one_in_the_protocol() -> None:
+    data = some_bytes(3 * 8192 + 123)
+    padded = data.ljust(4 * 8192, b"\0")
+    total = [0] * 1024
+    for row in range(4):
+        for column in range(1024):
+            at = row * 8192 + column * 8
+            total[column] += int.from_bytes(padded[at : at + 8], "little")
+    summed = b"".join((value % 2**64).to_bytes(8, "little") for value in total)
+    assert checksum(data) == zlib.crc32(summed)
+
+
+@given(st.integers(0, 4 * 8192 - 1), st.integers(0, 7))
+def test_a_flipped_bit_changes_the_checksum(place: int, bit: int) -> None:
+    data = bytearray(some_bytes(4 * 8192))
+    before = checksum(data)
+    data[place] ^= 1 << bit
+    assert checksum(data) != before
+
+
+@pytest.mark.parametrize(
+    ("frames", "complaint"),
+    [
+        ([b"\xff\xff\xff\xff"], "not a message"),
+        ([b""], "without a body"),
+        ([b"\x7a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"], "not a message"),
+        ([pb.FromLearner(epoch=4).SerializeToString()], "without a body"),
+        ([chunk(0, b"abc")], "belongs to no payload"),
+        ([header(PAYLOAD_BYTES_MAX + 1)], "at most"),
+        ([header(2**63)], "at most"),
+        ([header(10), header(10)], "began after 0 of 10"),
+        ([header(10), chunk(0, b"abc"), chunk(0, b"abc")], "bytes 0 to 3 where 3"),
+        ([header(10), chunk(5, b"abc")], "bytes 5 to 8 where 0"),
+        ([header(10), chunk(0, b"")], "bytes 0 to 0"),
+        ([header(2), chunk(0, b"abc")], "bytes 0 to 3 where 0 of 2"),
+        ([header(3), chunk(0, b"abc", check=1)], "checksum"),
+    ],
+)
+def test_what_the_protocol_does_not_know_is_garbled(frames: list[bytes], complaint: str) -> None:
+    taking = assembler()
+    *before, last = frames
+    for frame in before:
+        taking.take(frame)
+    with pytest.raises(GarbledFrame, match=complaint):
+        taking.take(last)
+
+
+@given(st.lists(st.one_of(st.binary(max_size=60), st.just(header(5)), st.just(chunk(0, b"a")))))
+def test_no_bytes_do_worse_than_being_garbled(frames: list[bytes]) -> None:
+    taking = assembler()
+    try:
+        for frame in frames:
+            taking.take(frame)
+    except GarbledFrame:
+        pass
+
+
+def test_a_message_too_large_for_a_frame_is_refused_by_its_sender() -> None:
+    message = pb.FromLearner(goodbye=pb.Goodbye(reason="x" * FRAME_BYTES_MAX))
+    with pytest.raises(ValueError, match="send what is large as a payload"):
+        frame_of(message)

@@ -1,0 +1,255 @@
+"""The real syncer behind the real wire, against learners that behave and learners that lie."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.codec import Codec
+from chaoslab.diloco.wire import METHOD
+from chaoslab.events import Kind
+from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, running_syncer
+
+Push = dict[str, Any]
+
+
+@pytest.fixture
+def syncer(tmp_path: Path) -> Iterator[RunningSyncer]:
+    with running_syncer(tmp_path) as running:
+        yield running
+
+
+def ones(pull: pb.Pull) -> np.ndarray[Any, Any]:
+    return np.ones(SIZES[pull.fragment], np.float32)
+
+
+def still_merges(syncer: RunningSyncer, learner: HandLearner) -> None:
+    """An honest learner's contribution is merged: the syncer lives."""
+    before = len(syncer.told.of(Kind.ROUND_MERGED))
+    pull = learner.pulled()
+    learner.push(learner.answer(pull), ones(pull))
+    syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
+    assert len(syncer.told.of(Kind.ROUND_MERGED)) > before
+
+
+def test_the_first_learner_hands_in_the_initial_parameters_and_is_merged(
+    syncer: RunningSyncer,
+) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    still_merges(syncer, learner)
+    merged = syncer.told.of(Kind.ROUND_MERGED)[0]
+    assert merged["contributors"][0]["learner"] == "learner-0"
+    assert merged["contributors"][0]["weight"] == pytest.approx(
+        merged["contributors"][0]["c_tokens"] ** 2 / merged["contributors"][0]["c_steps"]
+    )
+    learner.close()
+
+
+LIES: dict[str, tuple[dict[str, Any], str]] = {
+    "another round": ({"round": 999_999}, "unknown_round"),
+    "another version": ({"base_version": 57}, "stale"),
+    "tokens it has not trained on": ({"c_tokens": 10**9, "tokens_to": 10**9}, "wrong_counts"),
+    "no steps behind the tokens": ({"c_steps": 0}, "wrong_counts"),
+    "a span that does not fit": ({"tokens_from": 1}, "wrong_counts"),
+    "a codec nobody knows": ({"codec": "gzip"}, "malformed"),
+}
+
+
+@pytest.mark.parametrize("name", LIES)
+def test_a_push_that_lies_about_itself_is_refused_and_never_merged(
+    syncer: RunningSyncer, name: str
+) -> None:
+    lies, reason = LIES[name]
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    learner.push(learner.answer(pull, **lies), ones(pull))
+    rejected = syncer.told.wait(Kind.PUSH_REJECTED)
+    assert rejected["reason"] == reason
+    assert not syncer.told.of(Kind.ROUND_MERGED)
+    learner.close()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("codec", ["f32", "bf16", "int8", "int4"])
+def test_an_update_that_is_not_finite_is_refused_in_every_codec(
+    syncer: RunningSyncer, value: float, codec: str
+) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    delta = ones(pull)
+    delta[1] = value
+    learner.push(learner.answer(pull, codec=codec), delta, Codec(codec))
+    assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "not_finite"
+    still_merges(syncer, learner)
+    learner.close()
+
+
+@pytest.mark.parametrize("payload", [b"", b"\0" * 7, b"\0" * 4096], ids=["none", "odd", "long"])
+def test_a_payload_of_the_wrong_size_is_refused(syncer: RunningSyncer, payload: bytes) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    learner.push_bytes(learner.answer(pull), payload)
+    assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "malformed"
+    learner.close()
+
+
+def test_an_update_beyond_all_bounds_is_refused(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    learner.push(learner.answer(pull), ones(pull) * 1e30)
+    assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "malformed"
+    learner.close()
+
+
+def test_a_replayed_push_is_refused_and_counts_once(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    push = learner.answer(pull)
+    learner.push(push, ones(pull))
+    syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
+    learner.push(push, ones(pull))
+    assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] in ("late", "replay")
+    rounds = [m for m in syncer.told.of(Kind.ROUND_MERGED) if m["round"] == pull.round]
+    assert len(rounds) == 1
+    learner.close()
+
+
+def test_a_push_under_another_members_epoch_is_refused(syncer: RunningSyncer) -> None:
+    honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
+    honest.join()
+    liar.join()
+    pull = honest.pulled()
+    liar.epoch = honest.epoch
+    liar.push(honest.answer(pull), ones(pull))
+    rejected = syncer.told.wait(Kind.PUSH_REJECTED)
+    assert (rejected["reason"], rejected["learner"]) == ("fenced", "learner-1")
+    honest.push(honest.answer(pull), ones(pull))
+    merged = syncer.told.wait(Kind.ROUND_MERGED, round=pull.round)
+    assert [c["learner"] for c in merged["contributors"]] == ["learner-0"]
+    honest.close()
+    liar.close()
+
+
+def test_a_name_off_the_roster_is_told_so(syncer: RunningSyncer) -> None:
+    stranger = HandLearner(syncer, "stranger")
+    stranger.hello()
+    refused, _ = stranger.hear("refused")
+    assert "not on the roster" in refused.reason
+    stranger.close()
+
+
+@pytest.mark.parametrize("specs", ["", "[]", "{", '[{"name": "x"}]', "[" * 5000])
+def test_garbage_in_place_of_tensor_specs_is_refused(syncer: RunningSyncer, specs: str) -> None:
+    liar = HandLearner(syncer, "learner-1")
+    liar.hello(specs_json=specs)
+    liar.hear("refused")
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    still_merges(syncer, learner)
+    learner.close()
+    liar.close()
+
+
+def test_a_learner_with_other_tensors_is_refused(syncer: RunningSyncer) -> None:
+    learner, other = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
+    learner.join()
+    other.hello(specs_json='[{"name":"x","shape":[3],"is_averaged":false},'
+                           '{"name":"y","shape":[3],"is_averaged":false}]')  # fmt: skip
+    refused, _ = other.hear("refused")
+    assert "tensors" in refused.reason
+    learner.close()
+    other.close()
+
+
+def test_bytes_that_are_no_message_end_only_their_own_stream(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    with grpc.insecure_channel(syncer.address) as channel:
+        answers = channel.stream_stream(METHOD)(iter([b"\xff" * 100, b"not a message"]))
+        with pytest.raises(grpc.RpcError):
+            list(answers)
+    syncer.told.wait(Kind.PUSH_REJECTED, reason="malformed")
+    still_merges(syncer, learner)
+    learner.close()
+
+
+def test_a_learner_whose_socket_closes_is_dropped_at_once(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    learner.close()
+    assert syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")["reason"] == "closed"
+
+
+def test_a_learner_that_only_repeats_its_counters_is_suspected_and_dropped(tmp_path: Path) -> None:
+    with running_syncer(tmp_path, suspect_after_s=0.3, drop_after_s=0.9) as syncer:
+        wedged, healthy = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
+        wedged.join()
+        healthy.join()
+        wedged.train(1)
+        for _ in range(400):  # heartbeats go on while the step stands still
+            wedged.report()
+            healthy.train(1)
+            if syncer.told.of(Kind.MEMBER_LEFT):
+                break
+            time.sleep(0.01)
+        syncer.told.wait(Kind.MEMBER_SUSPECTED, learner="learner-0")
+        left = syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")
+        assert left["reason"] == "no_progress"
+        wedged.hear("fenced")
+        healthy.close()
+        wedged.close()
+
+
+def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as first:
+        learner = HandLearner(first, "learner-0")
+        learner.join()
+        still_merges(first, learner)
+        learner.close()
+    final = first.told.wait(Kind.SYNCER_FINAL)
+    with running_syncer(tmp_path) as second:
+        assert second.told.wait(Kind.SYNCER_READY)["is_recovered"] is True
+        again = HandLearner(second, "learner-0", incarnation=2)
+        again.join()
+        assert again.versions == [final["versions"]["0"], final["versions"]["1"]]
+        still_merges(second, again)
+        again.close()
+    after = second.told.wait(Kind.SYNCER_FINAL)
+    assert sum(after["versions"].values()) > sum(final["versions"].values())
+    assert after["stored_digests"] == after["momentum_digests"]
+
+
+def test_an_old_life_cannot_come_back_after_the_syncer_was_restarted(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as first:
+        learner = HandLearner(first, "learner-0", incarnation=3)
+        learner.join()
+        still_merges(first, learner)
+        learner.close()
+    with running_syncer(tmp_path) as second:
+        ghost = HandLearner(second, "learner-0", incarnation=2)
+        ghost.hello()
+        refused, _ = ghost.hear("refused")
+        assert "has ended" in refused.reason
+        ghost.close()
+
+
+def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_path: Path) -> None:
+    with running_syncer(tmp_path, stop_rounds=1) as syncer:
+        learner = HandLearner(syncer, "learner-0")
+        learner.join()
+        still_merges(syncer, learner)
+        stop, _ = learner.hear("stop")
+        assert list(stop.versions)
+        learner.close()
+        assert syncer.told.wait(Kind.SYNCER_FINAL)["rounds"] == 1

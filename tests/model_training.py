@@ -1,0 +1,298 @@
+"""A small model of a training that keeps the books as the real one does. No processes, no time.
+
+    tick ─► who joins, who is missed ─► everybody steps, adopts ─► one round: push, accept, merge
+      └──────────────────────── every line of it in `events` ───────────────────────┘
+
+Learners make five steps a tick; rounds take two fragments in turn; what was published is adopted in
+the next tick, so the work of one tick is discarded, as the real overlap discards it.
+`histories.Story` tells runs with it.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from chaoslab.events import Event, Json, Kind
+
+TICK_S = 0.25
+STEPS = 5
+TOKENS_PER_STEP = 100
+FRAGMENTS = 2
+SYNCER = "syncer"
+_SUSPECT_S, _DROP_S = 2.0, 6.0
+
+
+@dataclass(kw_only=True)
+class Learner:
+    """One life of a learner. `since`: its raw tokens when it adopted each fragment."""
+
+    name: str
+    incarnation: int = 1
+    epoch: int = 0
+    step: int = 0
+    tokens: int = 0
+    slowdown: float = 1.0
+    is_alive: bool = True
+    is_held: bool = False
+    is_frozen: bool = False
+    is_member: bool = False
+    is_mute: bool = False
+    joins_s: float | None = None
+    held_s: float = 0.0
+    versions: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
+    since: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
+    committed: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
+    discarded: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is alive, not held and has joined."""
+        return self.is_alive and not self.is_held and self.joins_s is None
+
+    @property
+    def who(self) -> dict[str, Json]:
+        """The keys that each of its events carries."""
+        return {"learner": self.name, "incarnation": self.incarnation}
+
+    @property
+    def whose(self) -> dict[str, Json]:
+        """The same with its membership."""
+        return {**self.who, "epoch": self.epoch}
+
+
+class ModelTraining:
+    """Learners, a syncer, and the lines that they and the harness write."""
+
+    def __init__(self, learners: int, rejoin_s: float) -> None:
+        self.now_s = 0.0
+        self.events: list[Event] = []
+        self.rejoin_s = rejoin_s
+        self.learners = {f"learner-{i}": Learner(name=f"learner-{i}") for i in range(learners)}
+        self.versions = [0] * FRAGMENTS
+        self.published: list[tuple[int, int]] = []
+        self._books: dict[tuple[str, int, int], int] = defaultdict(int)
+        self._merged_tokens = 0
+        self._rounds = 0
+        self._epochs = 0
+
+    @property
+    def committed(self) -> float:
+        """Committed tokens of the run so far."""
+        return self._merged_tokens / FRAGMENTS
+
+    def say(self, kind: Kind, source: str = "harness", /, **data: Json) -> Self:
+        """One line of the journal, now."""
+        now_s, seq = round(self.now_s, 6), len(self.events)
+        self.events.append(Event(seq=seq, time_s=now_s, source=source, kind=kind, data=data))
+        return self
+
+    # ---------------------------------------------------------------- one tick
+
+    def tick(self, *, merges: bool) -> None:
+        """A quarter of a second."""
+        self.now_s += TICK_S
+        for learner in list(self.learners.values()):
+            self._watch(learner)
+        for learner in self.learners.values():
+            if learner.is_up and not learner.is_frozen:
+                self._step(learner)
+                self.adopt(learner)
+        self.published.clear()
+        if merges:
+            self._round()
+
+    def _watch(self, learner: Learner) -> None:
+        """What the syncer notices: who comes, closed sockets, silence."""
+        if learner.joins_s is not None and learner.joins_s <= self.now_s:
+            self.join(learner, "donor")
+        elif learner.is_member and not learner.is_alive:
+            self.drop(learner.name, "closed")
+        elif learner.is_held:
+            learner.held_s += TICK_S
+            if learner.held_s == _SUSPECT_S:
+                self.suspect(learner.name)
+            if learner.held_s == _DROP_S:
+                self.drop(learner.name)
+
+    def _step(self, learner: Learner) -> None:
+        steps = max(1, round(STEPS / learner.slowdown))
+        learner.step += steps
+        learner.tokens += steps * TOKENS_PER_STEP
+        self.say(
+            Kind.LEARNER_STEP,
+            learner.name,
+            **learner.whose,
+            step=learner.step,
+            steps=steps,
+            step_s=TICK_S / steps,
+            tokens=learner.tokens,
+            data_position=learner.step,
+            loss=5.0 / (1 + self.now_s / 50),
+        )
+
+    def adopt(self, learner: Learner) -> None:
+        """Take over what was published; work done since the push is discarded."""
+        for fragment, version in self.published:
+            if not learner.is_member or version <= learner.versions[fragment]:
+                continue
+            booked = self._books[learner.name, learner.incarnation, fragment]
+            committed = booked - learner.committed[fragment]
+            discarded = learner.tokens - learner.since[fragment] - committed
+            learner.versions[fragment] = version
+            learner.since[fragment] = learner.tokens
+            learner.committed[fragment] = booked
+            learner.discarded[fragment] += discarded
+            self.say(
+                Kind.LEARNER_ADOPTED,
+                learner.name,
+                **learner.whose,
+                fragment=fragment,
+                version=version,
+                step=learner.step,
+                digest=digest(fragment, version),
+                discarded_tokens=discarded,
+                committed_tokens=committed,
+            )
+
+    # ---------------------------------------------------------------- one round
+
+    def _round(self) -> None:
+        fragment = self._rounds % FRAGMENTS
+        version = self.versions[fragment]
+        self._rounds += 1
+        parts = [
+            self._push(learner, fragment, version)
+            for learner in self.learners.values()
+            if learner.is_up and learner.is_member and learner.versions[fragment] == version
+            if learner.tokens > learner.since[fragment]
+        ]
+        taken = [part for part in parts if part is not None]
+        if not taken:
+            return
+        self.versions[fragment] = version + 1
+        self.published.append((fragment, version + 1))
+        self.say(
+            Kind.ROUND_MERGED,
+            SYNCER,
+            round=self._rounds,
+            fragment=fragment,
+            version=version + 1,
+            base_version=version,
+            contributors=taken,
+            committed_tokens=self.committed,
+            digest=digest(fragment, version + 1),
+            momentum_digest=digest(fragment, version + 1, "v"),
+            members=len(taken),
+            missed=[],
+            quorum_s=0.01,
+            grace_s=0.0,
+            sync_s=0.01,
+        )
+
+    def _push(self, learner: Learner, fragment: int, version: int) -> dict[str, Json] | None:
+        c_tokens = learner.tokens - learner.since[fragment]
+        counts: dict[str, Json] = {
+            "step": learner.step,
+            "c_steps": c_tokens // TOKENS_PER_STEP,
+            "c_tokens": c_tokens,
+            "tokens_from": learner.since[fragment],
+            "tokens_to": learner.tokens,
+        }
+        where: dict[str, Json] = {
+            "round": self._rounds,
+            "fragment": fragment,
+            "base_version": version,
+        }
+        self.say(Kind.LEARNER_PUSHED, learner.name, **learner.whose, **where, **counts)
+        if learner.is_mute:
+            return None
+        self.say(Kind.PUSH_ACCEPTED, SYNCER, **learner.whose, **where, **counts)
+        self._books[learner.name, learner.incarnation, fragment] += c_tokens
+        self._merged_tokens += c_tokens
+        return {**learner.whose, **counts, "weight": float(c_tokens * TOKENS_PER_STEP)}
+
+    # ---------------------------------------------------------------- membership
+
+    def join(self, learner: Learner, source: str) -> None:
+        """A membership begins; `source` says where the parameters come from."""
+        self._epochs += 1
+        learner.epoch, learner.is_member, learner.joins_s = self._epochs, True, None
+        donor = "learner-0" if source == "donor" else None
+        if source == "donor":
+            learner.step = max(other.step for other in self.learners.values())
+            learner.versions = list(self.versions)
+        how: dict[str, Json] = {"source": source, "donor": donor}
+        self.say(Kind.MEMBER_JOINED, SYNCER, **learner.whose, **how, members=1)
+        if source != "resumed":
+            self.say(Kind.LEARNER_STARTED, learner.name, **learner.who, devices=1, parameters=10)
+        self.say(
+            Kind.LEARNER_JOINED,
+            learner.name,
+            **learner.whose,
+            **how,
+            step=learner.step,
+            data_position=learner.step,
+            versions=by_fragment(learner.versions),
+        )
+
+    def drop(self, name: str, reason: str = "no_progress") -> Self:
+        """The syncer ends a membership."""
+        learner = self.learners[name]
+        learner.is_member = False
+        return self.say(Kind.MEMBER_LEFT, SYNCER, **learner.whose, members=1, reason=reason)
+
+    def suspect(self, name: str, *, idle_s: float = _SUSPECT_S) -> Self:
+        """The syncer suspects somebody."""
+        return self.say(Kind.MEMBER_SUSPECTED, SYNCER, **self.learners[name].whose, idle_s=idle_s)
+
+    # ---------------------------------------------------------------- the end
+
+    def finish_learner(self, learner: Learner) -> None:
+        """It adopts the last versions, gives its account and leaves."""
+        self.published = list(enumerate(self.versions))
+        self.adopt(learner)
+        self.say(
+            Kind.LEARNER_FINAL,
+            learner.name,
+            **learner.who,
+            step=learner.step,
+            tokens=learner.tokens,
+            versions=by_fragment(learner.versions),
+            digests=digests(learner.versions),
+            committed=by_fragment(learner.committed),
+            discarded=by_fragment(learner.discarded),
+            in_flight=by_fragment([learner.tokens - since for since in learner.since]),
+        )
+        self.say(
+            Kind.LEARNER_LEFT, learner.name, **learner.who, step=learner.step, reason="stopped"
+        )
+
+    def finish_syncer(self) -> None:
+        """Its final account; `stored_digests` are of the momentum, read back from its disk."""
+        self.say(
+            Kind.SYNCER_FINAL,
+            SYNCER,
+            rounds=self._rounds,
+            versions=by_fragment(self.versions),
+            digests=digests(self.versions),
+            momentum_digests=digests(self.versions, "v"),
+            stored_digests=digests(self.versions, "v"),
+            committed_tokens=self.committed,
+            rejected={},
+        )
+
+
+def digest(fragment: int, version: int, of: str = "p") -> str:
+    """What stands for the digest of one version of one fragment."""
+    return f"{of}{fragment}.{version}"
+
+
+def digests(versions: Sequence[int], of: str = "p") -> dict[str, Json]:
+    """The digests of a version vector."""
+    return {str(f): digest(f, version, of) for f, version in enumerate(versions)}
+
+
+def by_fragment(values: Sequence[int]) -> dict[str, Json]:
+    """A list with one value for each fragment as an object."""
+    return {str(fragment): value for fragment, value in enumerate(values)}

@@ -1,0 +1,143 @@
+"""verdict.json, junit.xml and report.md of runs that went well and of runs that did not."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.verdict import Verdict, judge
+from chaoslab.errors import FleetError
+from chaoslab.journal import History
+from chaoslab.report.files import (
+    junit_xml,
+    read_verdict,
+    report_md,
+    verdict_json,
+    write_reports,
+)
+
+from ..histories import Story, half_killed
+
+PLACE = Path("runs/a story/20261120T050742Z-3f9a1c")
+
+
+def judged(story: Story) -> tuple[Verdict, History]:
+    history = story.history()
+    return judge(history, [Continuity(), Rejoin()]), history
+
+
+def good() -> tuple[Verdict, History]:
+    return judged(half_killed().end())
+
+
+def bad() -> tuple[Verdict, History]:
+    story = Story().baseline().kill("learner-1").train(6).heal(restarts=False, status="weak")
+    return judged(story.train(40).settle().end())
+
+
+def cases(verdict: Verdict, history: History) -> dict[str, Xml.Element]:
+    suite = Xml.fromstring(junit_xml(verdict, history)).find("testsuite")
+    assert suite is not None
+    return {case.get("name", ""): case for case in suite.iter("testcase")}
+
+
+def test_a_verdict_is_written_and_read_back(tmp_path: Path) -> None:
+    verdict, history = good()
+    write_reports(tmp_path, verdict, history)
+    assert read_verdict(tmp_path) == verdict
+    assert {path.name for path in tmp_path.iterdir()} == {"verdict.json", "junit.xml", "report.md"}
+
+
+def test_a_run_without_a_verdict_has_none_and_a_broken_file_is_an_error(tmp_path: Path) -> None:
+    assert read_verdict(tmp_path) is None
+    (tmp_path / "verdict.json").write_text("{")
+    with pytest.raises(FleetError, match="cannot be read"):
+        read_verdict(tmp_path)
+
+
+def test_reports_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="cannot be written"):
+        write_reports(tmp_path / "gone", *good())
+
+
+def test_the_same_record_gives_the_same_bytes() -> None:
+    (verdict, history), (again, same) = bad(), bad()
+    assert junit_xml(verdict, history) == junit_xml(again, same)
+    assert report_md(verdict, history, PLACE) == report_md(again, same, PLACE)
+    assert verdict_json(verdict) == verdict_json(again)
+
+
+def test_numbers_that_are_not_finite_do_not_break_the_json() -> None:
+    finding = Finding(check="x", outcome=Outcome.FAIL, reason="r", observed=float("nan"))
+    verdict = replace(good()[0], findings=(finding,))
+    assert json.loads(verdict_json(verdict))["findings"][0]["observed"] == "NaN"
+
+
+def test_every_finding_every_injection_and_the_verdict_is_a_testcase() -> None:
+    found = cases(*good())
+    on = "injection-0 process.kill on learner-1, learner-3"
+    assert set(found) == {"continuity", "rejoin", on, "verdict"}
+    assert all(case.find("failure") is None for case in found.values())
+    assert all(case.find("error") is None for case in found.values())
+
+
+def test_a_failed_check_is_a_failure_that_says_why_and_weak_evidence_an_error() -> None:
+    verdict, history = bad()
+    found = cases(verdict, history)
+    failure = found["rejoin"].find("failure")
+    assert failure is not None
+    assert "learner-1" in failure.get("message", "")
+    assert found["injection-0 process.kill on learner-1"].find("error") is not None
+    assert found["verdict"].find("failure") is not None
+    assert "did NOT" in (found["verdict"].findtext("failure") or "")
+
+
+def test_unknown_is_never_green() -> None:
+    verdict, history = judged(half_killed().finish("interrupted"))
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert cases(verdict, history)["verdict"].find("error") is not None
+
+
+def test_the_suite_counts_its_cases() -> None:
+    verdict, history = bad()
+    suite = Xml.fromstring(junit_xml(verdict, history)).find("testsuite")
+    assert suite is not None
+    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
+        assert suite.get(attribute) == str(len(list(suite.iter(tag))))
+    assert float(suite.get("time", "nan")) == history.end_s
+
+
+def test_text_that_xml_forbids_or_markdown_would_obey_is_made_harmless() -> None:
+    nasty = "died with \x00\x1b[31m & <b>|pipe|</b>\nand a second line"
+    finding = Finding(check="x", outcome=Outcome.FAIL, reason=nasty)
+    verdict, history = good()
+    verdict = replace(verdict, findings=(finding,), outcome=Outcome.FAIL)
+    failure = cases(verdict, history)["x"].find("failure")
+    assert failure is not None
+    assert "<b>|pipe|</b>" in (failure.text or "")
+    row = next(line for line in report_md(verdict, history, PLACE).splitlines() if "pipe" in line)
+    assert "<b>" not in row
+    assert row.count(" | ") == 5
+
+
+def test_the_report_answers_first_and_says_how_to_repeat() -> None:
+    verdict, history = good()
+    text = report_md(verdict, history, PLACE)
+    order = ["PASS", "Did training continue?", "Did the broken learners rejoin?", "### Findings",
+             "`continuity`", "### Injections", "proved", "run a story --seed 7"]  # fmt: skip
+    places = [text.index(part) for part in order]
+    assert places == sorted(places)
+    assert "longest gap 0.25 s" in text
+    assert "learner-1 after 1.00 s, learner-3 after 1.00 s" in text
+
+
+def test_an_empty_record_can_be_reported() -> None:
+    verdict, history = judged(Story())
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "unknown" in report_md(verdict, history, PLACE)
+    assert cases(verdict, history)["verdict"].find("error") is not None

@@ -1,0 +1,435 @@
+"""The command line, on a fake fleet and a virtual clock: what is printed, written and returned."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab import __version__, conduct
+from chaoslab.cli import SUMMARIES, main
+from chaoslab.clock import Clock, VirtualClock
+from chaoslab.commands import plans
+from chaoslab.fleet.base import NODE_MARK, Ability, ObligationLog
+from chaoslab.plan import FleetKind
+
+from .fakes import FakeFleet, Troubles
+
+PLAN = """
+version: 1
+name: one_dies
+description: One learner dies and comes back.
+seed: 3
+training: {learners: 3, stop: {rounds: 60}}
+baseline: {warmup: 2 rounds, window: 8 rounds}
+faults:
+  - {id: one-dies, fault: process.kill, target: {learners: 1}, at: {round: 15}, for: 3s}
+expect:
+  - {check: continuity}
+  - {check: rejoin, within: 5s}
+"""
+
+
+class FakeFleets:
+    """Stands where the local fleet stands."""
+
+    kind = "local"
+    abilities = frozenset(Ability)
+
+    def __init__(self) -> None:
+        self.troubles = Troubles()
+        self.interrupted_at_s: float | None = None
+        self.crash: Exception | None = None
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+    ) -> FakeFleet:
+        assert isinstance(clock, VirtualClock)
+        fleet = FakeFleet(clock, self.troubles)
+        if self.interrupted_at_s is not None:
+            fleet.at(self.interrupted_at_s, lambda: os.kill(os.getpid(), signal.SIGINT))
+        if self.crash is not None:
+            fleet.at(5.0, self._break)
+        return fleet
+
+    def _break(self) -> None:
+        assert self.crash is not None
+        raise self.crash
+
+
+@pytest.fixture
+def fleets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFleets:
+    """An empty folder to work in, with one plan in it and a fake fleet under the command line."""
+
+    @contextmanager
+    def idle(_run_directory: Path) -> Iterator[int]:
+        yield 0
+
+    fakes = FakeFleets()
+    ground = plans.Ground(fleet=fakes, clock=VirtualClock)
+    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, ground)
+    monkeypatch.setattr(conduct, "start_janitor", idle)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one_dies.yaml").write_text(PLAN)
+    return fakes
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def run_once(*more: str) -> Result:
+    return call("run", "one_dies.yaml", *more)
+
+
+# ---------------------------------------------------------------- the frame
+
+
+def test_help_needs_click_alone() -> None:
+    script = textwrap.dedent("""
+        import sys
+        from chaoslab.cli import main
+        try:
+            main(["--help"])
+        except SystemExit as end:
+            assert not end.code
+        heavy = {"jax", "grpc", "docker", "rich", "pydantic", "ruamel", "numpy", "optax", "psutil"}
+        print("heavy:", sorted(heavy & set(sys.modules)))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_no_command_imports_what_only_the_run_under_test_needs(name: str) -> None:
+    script = f"""
+import sys, chaoslab.cli
+chaoslab.cli.main.get_command(None, {name!r})
+print(sorted({{"jax", "grpc", "optax", "docker"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (0, "[]"), done.stderr
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    shown = call(name, "--help")
+    assert shown.exit_code == 0
+    assert "Examples:" in shown.output
+    assert f"chaoslab {name}" in shown.output
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert (command.help or "").splitlines()[0] == SUMMARIES[name]
+
+
+def test_the_version_is_told() -> None:
+    assert __version__ in call("--version").output
+
+
+def test_an_unknown_command_or_option_is_a_usage_error() -> None:
+    assert call("brake").exit_code == 2
+    assert call("run").exit_code == 2
+    assert call("run", "kill_half", "--sed", "3").exit_code == 2
+
+
+# ---------------------------------------------------------------- run
+
+
+def test_a_run_that_stands_the_test_passes(fleets: FakeFleets, tmp_path: Path) -> None:
+    done = run_once()
+    assert done.exit_code == 0, done.output
+    assert "PASS" in done.stdout
+    assert "Did training continue?" in done.stdout
+    assert "next: chaoslab show runs/one_dies/" in done.stderr
+    record = tmp_path / "runs" / "latest"
+    names = {path.name for path in record.iterdir()}
+    assert names >= {"verdict.json", "junit.xml", "report.md", "journal.jsonl", "run.json"}
+
+
+def test_progress_goes_to_stderr_and_the_verdict_to_stdout(fleets: FakeFleets) -> None:
+    done = run_once()
+    assert "exited: SIGKILL" in done.stderr
+    assert "exited: SIGKILL" not in done.stdout
+    assert run_once("--quiet").stderr.count("\n") == 1
+
+
+def test_json_is_all_of_stdout_and_equals_the_file(fleets: FakeFleets, tmp_path: Path) -> None:
+    done = run_once("--json")
+    assert done.exit_code == 0
+    written = (tmp_path / "runs/latest/verdict.json").read_text()
+    assert done.stdout == written
+    assert json.loads(written)["training_continued"] is True
+    assert "next:" not in done.stderr
+
+
+def test_the_answers_are_noted_in_run_json(fleets: FakeFleets, tmp_path: Path) -> None:
+    run_once()
+    facts = json.loads((tmp_path / "runs/latest/run.json").read_text())
+    assert (facts["verdict"], facts["exit_code"]) == ("PASS", 0)
+    assert facts["training_continued"] is True
+    assert all(one["rejoined"] for one in facts["learners_rejoined"].values())
+
+
+def test_a_learner_that_never_comes_back_fails_the_run(fleets: FakeFleets) -> None:
+    fleets.troubles = Troubles(not_back=frozenset({"learner-0", "learner-1", "learner-2"}))
+    done = run_once("--json")
+    verdict = json.loads(done.stdout)
+    assert done.exit_code == verdict["exit_code"] == 1
+    assert [one["rejoined"] for one in verdict["learners_rejoined"].values()] == [False]
+
+
+def test_an_interrupt_heals_writes_the_record_and_leaves_with_130(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.interrupted_at_s = 9.0
+    done = run_once("--json")
+    assert done.exit_code == 130
+    verdict = json.loads(done.stdout)
+    assert (verdict["outcome"], verdict["exit_code"]) == ("UNKNOWN", 130)
+    assert (tmp_path / "runs/latest/junit.xml").is_file()
+
+
+def test_a_run_that_cannot_start_is_broken_and_its_record_is_judged(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.troubles = Troubles(crash_at_start=frozenset({"learner-1"}))
+    done = run_once("--json")
+    assert done.exit_code == 4
+    assert json.loads(done.stdout)["exit_code"] == 4
+    assert "learner-1: exit code 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_crash_of_the_harness_leaves_with_4_and_its_traceback_in_the_record(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.crash = ZeroDivisionError("a bug of ours")
+    done = run_once()
+    assert done.exit_code == 4
+    assert "broke with ZeroDivisionError: a bug of ours; the traceback is in" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "a bug of ours" in (tmp_path / "runs/latest/crash.txt").read_text()
+
+
+def test_a_crash_without_a_record_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(_context: click.Context) -> None:
+        raise ZeroDivisionError("a bug of ours")
+
+    monkeypatch.setattr("chaoslab.commands.list.command", click.Command("list", callback=crash))
+    monkeypatch.setattr(click.Command, "invoke", lambda self, context: crash(context))
+    done = call("list")
+    assert done.exit_code == 4
+    assert "Traceback" in done.stderr
+
+
+def test_overrides_and_seed_reach_the_record(fleets: FakeFleets, tmp_path: Path) -> None:
+    assert run_once("--set", "training.learners=4", "--seed", "11").exit_code == 0
+    resolved = (tmp_path / "runs/latest/plan.resolved.yaml").read_text()
+    assert "seed: 11" in resolved
+    assert "learners: 4" in resolved
+
+
+def test_without_control_no_twin_is_made(fleets: FakeFleets, tmp_path: Path) -> None:
+    assert run_once("--set", "control=twin", "--no-control").exit_code == 0
+    assert not (tmp_path / "runs/latest/control").exists()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("target:", "targt:"), "did you mean"),
+        (("for: 3s", "for: 3"), "3s"),
+        (("learners: 1}", "learners: [learner-9]}"), "learner-9"),
+        (("process.kill", "process.kil"), "process.kill"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused_at_its_place(
+    fleets: FakeFleets, tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    (tmp_path / "one_dies.yaml").write_text(PLAN.replace(*change))
+    done = run_once()
+    assert done.exit_code == 2
+    assert "one_dies.yaml:9:" in done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
+    done = call("plan", "kil_half")
+    assert done.exit_code == 2
+    assert "did you mean 'kill_half'?" in done.stderr
+
+
+# ---------------------------------------------------------------- plan, schema, faults
+
+
+@pytest.mark.parametrize("name", plans.bundled_plans())
+def test_every_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None:
+    done = call("plan", name, "--json")
+    assert done.exit_code == 0, done.stderr
+    preview = json.loads(done.stdout)
+    assert preview["name" if "name" in preview else "plan"] == name
+    assert preview["injections"]
+
+
+def test_a_preview_says_whom_it_hits_and_starts_nothing(fleets: FakeFleets, tmp_path: Path) -> None:
+    done = call("plan", "one_dies.yaml")
+    assert done.exit_code == 0
+    assert "injection-0 (one-dies): process.kill" in done.stdout
+    assert "at round 15, healed after 3s" in done.stdout
+    assert "never run here" in done.stdout
+    assert not (tmp_path / "runs").exists()
+    run_once("--quiet")
+    assert "s the last time" in call("plan", "one_dies.yaml").stdout
+
+
+def test_the_same_seed_previews_the_same_schedule(fleets: FakeFleets) -> None:
+    previews = {call("plan", "one_dies.yaml", "--seed", "5", "--json").stdout for _ in range(2)}
+    assert len(previews) == 1
+
+
+def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -> None:
+    fleets.abilities = frozenset({Ability.PAUSE})
+    done = call("plan", "one_dies.yaml")
+    assert done.exit_code == 2
+    assert "needs a fleet that can kill" in done.stderr
+
+
+def test_both_schemas_are_json_schemas() -> None:
+    for what in ("plan", "verdict"):
+        assert "$schema" in json.loads(call("schema", what).stdout)
+
+
+def test_faults_are_listed_with_settings_in_the_units_of_a_plan() -> None:
+    listed = json.loads(call("faults", "process.preempt", "--json").stdout)
+    assert [one["fault"] for one in listed] == ["process.preempt"]
+    assert {one["key"]: one["default"] for one in listed[0]["settings"]}["notice"] == "2s"
+    assert "process.hang" in call("faults", "process").stdout
+    assert call("faults", "network.rain").exit_code == 2
+
+
+# ---------------------------------------------------------------- records
+
+
+def test_runs_are_listed_the_newest_first(fleets: FakeFleets) -> None:
+    assert "no runs under runs yet" in call("list").stdout
+    run_once("--quiet")
+    listed = json.loads(call("list", "--json").stdout)
+    assert [(one["plan"], one["verdict"]) for one in listed] == [("one_dies", "PASS")]
+    assert "1 of 1" in call("list").stdout
+
+
+def test_a_record_is_shown_with_its_timeline(fleets: FakeFleets) -> None:
+    run_once("--quiet")
+    shown = call("show")
+    assert shown.exit_code == 0
+    assert shown.stdout.index("Did training continue?") < shown.stdout.index("Timeline")
+    assert "contributes again" in shown.stdout
+    found = json.loads(call("show", "one_dies", "--json").stdout)
+    assert found["verdict"]["outcome"] == "PASS"
+
+
+def test_a_record_without_a_verdict_is_shown_and_can_be_judged(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    verdict = tmp_path / "runs/latest/verdict.json"
+    before = verdict.read_text()
+    verdict.unlink()
+    assert "not judged yet" in call("show").stdout
+    judged = call("judge", "--json")
+    assert judged.exit_code == 0
+    assert judged.stdout == verdict.read_text() == before
+
+
+def test_an_old_run_is_judged_by_what_another_plan_expects(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    strict = PLAN.replace("within: 5s", "within: 100ms")
+    (tmp_path / "strict.yaml").write_text(strict)
+    judged = call("judge", "latest", "--expect-from", "strict.yaml")
+    assert judged.exit_code == 1
+    assert "FAIL" in judged.stdout
+
+
+def test_a_run_that_is_not_there_is_a_usage_error(fleets: FakeFleets) -> None:
+    for words in (("show",), ("judge", "nothing"), ("heal", "nothing")):
+        assert call(*words).exit_code == 2
+
+
+def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(fleets: FakeFleets) -> None:
+    run_once("--quiet")
+    assert "nothing was owed" in call("heal").stdout
+    assert json.loads(call("heal", "--all", "--json").stdout) == {}
+
+
+def test_the_doctor_says_what_this_machine_can_do(fleets: FakeFleets) -> None:
+    found = json.loads(call("doctor", "--json").stdout)
+    assert {"name", "state", "detail", "remedy"} <= set(found["abilities"][0])
+    assert "python" in call("doctor").stdout
+
+
+# ---------------------------------------------------------------- with real processes
+
+LAUNCH = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as on a terminal
+runpy.run_module("chaoslab", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_real_run_that_is_interrupted_in_mid_fault_leaves_nothing_behind(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    words = ("run", "kill_half", "--no-control", "--json", "--out", str(tmp_path))
+    with subprocess.Popen(
+        [sys.executable, "-c", LAUNCH, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent.parent,
+    ) as run:
+        assert run.stderr is not None
+        assert run.stdout is not None
+        told = []
+        for line in run.stderr:
+            told.append(line)
+            if "is in: process.kill" in line:
+                run.send_signal(number)
+        verdict = json.load(run.stdout)
+    assert run.returncode == verdict["exit_code"] == 130, "".join(told)
+    assert verdict["outcome"] == "UNKNOWN"
+    assert any("is healed: process.kill" in line for line in told)
+    assert not _nodes_of(tmp_path)
+
+
+def _nodes_of(root: Path) -> list[int]:
+    """Processes that a run below `root` started and that still live."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if str(root) in process.environ().get(NODE_MARK, ""):
+                found.append(process.pid)
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,128 @@
+"""The `chaos_run` fixture, in a test session of its own, on a fake fleet."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = ("-p", "no:chaoslab", "-p", "chaoslab.pytest_plugin", "-p", "no:cacheprovider")
+"""By its module, whether or not the entry point is installed here."""
+
+CONFTEST = """
+from contextlib import contextmanager
+
+import pytest
+
+from chaoslab import conduct
+from chaoslab.clock import VirtualClock
+from chaoslab.commands import plans
+from chaoslab.plan import FleetKind
+from tests.fakes import Troubles
+from tests.test_cli import PLAN, FakeFleets
+
+
+@pytest.fixture
+def fleets(monkeypatch, request):
+    @contextmanager
+    def idle(run_directory):
+        yield 0
+
+    fakes = FakeFleets()
+    ground = plans.Ground(fleet=fakes, clock=VirtualClock)
+    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, ground)
+    monkeypatch.setattr(conduct, "start_janitor", idle)
+    (request.config.rootpath / "one_dies.yaml").write_text(PLAN)
+    return fakes
+"""
+
+
+def run(pytester: pytest.Pytester, body: str) -> pytest.RunResult:
+    root = Path(__file__).parent.parent
+    pytester.makeini(f"[pytest]\npythonpath = {root}\n")
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(body)
+    return pytester.runpytest_subprocess(*PLUGIN)
+
+
+def test_a_plan_that_passes_gives_a_green_test(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+        def test_survives(fleets, chaos_run, tmp_path):
+            verdict = chaos_run("one_dies.yaml", set={"training.learners": 4}, seed=5)
+            assert verdict.outcome == "PASS", verdict.explain()
+            assert verdict.training_continued
+            record = tmp_path / "runs" / "latest"
+            assert (record / "junit.xml").is_file()
+            assert "seed: 5" in (record / "plan.resolved.yaml").read_text()
+            assert "learners: 4" in (record / "plan.resolved.yaml").read_text()
+        """,
+    )
+    done.assert_outcomes(passed=1)
+
+
+def test_a_plan_that_fails_gives_a_red_test_that_says_why(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+        from tests.fakes import Troubles
+
+        def test_survives(fleets, chaos_run):
+            everybody = frozenset({"learner-0", "learner-1", "learner-2"})
+            fleets.troubles = Troubles(not_back=everybody)
+            verdict = chaos_run("one_dies.yaml")
+            assert verdict.outcome == "PASS", verdict.explain()
+        """,
+    )
+    done.assert_outcomes(failed=1)
+    done.stdout.fnmatch_lines(["*the verdict is FAIL*", "*FAIL rejoin: *", "*the record lies in *"])
+
+
+def test_a_broken_harness_and_a_wrong_plan_are_errors_and_no_verdicts(
+    pytester: pytest.Pytester,
+) -> None:
+    done = run(
+        pytester,
+        """
+        import pytest
+        from chaoslab.errors import FleetError, PlanError
+        from tests.fakes import Troubles
+
+        def test_broken(fleets, chaos_run):
+            fleets.troubles = Troubles(crash_at_start=frozenset({"syncer"}))
+            with pytest.raises(FleetError, match="syncer"):
+                chaos_run("one_dies.yaml")
+
+        def test_wrong(fleets, chaos_run):
+            with pytest.raises(PlanError, match="trainin"):
+                chaos_run("one_dies.yaml", set={"trainin.learners": 4})
+        """,
+    )
+    done.assert_outcomes(passed=2)
+
+
+def test_an_interrupt_ends_the_session(pytester: pytest.Pytester) -> None:
+    done = run(
+        pytester,
+        """
+        def test_interrupted(fleets, chaos_run):
+            fleets.interrupted_at_s = 9.0
+            chaos_run("one_dies.yaml")
+        """,
+    )
+    assert done.ret == pytest.ExitCode.INTERRUPTED
+
+
+def test_loading_the_plugin_imports_nothing_heavy() -> None:
+    script = (
+        "import sys, chaoslab.pytest_plugin\n"
+        "print(sorted(name for name in sys.modules if name.startswith('chaoslab')))\n"
+        "print(sorted({'jax', 'grpc', 'rich', 'pydantic', 'numpy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == ["['chaoslab', 'chaoslab.pytest_plugin']", "[]"]
