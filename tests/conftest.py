@@ -11,4 +11,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _rank(item: pytest.Item) -> int:
     marks: Sequence[str] = ("slow", "toxiproxy", "docker", "tpu")
-    return max((1 + marks.index(mark) for mark in marks if item.get_closest_marker(mark)), default=0)
+    return max(
+        (1 + marks.index(mark) for mark in marks if item.get_closest_marker(mark)), default=0
+    )

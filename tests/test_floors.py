@@ -17,8 +17,17 @@ FLOORS: dict[int, tuple[str, ...]] = {
     2: ("fleet", "launch"),
     3: ("faults", "checks"),
     4: (
-        "run", "watch", "injector", "blast_radius", "baseline", "news", "triggers",
-        "twin", "conduct", "janitor", "doctor",
+        "run",
+        "watch",
+        "injector",
+        "blast_radius",
+        "baseline",
+        "news",
+        "triggers",
+        "twin",
+        "conduct",
+        "janitor",
+        "doctor",
     ),
     5: ("report", "cli", "commands", "pytest_plugin", "__main__"),
 }
@@ -108,7 +117,9 @@ def test_faults_see_no_backend() -> None:
 
 
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
-    pure = {f"diloco.{name}" for name in ("policy", "rounds", "membership", "decisions", "settings")}
+    pure = {
+        f"diloco.{name}" for name in ("policy", "rounds", "membership", "decisions", "settings")
+    }
     for module, path in modules():
         if module in pure:
             foreign = {

@@ -177,8 +177,8 @@ class Books:
             action.fragment, version=action.base_version + 1, round_=action.round
         )
         self._snapshot(
-            committed_tokens=policy.committed_tokens,
-            round_=policy.merged_rounds,
+            committed_tokens=action.fragment_tokens / self._settings.fragments,
+            round_=action.round,
             is_last=False,
         )
         return publication

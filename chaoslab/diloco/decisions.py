@@ -96,6 +96,8 @@ class Merge:
     grace_s: float
     pulled_s: float
     """When the pull went out."""
+    fragment_tokens: int
+    """Sum of the contributors' c_tokens over all merges up to this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

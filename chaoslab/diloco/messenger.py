@@ -241,11 +241,9 @@ class Messenger:
                     return ended
         return "closing"
 
-    def _understand(self, received: Received) -> str | None:
+    def _understand(self, received: Received[pb.ToLearner]) -> str | None:
         """Take in one message; a reason if the membership ended with it."""
         message = received.message
-        if not isinstance(message, pb.ToLearner):
-            return None
         body = message.WhichOneof("body")
         if body == "welcome":
             self._welcome(message)

@@ -238,6 +238,7 @@ class Rounds:
             quorum_s=round_.quorum_s,
             grace_s=round_.grace_s,
             pulled_s=round_.pulled_s,
+            fragment_tokens=self.fragment_tokens,
         )
 
     def _abandon(self, round_: Round) -> Abandon:

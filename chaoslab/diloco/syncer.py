@@ -111,7 +111,7 @@ class Syncer:
 
     # ------------------------------------------------------------ what arrives
 
-    def _next_arrival(self) -> Arrival | None:
+    def _next_arrival(self) -> Arrival[pb.FromLearner] | None:
         wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)
         try:
             return self._hub.arrivals.get(timeout=wait_s) if wait_s else self._hub.arrivals.get(
@@ -120,7 +120,7 @@ class Syncer:
         except queue.Empty:
             return None
 
-    def _receive(self, arrival: Arrival) -> None:
+    def _receive(self, arrival: Arrival[pb.FromLearner]) -> None:
         session, what = arrival.session, arrival.what
         if isinstance(what, Opened):
             return
@@ -132,10 +132,8 @@ class Syncer:
         elif isinstance(what, Received):
             self._understand(session, what)
 
-    def _understand(self, session: int, received: Received) -> None:
+    def _understand(self, session: int, received: Received[pb.FromLearner]) -> None:
         message = received.message
-        if not isinstance(message, pb.FromLearner):
-            return
         body = message.WhichOneof("body")
         if body == "hello":
             self._hello(session, message.hello)
@@ -322,7 +320,7 @@ class Syncer:
                 }
                 for c in action.contributions
             ],
-            committed_tokens=self.policy.committed_tokens,
+            committed_tokens=action.fragment_tokens / self._settings.fragments,
             digest=publication.digest,
             momentum_digest=self._books.momentum_digest(action.fragment),
             members=len(self.policy.membership.members),
