@@ -285,7 +285,7 @@ def test_every_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None
     done = call("plan", name, "--json")
     assert done.exit_code == 0, done.stderr
     preview = json.loads(done.stdout)
-    assert preview["name" if "name" in preview else "plan"] == name
+    assert preview["plan"] == name
     assert preview["injections"]
 
 

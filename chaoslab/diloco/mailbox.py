@@ -107,7 +107,7 @@ class Outbox:
 
 
 class Inbox(Generic[T]):
-    """Items from several sessions for one consumer. `get` is that of `queue.SimpleQueue`."""
+    """Items from several sessions for one consumer. Used like a `queue.SimpleQueue`."""
 
     def __init__(self, *, items_max: int, bytes_max: int) -> None:
         self.items_max = items_max
@@ -118,6 +118,11 @@ class Inbox(Generic[T]):
     def gate(self) -> "Gate[T]":
         """The way in for one session."""
         return Gate(self, self._changed, self._items)
+
+    def empty(self) -> bool:
+        """Whether nothing waits just now."""
+        with self._changed:
+            return not self._items
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:
         """The oldest item; waits for one, at most `timeout` seconds. Raises queue.Empty."""

@@ -67,7 +67,8 @@ class Hub:
         self, address: str, *, tls: Tls | None = None, limits: Limits | None = None
     ) -> None:
         refuse_plaintext(address, tls)
-        self._address = address
+        self.address = address
+        """Where learners dial; with the real port once `start` has returned."""
         self._tls = tls
         self._limits = limits or Limits()
         self.arrivals: Inbox[Arrival[pb.FromLearner]] = _inbox(self._limits)
@@ -89,14 +90,14 @@ class Hub:
             maximum_concurrent_rpcs=self._limits.sessions_max,
         )
         try:
-            port = _listen(server, self._address, self._tls)
+            port = _listen(server, self.address, self._tls)
         except RuntimeError as error:
-            raise OSError(f"cannot listen on {self._address}: {error}") from error
+            raise OSError(f"cannot listen on {self.address}: {error}") from error
         server.start()
         self._server = server
-        if self._address.startswith("unix:"):
-            return self._address
-        return f"{self._address.rpartition(':')[0]}:{port}"
+        if not self.address.startswith("unix:"):
+            self.address = f"{self.address.rpartition(':')[0]}:{port}"
+        return self.address
 
     def send(self, session: int, message: pb.ToLearner, *, key: Hashable | None = None) -> None:
         """Queue a message without payload; with a key it replaces an unsent one with that key.

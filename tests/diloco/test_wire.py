@@ -1,0 +1,555 @@
+"""The streams over real grpc on loopback: round trips, backlog, hostile peers, ends, TLS."""
+
+import logging
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+import grpc
+import numpy as np
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, payload_frames
+from chaoslab.diloco.mailbox import Inbox
+from chaoslab.diloco.wire import (
+    METHOD,
+    Arrival,
+    Backoff,
+    Closed,
+    Connection,
+    Garbled,
+    Hub,
+    InsecureAddress,
+    Limits,
+    Opened,
+    Received,
+    Tls,
+)
+
+PATIENCE_S = 30.0
+HELLO = pb.FromLearner(hello=pb.Hello(learner="learner-0", incarnation=1))
+W = TypeVar("W", Opened, Received, Garbled, Closed)  # type: ignore[type-arg]  # of either end
+
+
+def some_bytes(size: int, seed: int = 0) -> bytes:
+    return np.random.default_rng(seed).bytes(size)
+
+
+def taken(arrivals: "Inbox[Arrival]", kind: type[W]) -> W:  # type: ignore[type-arg]
+    """The next arrival, which must be of this kind."""
+    what = arrivals.get(timeout=PATIENCE_S).what
+    assert isinstance(what, kind), what
+    return what
+
+
+def until(arrivals: "Inbox[Arrival]", kind: type[W]) -> W:  # type: ignore[type-arg]
+    """The next arrival of this kind."""
+    while not isinstance(what := arrivals.get(timeout=PATIENCE_S).what, kind):
+        pass
+    return what
+
+
+@contextmanager
+def serving(limits: Limits | None = None, tls: Tls | None = None) -> Iterator[tuple[Hub, str]]:
+    hub = Hub("127.0.0.1:0", limits=limits, tls=tls)
+    address = hub.start()
+    try:
+        yield hub, address
+    finally:
+        hub.stop()
+
+
+@contextmanager
+def attached(limits: Limits | None = None) -> Iterator[tuple[Hub, Connection]]:
+    """A hub and one connection that said hello, as session 1."""
+    with serving(limits) as (hub, address):
+        connection = Connection(address, limits=limits)
+        connection.open()
+        connection.send(HELLO)
+        taken(hub.arrivals, Opened)
+        assert taken(hub.arrivals, Received).message == HELLO
+        yield hub, connection
+        connection.close()
+
+
+@contextmanager
+def raw_stream(address: str) -> Iterator[tuple[Callable[[bytes], None], Iterator[bytes]]]:
+    """A stream of bytes from a peer that knows grpc and nothing else: (send, responses)."""
+    frames: Inbox[bytes] = Inbox(items_max=1000, bytes_max=1)
+    gate = frames.gate()
+    with grpc.insecure_channel(address) as channel:
+        yield gate.put, channel.stream_stream(METHOD)(iter(frames.get, b"end"))
+        gate.put(b"end")
+
+
+# ---------------------------------------------------------------- round trips
+
+
+def test_messages_go_both_ways_in_order() -> None:
+    with attached() as (hub, connection):
+        for step in range(100):
+            connection.send(pb.FromLearner(epoch=1, progress=pb.Progress(step=step, loss=2.5)))
+            hub.send(1, pb.ToLearner(epoch=1, pull=pb.Pull(round=step)))
+        steps = [taken(hub.arrivals, Received).message.progress.step for _ in range(100)]
+        rounds = [taken(connection.arrivals, Received).message.pull.round for _ in range(100)]
+        assert steps == rounds == list(range(100))
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, CHUNK_BYTES + 1, 5 << 20])
+def test_payloads_go_both_ways(size: int) -> None:
+    sent = some_bytes(size)
+    with attached() as (hub, connection):
+        connection.send_payload(pb.FromLearner(epoch=1, push=pb.Push(round=9)), sent, key=0)
+        pushed = taken(hub.arrivals, Received)
+        assert pushed.message.push.round == 9
+        assert pushed.payload == sent
+        hub.send_payload(
+            1, pb.ToLearner(epoch=1, fragment=pb.Fragment(version=4)), pushed.payload, key=0
+        )
+        published = taken(connection.arrivals, Received)
+        assert published.message.fragment.version == 4
+        assert published.payload == sent
+
+
+def test_one_payload_goes_to_many_learners() -> None:
+    sent = some_bytes(3 << 20)
+    with serving() as (hub, address):
+        connections = [Connection(address) for _ in range(4)]
+        for connection in connections:
+            connection.open()
+            connection.send(HELLO)
+        for _ in connections:
+            opened = hub.arrivals.get(timeout=PATIENCE_S)
+            while not isinstance(opened.what, Opened):
+                opened = hub.arrivals.get(timeout=PATIENCE_S)
+            message = pb.ToLearner(epoch=opened.session, fragment=pb.Fragment(version=1))
+            hub.send_payload(opened.session, message, memoryview(sent), key=0)
+        got = [taken(connection.arrivals, Received) for connection in connections]
+        assert all(received.payload == sent for received in got)
+        assert sorted(received.message.epoch for received in got) == [1, 2, 3, 4]
+        for connection in connections:
+            connection.close()
+
+
+def test_a_control_overtakes_a_waiting_payload() -> None:
+    with attached() as (hub, connection):
+        release = threading.Event()
+
+        def slow() -> bytes:
+            release.wait(PATIENCE_S)
+            return b"payload"
+
+        connection.send_payload(pb.FromLearner(push=pb.Push(round=1)), slow, key=1)
+        connection.send_payload(pb.FromLearner(push=pb.Push(round=2)), b"payload", key=2)
+        connection.send(pb.FromLearner(progress=pb.Progress(step=3)))
+        release.set()
+        bodies = [taken(hub.arrivals, Received).message.WhichOneof("body") for _ in range(3)]
+        assert bodies == ["progress", "push", "push"]
+
+
+def test_payloads_are_made_on_the_senders_thread_and_only_when_their_turn_comes() -> None:
+    with attached() as (hub, connection):
+        makers: list[tuple[str, int]] = []
+        busy, release = threading.Event(), threading.Event()
+
+        def make(name: str) -> bytes:
+            makers.append((name, threading.get_ident()))
+            busy.set()
+            release.wait(PATIENCE_S)
+            return name.encode()
+
+        connection.send_payload(pb.FromLearner(push=pb.Push(round=1)), lambda: make("a"), key=1)
+        assert busy.wait(PATIENCE_S)
+        connection.send_payload(pb.FromLearner(push=pb.Push(round=2)), lambda: make("b"), key=1)
+        connection.send_payload(pb.FromLearner(push=pb.Push(round=3)), lambda: make("c"), key=1)
+        assert connection.waiting == (0, 1)
+        release.set()
+        assert [taken(hub.arrivals, Received).payload for _ in range(2)] == [b"a", b"c"]
+        assert [name for name, _ in makers] == ["a", "c"]
+        assert all(thread != threading.get_ident() for _, thread in makers)
+
+
+def test_a_payload_that_cannot_be_made_ends_the_stream_and_says_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def fail() -> bytes:
+        raise ArithmeticError("no such gradient")
+
+    with attached() as (_, connection), caplog.at_level(logging.ERROR):
+        connection.send_payload(pb.FromLearner(push=pb.Push()), fail, key=1)
+        assert "no such gradient" in until(connection.arrivals, Closed).reason
+    assert "no such gradient" in caplog.text
+
+
+# ---------------------------------------------------------------- backlog
+
+
+def test_a_peer_that_does_not_read_holds_one_payload_per_fragment() -> None:
+    fragments, versions = 3, 40
+    payload = memoryview(some_bytes(4 << 20))
+    with serving() as (hub, address), raw_stream(address) as (send, responses):
+        send(frame_of(HELLO))
+        taken(hub.arrivals, Opened)
+        for version in range(versions):
+            for fragment in range(fragments):
+                message = pb.ToLearner(fragment=pb.Fragment(fragment=fragment, version=version))
+                hub.send_payload(1, message, payload, key=fragment)
+                assert hub.waiting(1)[1] <= fragments
+        newest: dict[int, int] = {}
+        headers = 0
+        while newest != dict.fromkeys(range(fragments), versions - 1):
+            message = pb.ToLearner.FromString(next(responses))
+            if message.WhichOneof("body") == "fragment":
+                newest[message.fragment.fragment] = message.fragment.version
+                headers += 1
+        assert headers < fragments * versions / 2, "the older versions were never sent"
+
+
+def test_a_peer_that_does_not_read_controls_is_broken_off() -> None:
+    with serving(Limits(controls_max=50)) as (hub, address), raw_stream(address) as (send, _):
+        send(frame_of(HELLO))
+        taken(hub.arrivals, Opened)
+        message = pb.ToLearner(refused=pb.Refused(reason="x" * 100_000))
+        for _ in range(1000):
+            hub.send(1, message)
+        until(hub.arrivals, Closed)
+        assert hub.waiting(1) == (0, 0)
+
+
+def test_a_hub_that_is_not_emptied_slows_the_sender_down_and_loses_nothing() -> None:
+    limits = Limits(arrivals_max=4, arrivals_bytes_max=4 << 20)
+    pushes = 40
+    with attached(limits) as (hub, connection):
+        for number in range(pushes):
+            push = pb.FromLearner(push=pb.Push(round=number))
+            connection.send_payload(push, bytes(2 << 20), key=number)
+        rounds = []
+        for number in range(pushes):
+            rounds.append(taken(hub.arrivals, Received).message.push.round)
+            if number == 0:
+                assert connection.waiting[1] > 10, "most of them have not left"
+        assert rounds == list(range(pushes))
+
+
+# ---------------------------------------------------------------- hostile peers
+
+
+def oversize() -> bytes:
+    return pb.FromLearner(push=pb.Push(payload=pb.Payload(bytes=1 << 60))).SerializeToString()
+
+
+def damaged() -> list[bytes]:
+    header, chunk = payload_frames(pb.FromLearner(push=pb.Push()), some_bytes(100_000))
+    return [header, chunk[:-1] + bytes([chunk[-1] ^ 1])]
+
+
+@pytest.mark.parametrize(
+    ("frames", "complaint"),
+    [
+        ([b"\xde\xad\xbe\xef" * 100], "not a message"),
+        ([oversize()], "at most"),
+        (damaged(), "checksum"),
+        ([pb.FromLearner(chunk=pb.Chunk(data=b"abc")).SerializeToString()], "no payload"),
+    ],
+    ids=["garbage", "oversize", "damaged", "stray"],
+)
+def test_a_garbled_stream_is_counted_and_closed_and_harms_nobody(
+    frames: list[bytes], complaint: str
+) -> None:
+    with attached() as (hub, connection):
+        with raw_stream(hub_address(hub)) as (send, responses):
+            for frame in frames:
+                send(frame)
+            taken(hub.arrivals, Opened)
+            assert complaint in taken(hub.arrivals, Garbled).reason
+            assert complaint in taken(hub.arrivals, Closed).reason
+            with pytest.raises((grpc.RpcError, StopIteration)):
+                next(responses)
+        assert hub.garbled == 1
+        connection.send(HELLO)
+        assert taken(hub.arrivals, Received).message == HELLO
+
+
+def hub_address(hub: Hub) -> str:
+    assert hub.address
+    return hub.address
+
+
+def test_a_frame_that_is_too_large_ends_the_stream() -> None:
+    with serving() as (hub, address), raw_stream(address) as (send, _):
+        send(bytes(FRAME_BYTES_MAX + 1))
+        taken(hub.arrivals, Opened)
+        until(hub.arrivals, Closed)
+
+
+def test_a_syncer_that_speaks_nonsense_is_garbled_at_the_learner() -> None:
+    handler = grpc.method_handlers_generic_handler(
+        "chaoslab.Syncer",
+        {"Attach": grpc.stream_stream_rpc_method_handler(lambda *_: iter([b"\xff" * 9]))},
+    )
+    server = grpc.server(
+        __import__("concurrent.futures").futures.ThreadPoolExecutor(2), handlers=(handler,)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    connection = Connection(f"127.0.0.1:{port}")
+    connection.open()
+    assert "not a message" in taken(connection.arrivals, Garbled).reason
+    assert "not a message" in taken(connection.arrivals, Closed).reason
+    connection.close()
+    server.stop(None).wait()
+
+
+def test_a_stream_too_many_is_refused() -> None:
+    with attached(Limits(sessions_max=1)) as (hub, _):
+        second = Connection(hub_address(hub))
+        second.open()
+        assert "resource_exhausted" in taken(second.arrivals, Closed).reason
+        second.close()
+
+
+# ---------------------------------------------------------------- ends
+
+
+def test_the_last_word_arrives_before_the_end() -> None:
+    with attached() as (hub, connection):
+        hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), bytes(1 << 20), key=0)
+        hub.close(1, pb.ToLearner(fenced=pb.Fenced(reason="no progress")))
+        fenced = until(connection.arrivals, Received)
+        while fenced.message.WhichOneof("body") != "fenced":
+            fenced = until(connection.arrivals, Received)
+        assert fenced.message.fenced.reason == "no progress"
+        taken(connection.arrivals, Closed)
+        taken(hub.arrivals, Closed)
+
+
+def test_a_learner_says_goodbye_and_leaves() -> None:
+    with attached() as (hub, connection):
+        connection.close(pb.FromLearner(goodbye=pb.Goodbye(reason="done")))
+        assert taken(hub.arrivals, Received).message.goodbye.reason == "done"
+        taken(hub.arrivals, Closed)
+        taken(connection.arrivals, Closed)
+        connection.close()
+
+
+def test_each_end_hears_once_that_the_other_is_gone() -> None:
+    with attached() as (hub, connection):
+        hub.stop()
+        taken(connection.arrivals, Closed)
+        taken(hub.arrivals, Closed)
+        connection.send(HELLO)
+        hub.send(1, pb.ToLearner(stop=pb.Stop()))
+        hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), b"x", key=0)
+        assert connection.arrivals.empty()
+        assert hub.arrivals.empty()
+
+
+def test_dialling_nobody_is_told_by_the_end() -> None:
+    with serving() as (_, address):
+        pass
+    connection = Connection(address)
+    connection.open()
+    connection.send(HELLO)
+    assert "unavailable" in taken(connection.arrivals, Closed).reason
+    connection.close()
+
+
+def test_a_learner_reaches_a_syncer_that_came_back_on_the_same_address() -> None:
+    with serving() as (_, address):
+        pass
+    for _ in range(3):
+        early = Connection(address)
+        early.open()
+        taken(early.arrivals, Closed)
+        early.close()
+    hub = Hub(address)
+    assert hub.start() == address
+    connection = Connection(address)
+    connection.open()
+    connection.send(HELLO)
+    taken(hub.arrivals, Opened)
+    assert taken(hub.arrivals, Received).message == HELLO
+    connection.close()
+    hub.stop()
+
+
+def test_a_taken_address_is_an_error() -> None:
+    with serving() as (_, address), pytest.raises(OSError, match="cannot listen"):
+        Hub(address).start()
+
+
+def test_closing_a_peer_that_does_not_read_takes_a_bounded_time() -> None:
+    limits = Limits(answer_s=0.3)
+    with serving(limits) as (hub, address), raw_stream(address) as (send, _):
+        send(frame_of(HELLO))
+        taken(hub.arrivals, Opened)
+        for key in range(30):
+            hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), bytes(1 << 20), key=key)
+        hub.close(1, pb.ToLearner(fenced=pb.Fenced()))
+        until(hub.arrivals, Closed)
+
+
+PEER = """
+import sys
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.wire import Connection
+connection = Connection(sys.argv[1])
+connection.open()
+connection.send(pb.FromLearner(hello=pb.Hello(learner="peer")))
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_dead_and_a_silent_process_are_noticed(by: signal.Signals) -> None:
+    limits = Limits(keepalive_s=0.5, answer_s=0.5)
+    with serving(limits) as (hub, address):
+        peer = subprocess.Popen([sys.executable, "-c", PEER, address], stdin=subprocess.PIPE)
+        try:
+            taken(hub.arrivals, Opened)
+            taken(hub.arrivals, Received)
+            peer.send_signal(by)
+            taken(hub.arrivals, Closed)
+        finally:
+            peer.kill()
+            peer.communicate()
+
+
+# ---------------------------------------------------------------- addresses and TLS
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:0", "127.9.9.9:1", "localhost:80", "[::1]:1"])
+def test_plaintext_stays_on_this_machine(address: str) -> None:
+    Hub(address)
+    Connection(address)
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "10.0.0.1:4600", "[::]:0", "syncer.example:4600"])
+def test_plaintext_beyond_this_machine_is_refused(address: str) -> None:
+    for end in (Hub, Connection):
+        with pytest.raises(InsecureAddress, match="--tls-ca"):
+            end(address)
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "somewhere", "127.0.0.1:http", ""])
+def test_what_is_no_address_is_refused(address: str) -> None:
+    with pytest.raises(ValueError, match="write host:port"):
+        Connection(address)
+
+
+def make_certificates(folder: Path) -> None:
+    """Two authorities, `ca` and `other`; `ca` signed `syncer` and `learner`, `other` `stranger`."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    for authority in ("ca", "other"):
+        openssl(
+            "req", "-x509", *curve, "-keyout", f"{authority}.key", "-out", f"{authority}.pem",
+            "-subj", f"/CN={authority}", "-days", "2",
+        )  # fmt: skip
+    (folder / "names").write_text("subjectAltName=DNS:syncer.test,IP:127.0.0.1")
+    for name, authority in (("syncer", "ca"), ("learner", "ca"), ("stranger", "other")):
+        openssl(
+            "req", *curve, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}"
+        )
+        openssl(
+            "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
+            "-CAkey", f"{authority}.key", "-CAcreateserial", "-out", f"{name}.pem", "-days", "2",
+            "-extfile", "names",
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("the openssl program makes the certificates of this test, and is not here")
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder
+
+
+def tls(folder: Path, name: str, *, ca: str = "ca", server_name: str = "") -> Tls:
+    return Tls(
+        ca=folder / f"{ca}.pem",
+        certificate=folder / f"{name}.pem",
+        key=folder / f"{name}.key",
+        server_name=server_name,
+    )
+
+
+@pytest.mark.parametrize("server_name", ["", "syncer.test"])
+def test_mutual_tls_carries_messages_and_payloads(certificates: Path, server_name: str) -> None:
+    with serving(tls=tls(certificates, "syncer")) as (hub, address):
+        connection = Connection(
+            address, tls=tls(certificates, "learner", server_name=server_name)
+        )
+        connection.open()
+        connection.send_payload(HELLO_PUSH, bytes(3 << 20), key=0)
+        taken(hub.arrivals, Opened)
+        assert taken(hub.arrivals, Received).payload == bytes(3 << 20)
+        connection.close()
+
+
+HELLO_PUSH = pb.FromLearner(push=pb.Push())
+
+
+def strangers(folder: Path) -> dict[str, Tls | None]:
+    return {
+        "signed by another authority": tls(folder, "stranger"),
+        "trusting another authority": tls(folder, "learner", ca="other"),
+        "expecting another syncer": tls(folder, "learner", server_name="elsewhere.test"),
+        "in plaintext": None,
+    }
+
+
+@pytest.mark.parametrize("who", ["signed by another authority", "trusting another authority",
+                                 "expecting another syncer", "in plaintext"])  # fmt: skip
+def test_a_stranger_does_not_get_in(certificates: Path, who: str) -> None:
+    with serving(tls=tls(certificates, "syncer")) as (hub, address):
+        connection = Connection(address, tls=strangers(certificates)[who])
+        connection.open()
+        connection.send(HELLO)
+        taken(connection.arrivals, Closed)
+        connection.close()
+        assert hub.arrivals.empty()
+
+
+def test_tls_files_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    with pytest.raises(ValueError, match=r"ca\.pem is not a PEM file"):
+        Hub("127.0.0.1:0", tls=tls(tmp_path, "syncer")).start()
+
+
+# ---------------------------------------------------------------- trying again
+
+
+def test_backoff_doubles_with_jitter_up_to_its_cap() -> None:
+    backoff = Backoff(random.Random(1))
+    waits = [backoff.next_s() for _ in range(12)]
+    assert 0.1 <= waits[0] <= 0.2
+    for attempt, wait_s in enumerate(waits):
+        most_s = min(0.2 * 2**attempt, 5.0)
+        assert most_s / 2 <= wait_s <= most_s
+    backoff.reset()
+    assert backoff.next_s() <= 0.2
+
+
+def test_equal_seeds_back_off_equally_and_different_ones_apart() -> None:
+    def waits(seed: int) -> list[float]:
+        backoff = Backoff(random.Random(seed))
+        return [backoff.next_s() for _ in range(5)]
+
+    assert waits(1) == waits(1)
+    assert waits(1) != waits(2)
