@@ -388,7 +388,7 @@ def test_a_taken_address_is_an_error() -> None:
 
 
 def test_closing_a_peer_that_does_not_read_takes_a_bounded_time() -> None:
-    limits = Limits(answer_s=0.3)
+    limits = Limits(linger_s=0.3)
     with serving(limits) as (hub, address), raw_stream(address) as (send, _):
         send(frame_of(HELLO))
         taken(hub.arrivals, Opened)
