@@ -54,7 +54,7 @@ class Limits:
         ]
 
     def _options(self) -> Options:
-        """grpc arms keepalive's own timeout only when it is armed already; the pings' one works."""
+        """For both ends. grpc 1.85 never arms keepalive's own timeout; that of pings works."""
         return [
             ("grpc.max_send_message_length", FRAME_BYTES_MAX),
             ("grpc.max_receive_message_length", FRAME_BYTES_MAX),

@@ -3,7 +3,7 @@
 import resource
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,7 +25,10 @@ SHAPES = {
 def tensors(fragment: int, seed: int) -> Tensors:
     chance = np.random.default_rng((fragment, seed))
     drawn = [
-        {name: chance.standard_normal(shape, np.float32) for name, shape in SHAPES[fragment].items()}
+        {
+            name: chance.standard_normal(shape, np.float32)
+            for name, shape in SHAPES[fragment].items()
+        }
         for _ in range(2)
     ]
     return Tensors(theta=drawn[0], momentum=drawn[1])
@@ -100,20 +103,21 @@ def test_the_initial_parameters_are_version_zero(tmp_path: Path, durable: bool) 
 
 @pytest.mark.parametrize("durable", [False, True])
 def test_committed_merges_outlive_the_process(tmp_path: Path, durable: bool) -> None:
-    store, versions = begun(tmp_path, durable=durable), [0, 0, 0]
-    for round_ in range(1, 9):
-        merge(store, round_, versions)
-        state = loaded(tmp_path)
-        assert holds(state, versions)
-        assert state.tape[-1] == line(round_, round_ % 3, versions[round_ % 3])
+    versions = [0, 0, 0]
+    with closing(begun(tmp_path, durable=durable)) as store:
+        for round_ in range(1, 9):
+            merge(store, round_, versions)
+            state = loaded(tmp_path)
+            assert holds(state, versions)
+            assert state.tape[-1] == line(round_, round_ % 3, versions[round_ % 3])
     assert len(state.tape) == 3 + 8
 
 
 def test_a_restarted_syncer_goes_on(tmp_path: Path) -> None:
     versions = trained(tmp_path, 4)
-    store = SyncerStore(tmp_path, durable=False)
-    assert store.load() is not None
-    merge(store, 5, versions)
+    with closing(SyncerStore(tmp_path, durable=False)) as store:
+        assert store.load() is not None
+        merge(store, 5, versions)
     assert holds(loaded(tmp_path), versions)
 
 
@@ -130,21 +134,21 @@ def test_saving_before_beginning_is_an_error(tmp_path: Path) -> None:
 
 
 def test_parameters_and_momentum_must_name_the_same_tensors(tmp_path: Path) -> None:
-    store, crossed = begun(tmp_path), tensors(1, 1)
+    crossed = tensors(1, 1)
     momentum = dict(reversed(crossed.momentum.items()))
-    with pytest.raises(ValueError, match="name the same tensors"):
+    with closing(begun(tmp_path)) as store, pytest.raises(ValueError, match="the same tensors"):
         store.save_round(line(1, 1, 1), Tensors(theta=crossed.theta, momentum=momentum))
 
 
 def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
-    store, versions = begun(tmp_path), [0, 0, 0]
-    merge(store, 1, versions)
-    with pytest.raises(BlockingIOError, match="another process writes"):
-        SyncerStore(tmp_path).save_round(line(2, 2, 1), tensors(2, 9))
-    assert holds(loaded(tmp_path), versions)
-    store.close()
-    second = SyncerStore(tmp_path, durable=False)
-    merge(second, 2, versions)
+    versions = [0, 0, 0]
+    with closing(begun(tmp_path)) as store:
+        merge(store, 1, versions)
+        with pytest.raises(BlockingIOError, match="another process writes"):
+            SyncerStore(tmp_path).save_round(line(2, 2, 1), tensors(2, 9))
+        assert holds(loaded(tmp_path), versions)
+    with closing(SyncerStore(tmp_path, durable=False)) as second:
+        merge(second, 2, versions)
     assert holds(loaded(tmp_path), versions)
 
 
@@ -215,14 +219,14 @@ def no_file_larger_than(size: int) -> Iterator[None]:
 
 def test_a_disk_that_refuses_leaves_the_state_before(tmp_path: Path) -> None:
     versions = trained(tmp_path, 6)
-    store = SyncerStore(tmp_path, durable=False)
-    store.load()
     tape_bytes = (tmp_path / "tape.jsonl").stat().st_size
-    for room in (10, tape_bytes + 100):  # no room for the slot; none for the whole line
-        with no_file_larger_than(room), pytest.raises(OSError, match=r"large|space"):
-            merge(store, 7, list(versions))
-        assert holds(loaded(tmp_path), versions)
-    merge(store, 7, versions)
+    with closing(SyncerStore(tmp_path, durable=False)) as store:
+        store.load()
+        for room in (10, tape_bytes + 100):  # no room for the slot; none for the whole line
+            with no_file_larger_than(room), pytest.raises(OSError, match=r"large|space"):
+                merge(store, 7, list(versions))
+            assert holds(loaded(tmp_path), versions)
+        merge(store, 7, versions)
     assert holds(loaded(tmp_path), versions)
 
 
@@ -319,7 +323,9 @@ def test_damage_to_both_slots_cannot_be_left_behind(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- any history
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
+)
 @given(
     lives=st.lists(
         st.tuples(
