@@ -57,7 +57,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--mib", type=int, default=64, help="size of one payload (default 64)")
     parser.add_argument("--payloads", type=int, default=8, help="payloads in one run (default 8)")
-    parser.add_argument("--in-flight", type=int, default=2, help="payloads at once (default 2)")
+    parser.add_argument("--in-flight", type=int, default=1, help="payloads at once (default 1)")
     parser.add_argument("--runs", type=int, default=9, help="pairs of runs (default 9)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
@@ -159,8 +159,11 @@ def raw_client(options: argparse.Namespace) -> None:
     payload = memoryview(os.urandom(options.mib * 2**20))
     received = memoryview(bytearray(len(payload)))
 
+    room = threading.Semaphore(options.in_flight)
+
     def send() -> None:
         for _ in range(options.payloads):
+            room.acquire()
             for offset in range(0, len(payload), BUFFER_BYTES):
                 connection.sendall(payload[offset : offset + BUFFER_BYTES])
 
@@ -171,6 +174,7 @@ def raw_client(options: argparse.Namespace) -> None:
             filled = 0
             while filled < len(received):
                 filled += connection.recv_into(received[filled : filled + BUFFER_BYTES])
+            room.release()
         sender.join()
 
     _serve_asks(run, options)

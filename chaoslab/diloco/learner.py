@@ -131,7 +131,9 @@ class Learner:
                 self._finish(inbox.stop[1])
                 return
             self._step(next(batches))
+        self._store.close()  # a checkpoint that is still being written goes before the last one
         self._save()
+        self._store.close()
         self._sample()
         self._say(Kind.LEARNER_LEFT, step=self._counters.step, reason=self._leaving)
         self._messenger.leave(self._leaving)

@@ -22,7 +22,7 @@ _SMOOTHING = 0.2
 """Weight of the newest value in the moving averages."""
 _ANSWER_FACTOR = 4.0
 """Once K have answered, the rest have this many times as long as those took."""
-_ANSWER_LEAST_S = 0.1
+_ANSWER_LEAST_S = 0.25
 """And at least this long after them."""
 
 
