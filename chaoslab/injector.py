@@ -16,6 +16,7 @@ from chaoslab.errors import AbilityError, FleetError, HarnessBug
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import Evidence, Fault
 from chaoslab.fleet.base import Ability
+from chaoslab.launch import SYNCER
 from chaoslab.news import News
 from chaoslab.plan import Injection, Limits
 from chaoslab.record import RunDirectory, plain
@@ -273,6 +274,11 @@ def refuse_missing_abilities(
 ) -> None:
     """AbilityError when a fault needs what the fleet cannot do; called before anything starts."""
     for injection in injections:
+        if SYNCER in injection.targets:
+            raise AbilityError(
+                f"fault {injection.spec!r} is on the syncer: a run ends with its syncer in this "
+                "version, so nothing could be judged; target learners"
+            )
         if missing := _fault(injection).needs - abilities:
             raise AbilityError(
                 f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "

@@ -30,7 +30,7 @@ from chaoslab.report.files import read_verdict
 from chaoslab.report.page import verdict_page
 from chaoslab.report.view import ViewModel
 
-COLUMNS = 114
+COLUMNS = 118
 
 THEME = TerminalTheme(
     (22, 24, 29),
@@ -97,7 +97,7 @@ def picture(run: Path) -> str:
             color_system="truecolor",
         )  # fmt: skip
         for part in (
-            Text(f"$ chaoslab run {plan.name}\n", style="bold"),
+            Text(f"$ chaoslab run {plan.name}", style="bold"),
             draw(in_mid_fault(history, plan)),
             Rule("the run goes on to its end, and then", style="dim"),
             verdict_page(verdict, history, record),

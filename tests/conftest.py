@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _rank(item))
+    items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> int:

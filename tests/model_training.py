@@ -269,7 +269,7 @@ class ModelTraining:
         )
 
     def finish_syncer(self) -> None:
-        """Its final account; `stored_digests` are of the momentum, read back from its disk."""
+        """Its final account, with what it read back from its disk."""
         self.say(
             Kind.SYNCER_FINAL,
             SYNCER,
@@ -277,7 +277,8 @@ class ModelTraining:
             versions=by_fragment(self.versions),
             digests=digests(self.versions),
             momentum_digests=digests(self.versions, "v"),
-            stored_digests=digests(self.versions, "v"),
+            stored_digests=digests(self.versions),
+            stored_momentum_digests=digests(self.versions, "v"),
             committed_tokens=self.committed,
             rejected={},
         )

@@ -247,13 +247,13 @@ class Messenger:
         body = message.WhichOneof("body")
         if body == "welcome":
             return self._welcome(message)
-        elif body == "fragment":
+        if body == "fragment":
             return self._fragment(message.fragment, received.payload)
-        elif body == "pull":
+        if body == "pull":
             return self._pull(message.pull)
-        elif body == "checkpoint_request":
+        if body == "checkpoint_request":
             return self._asked_to_donate(message.checkpoint_request)
-        elif body == "checkpoint":
+        if body == "checkpoint":
             self._handover(message.checkpoint, received.payload)
         elif body == "stop":
             self._inbox.stop = (message.stop.reason, tuple(message.stop.versions))

@@ -1,4 +1,4 @@
-"""The rounds of all fragments: when one begins, who is pulled from, who is waited for, when it ends.
+"""The rounds of all fragments: when one begins, whom it pulls from and waits for, when it ends.
 
     IDLE ──K members ready──► grace window ──► PULL from all present ──all answered, or K
     answered and the rest is late──► MERGE ──► published, IDLE again (version + 1)

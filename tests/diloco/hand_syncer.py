@@ -62,7 +62,7 @@ class HandSyncer:
 
     def hear(
         self, body: str, meanwhile: Callable[[], None] = lambda: None
-    ) -> tuple[Any, memoryview | None]:
+    ) -> tuple[Any, bytes | None]:
         """The next message with this body, and its payload; others are passed over.
 
         `meanwhile` is called again and again while nothing comes.
@@ -75,7 +75,9 @@ class HandSyncer:
                 continue
             if arrival.what.message.WhichOneof("body") == body:
                 self.session = arrival.session
-                return getattr(arrival.what.message, body), arrival.what.payload
+                payload = arrival.what.payload
+                whole = None if payload is None else bytes(payload)
+                return getattr(arrival.what.message, body), whole
         raise AssertionError(f"no {body} within {PATIENCE_S} s")
 
     def hear_end(self) -> str:

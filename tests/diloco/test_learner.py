@@ -5,7 +5,7 @@ A real learner with a real model, small enough to compile in a blink, in a threa
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import digest
 from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.inner import Inner
-from chaoslab.diloco.learner import JoinRefused, Learner, TrainingEnded
-from chaoslab.diloco.messenger import Messenger
+from chaoslab.diloco.learner import Assignment, JoinRefused, Learner, TrainingEnded
+from chaoslab.diloco.messenger import Inbox, Messenger
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import LearnerStore
 from chaoslab.diloco.task import load
@@ -63,20 +63,35 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
         yield Model(text)
 
 
+class WatchedMessenger(Messenger):
+    """One that remembers which fragments the training thread has taken."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.taken: set[int] = set()
+
+    def take(self) -> Inbox:
+        inbox = super().take()
+        self.taken |= inbox.adoptions.keys()
+        return inbox
+
+
 class RunningLearner:
     """A learner in a thread, what it printed, and how it ended."""
 
     def __init__(self, model: Model, syncer: HandSyncer, folder: Path) -> None:
         self.told: list[tuple[Kind, dict[str, Any]]] = []
         self.error: Exception | None = None
-        self.messenger = Messenger(
+        self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address),
             learner="learner-0", incarnation=1, specs=model.specs, emit=self._emit,
         )  # fmt: skip
         self.learner = Learner(
             model.inner, model.task, self.messenger,
-            name="learner-0", incarnation=1, shard=(0, 1), seed=5,
-            store=LearnerStore(folder, durable=False), save_every_s=3600.0, emit=self._emit,
+            Assignment(
+                name="learner-0", incarnation=1, shard=0, shards=1, seed=5, save_every_s=3600.0
+            ),
+            store=LearnerStore(folder, durable=False), emit=self._emit,
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self.messenger.start()
@@ -105,7 +120,7 @@ class RunningLearner:
             time.sleep(0.01)
         raise AssertionError(f"never said {kind}: {self.told[-3:]}")
 
-    def has_heard(self, fragments: int) -> bool:
+    def has_untaken(self, fragments: int) -> bool:
         """Whether the messenger holds that many fragments that nobody has taken."""
         return len(self.messenger._inbox.adoptions) >= fragments
 
@@ -130,6 +145,13 @@ def syncer(model: Model) -> Iterator[HandSyncer]:
 def learner(model: Model, syncer: HandSyncer, tmp_path: Path) -> RunningLearner:
     """Its messenger talks already; the training thread waits for `start`."""
     return RunningLearner(model, syncer, tmp_path)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, "it never came to pass"
+        time.sleep(0.005)
 
 
 def give_checkpoint(
@@ -160,9 +182,7 @@ def test_a_learner_joins_although_everything_came_while_it_was_busy(
     """Welcome and fragments lie in the inbox together when the training thread first looks."""
     syncer.admit(data_position=12, step=70)
     sent = [syncer.publish(fragment, 3) for fragment in range(2)]
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not learner.has_heard(2) and time.monotonic() < deadline_s:
-        time.sleep(0.01)
+    wait_until(lambda: learner.has_untaken(2))
     learner.start()
     joined = learner.waits_for(Kind.LEARNER_JOINED)
     assert (joined["source"], joined["versions"]) == ("syncer", {"0": 3, "1": 3})
@@ -218,8 +238,9 @@ def test_a_rejoiner_whose_donors_are_all_gone_takes_the_syncers_fragments(
 ) -> None:
     learner.start()
     syncer.admit("donor", donor="learner-1")
-    for fragment in range(2):
-        syncer.publish(fragment, 9)
+    syncer.publish(0, 9)
+    wait_until(lambda: 0 in learner.messenger.taken)  # alone it is of no use yet
+    syncer.publish(1, 9)
     joined = learner.waits_for(Kind.LEARNER_JOINED)
     assert (joined["source"], joined["donor"]) == ("syncer", None)
     learner.leave()

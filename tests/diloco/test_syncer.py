@@ -111,6 +111,17 @@ def test_an_update_beyond_all_bounds_is_refused(syncer: RunningSyncer) -> None:
     learner.close()
 
 
+def test_an_honest_decline_is_no_refusal(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    learner.push_bytes(pb.Push(round=pull.round, fragment=pull.fragment, codec="f32"), b"")
+    syncer.told.wait(Kind.ROUND_ABANDONED, round=pull.round)
+    still_merges(syncer, learner)
+    assert not syncer.told.of(Kind.PUSH_REJECTED)
+    learner.close()
+
+
 def test_a_replayed_push_is_refused_and_counts_once(syncer: RunningSyncer) -> None:
     learner = HandLearner(syncer, "learner-0")
     learner.join()
@@ -227,7 +238,8 @@ def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
         again.close()
     after = second.told.wait(Kind.SYNCER_FINAL)
     assert sum(after["versions"].values()) > sum(final["versions"].values())
-    assert after["stored_digests"] == after["momentum_digests"]
+    assert after["stored_digests"] == after["digests"]
+    assert after["stored_momentum_digests"] == after["momentum_digests"]
 
 
 def test_an_old_life_cannot_come_back_after_the_syncer_was_restarted(tmp_path: Path) -> None:

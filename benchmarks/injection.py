@@ -1,0 +1,299 @@
+"""How exactly faults come: when they were asked for, when they took effect, and how close together.
+
+    journal   asked ────► fault.injecting ─► signals ─► fault.injected
+    outside   /proc/<pid>/status of every learner, read all the time ─► first seen held
+
+Dozens of short pauses of two learners at a time, at times that a trace gives, and some kills of
+two. What the harness says of itself is held against what an onlooker sees: a process counts as held
+from the reading in which it is stopped, ended, or a signal that does so waits for it (it executes
+nothing of its own any more, even if a busy machine lets it stop in earnest later). Two victims are
+as far apart as the readings allow at most: the later one's first reading as held, less the earlier
+one's last reading as free.
+"""
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from statistics import median
+
+from chaoslab.events import Event, Kind, MalformedEvent
+from chaoslab.journal import FaultStory, History
+from figures import Cell, Figure, Result, Surroundings, quantile
+from trainings import BenchmarkError, run_plan, workplace
+
+DELAY_AT_MOST_MS = 50.0
+APART_AT_MOST_MS = 10.0
+PAUSES = 80
+KILLS = 6
+PAUSE_S = 0.3
+PAUSE_EVERY_S = 0.5
+KILL_S = 1.0
+KILL_EVERY_S = 6.0
+LEAST = 50
+"""Fewer injections give no p99."""
+COARSE_MS = 5.0
+SLACK_S = 0.01
+"""Between the journal's stamps and the onlooker's."""
+WITHIN_S = 300.0
+_LOOK_EVERY_S = 0.001
+_READ_JOURNAL_EVERY_S = 0.05
+
+_PAUSES_S = [n * PAUSE_EVERY_S for n in range(PAUSES)]
+_KILLS_S = [_PAUSES_S[-1] + 3 + n * KILL_EVERY_S for n in range(KILLS)]
+
+
+def _trace(times_s: Sequence[float]) -> str:
+    return f"{{per: fleet, dist: trace, trace: [{', '.join(f'{t:g}s' for t in times_s)}]}}"
+
+
+PLAN = f"""
+version: 1
+name: injection
+training: {{learners: 4, model: nano, stop: {{time: {_KILLS_S[-1] + 30:g}s}}}}
+baseline: {{warmup: 4 rounds, window: 8 rounds, max_variation: 1000%}}
+faults:
+  - id: pauses
+    fault: process.pause
+    target: {{learners: 2}}
+    arrivals: {_trace(_PAUSES_S)}
+    for: {PAUSE_S}s
+  - id: kills
+    fault: process.kill
+    target: {{learners: 2}}
+    arrivals: {_trace(_KILLS_S)}
+    for: {KILL_S}s
+"""
+
+
+def measure() -> Result:
+    """One run, seen from within and from outside."""
+    surroundings = Surroundings()
+    onlooker = Onlooker()
+    with workplace() as folder:
+        history = run_plan(folder / "injection", PLAN, within_s=WITHIN_S, beside=onlooker.look)
+    return result(history, onlooker.holds, surroundings.place())
+
+
+# ---------------------------------------------------------------- from outside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """A process stopped executing between two readings, in seconds since the epoch."""
+
+    pid: int
+    free_s: float
+    """The last reading in which it was free."""
+    held_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Watched:
+    file: int
+    free_s: float | None = None
+    is_held: bool = False
+
+
+@dataclass(slots=True)
+class Onlooker:
+    """Reads the state of every learner's process; learns their ids from the journal."""
+
+    holds: list[Hold] = field(default_factory=list)
+    _watched: dict[int, _Watched] = field(default_factory=dict)
+    _known: int = 0
+    _read_s: float = 0.0
+    """When the journal was last read, on the monotonic clock."""
+
+    def look(self, journal: Path) -> None:
+        """One reading of everybody; sleeps a little afterwards."""
+        now_s = time.monotonic()
+        if now_s - self._read_s >= _READ_JOURNAL_EVERY_S:
+            self._read_s = now_s
+            self._meet(journal)
+        for pid, watched in list(self._watched.items()):
+            self._read(pid, watched)
+        time.sleep(_LOOK_EVERY_S)
+
+    def _meet(self, journal: Path) -> None:
+        """Take in the processes that were started since."""
+        with journal.open("rb") as file:
+            file.seek(self._known)
+            new = file.read()
+        whole = new[: new.rfind(b"\n") + 1]
+        self._known += len(whole)
+        for line in whole.splitlines():
+            if b'"node.started"' not in line:
+                continue
+            with suppress(MalformedEvent, FileNotFoundError):
+                event = Event.from_line(line.decode())
+                if event.text("role") == "learner":
+                    pid = event.integer("pid")
+                    file_number = os.open(f"/proc/{pid}/status", os.O_RDONLY)
+                    self._watched[pid] = _Watched(file=file_number)
+
+    def _read(self, pid: int, watched: _Watched) -> None:
+        try:
+            status = os.pread(watched.file, 4096, 0)
+        except ProcessLookupError:
+            status = b""
+        now_s = time.time()
+        is_held = is_held_by(status)
+        if is_held and not watched.is_held and watched.free_s is not None:
+            self.holds.append(Hold(pid=pid, free_s=watched.free_s, held_s=now_s))
+        if not is_held:
+            watched.free_s = now_s
+        watched.is_held = is_held
+        if not status:
+            os.close(watched.file)
+            del self._watched[pid]
+
+
+def is_held_by(status: bytes) -> bool:
+    """Whether a process with this /proc/<pid>/status executes nothing any more."""
+    fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
+    if not fields:
+        return True
+    pending = int(fields[b"SigPnd"], 16) | int(fields[b"ShdPnd"], 16)
+    return fields[b"State"].strip()[:1] in b"TZX" or bool(pending & _ENDS_OR_STOPS)
+
+
+_ENDS_OR_STOPS = 1 << (9 - 1) | 1 << (19 - 1)
+"""SIGKILL, SIGSTOP in a mask of pending signals."""
+
+
+# ---------------------------------------------------------------- both together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One injection, in milliseconds; what was not seen from outside is None."""
+
+    fault: str
+    said_ms: float
+    """From the time asked to fault.injected, by the journal."""
+    span_ms: float
+    """From fault.injecting to fault.injected: all signals were sent within it."""
+    seen_ms: float | None
+    """From the time asked to the reading in which the last victim was held."""
+    apart_ms: float | None
+    """The victims were held within this much of each other, at most."""
+
+
+def result(history: History, holds: Sequence[Hold], place: Mapping[str, Cell]) -> Result:
+    """The figures of all injections; BenchmarkError if there are too few to tell."""
+    hits = hits_of(history, holds)
+    said = [hit.said_ms for hit in hits]
+    span = [hit.span_ms for hit in hits]
+    seen = [hit.seen_ms for hit in hits if hit.seen_ms is not None]
+    apart = [hit.apart_ms for hit in hits if hit.apart_ms is not None]
+    if min(len(said), len(seen), len(apart)) < LEAST:
+        raise BenchmarkError(
+            f"{len(said)} of {PAUSES + KILLS} injections were carried out, {len(seen)} of them "
+            f"seen from outside, {len(apart)} with readings close enough: {LEAST} are needed"
+        )
+    return Result(
+        number=4,
+        name="injection",
+        what="how late a fault comes after the time that was asked for, and how far apart its two "
+        "victims are hit",
+        command="python benchmarks/harness.py --only 4",
+        figures=(
+            *_figures("asked to injected, by the journal", said, DELAY_AT_MOST_MS),
+            *_figures("asked to held, seen from outside", seen, DELAY_AT_MOST_MS),
+            *_figures("two victims apart, seen from outside", apart, APART_AT_MOST_MS),
+            *_figures("two victims apart, by the journal at most", span, None),
+        ),
+        rows=tuple(
+            _row(fault, [hit for hit in hits if hit.fault == fault])
+            for fault in dict.fromkeys(hit.fault for hit in hits)
+        ),
+        notes=(
+            f"Distances seen from outside are upper bounds; where the onlooker itself had to wait "
+            f"for more than {COARSE_MS:g} ms between two readings it cannot tell, and "
+            f"{len(seen) - len(apart)} of {len(seen)} injections are left out there.",
+        ),
+        place=place,
+    )
+
+
+def _figures(name: str, values_ms: Sequence[float], at_most_ms: float | None) -> Iterator[Figure]:
+    worst = quantile(values_ms, 0.99)
+    count = len(values_ms)
+    yield Figure(name=f"{name}, p99", observed=worst, unit="ms", at_most=at_most_ms, samples=count)
+    yield Figure(name=f"{name}, p50", observed=median(values_ms), unit="ms", samples=count)
+
+
+def _row(fault: str, hits: Sequence[Hit]) -> Mapping[str, Cell]:
+    apart = [hit.apart_ms for hit in hits if hit.apart_ms is not None]
+    return {
+        "fault": fault,
+        "injections": len(hits),
+        "asked to injected: p50 (ms)": median(hit.said_ms for hit in hits),
+        "longest (ms)": max(hit.said_ms for hit in hits),
+        "two victims apart: p50 (ms)": median(apart) if apart else None,
+        "farthest (ms)": max(apart) if apart else None,
+    }
+
+
+def hits_of(history: History, holds: Sequence[Hold]) -> list[Hit]:
+    """Every injection that was carried out, with what was seen of it."""
+    origin_s = max((_wall_s(event) - event.time_s for event in history.events), default=0.0)
+    hits = []
+    for story in history.faults:
+        if story.injected is None:
+            continue
+        asked_s, begin_s = story.injecting.number("asked_s"), story.injecting.time_s
+        seen = _seen(story, history, holds, origin_s)
+        is_fine = bool(seen) and all(1e3 * (h.held_s - h.free_s) <= COARSE_MS for h in seen)
+        hits.append(
+            Hit(
+                fault=story.fault,
+                said_ms=1e3 * (story.injected.time_s - asked_s),
+                span_ms=1e3 * (story.injected.time_s - begin_s),
+                seen_ms=1e3 * (max(h.held_s for h in seen) - origin_s - asked_s) if seen else None,
+                apart_ms=1e3 * _apart_s(seen) if is_fine else None,
+            )
+        )
+    return hits
+
+
+def _apart_s(seen: Sequence[Hold]) -> float:
+    """The most by which the holds can differ: any of them after its last free reading."""
+    return max(
+        (late.held_s - early.free_s for late in seen for early in seen if late is not early),
+        default=0.0,
+    )
+
+
+def _seen(
+    story: FaultStory, history: History, holds: Sequence[Hold], origin_s: float
+) -> list[Hold]:
+    """How each victim was seen to be held; [] unless all of them were."""
+    begin_s = origin_s + story.injecting.time_s - SLACK_S
+    end_s = origin_s + (story.healing.time_s if story.healing else history.end_s)
+    found = []
+    for name in story.targets:
+        pid = _pid(name, story, history)
+        holds_of_it = [h for h in holds if h.pid == pid and begin_s <= h.held_s <= end_s]
+        if not holds_of_it:
+            return []
+        found.append(holds_of_it[0])
+    return found
+
+
+def _pid(name: str, story: FaultStory, history: History) -> int:
+    """The process that the fault met."""
+    started = [
+        event
+        for event in history.of(Kind.NODE_STARTED)
+        if event.text("node") == name and event.seq < story.injecting.seq
+    ]
+    return started[-1].integer("pid")
+
+
+def _wall_s(event: Event) -> float:
+    return datetime.fromisoformat(event.wall).timestamp()
