@@ -184,7 +184,7 @@ class Syncer:
         if push.base_version < 0:
             self._seed(epoch, push, payload)
             return
-        if not push.c_steps and payload is None:  # an honest "I have nothing for this round"
+        if not push.c_steps and not payload:  # an honest "I have nothing for this round"
             self._carry_out(self.policy.decline(self._now(), epoch, offer))
             return
         member = self.policy.membership.find(epoch)

@@ -448,7 +448,7 @@ def test_nothing_grows_while_the_syncer_does_not_read() -> None:
             waiting = trainer.connections[-1].waiting
             most = [max(pair) for pair in zip(most, waiting, strict=True)]
         assert most[0] <= 1, "one report"
-        assert most[1] == 2, "one push for each fragment"
+        assert 1 <= most[1] <= 2, "at most one push for each fragment"
         assert len(trainer.connections) == 1, "it was not broken off"
         syncer.hub.stop()
         trainer.messenger.leave("the test is over")
