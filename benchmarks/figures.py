@@ -217,7 +217,7 @@ def with_unit(value: float, unit: str) -> str:
 def text(cell: Cell) -> str:
     """Three significant digits are all that such a measurement has."""
     if cell is None:
-        return "–"
+        return "-"
     if isinstance(cell, float):
         if math.isinf(cell):
             return "never"

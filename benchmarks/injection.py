@@ -1,33 +1,29 @@
 """How exactly faults come: when they were asked for, when they took effect, and how close together.
 
     journal   asked ────► fault.injecting ─► signals ─► fault.injected
-    outside   /proc/<pid>/status of every learner, read all the time ─► first seen held
+    outside   an onlooker reads the state of every learner's process ─► first seen held
 
 Dozens of short pauses of two learners at a time, at times that a trace gives, and some kills of
-two. What the harness says of itself is held against what an onlooker sees: a process counts as held
-from the reading in which it is stopped, ended, or a signal that does so waits for it (it executes
-nothing of its own any more, even if a busy machine lets it stop in earnest later). Two victims are
-as far apart as the readings allow at most: the later one's first reading as held, less the earlier
-one's last reading as free.
+two. What the harness says of itself is held against what the onlooker sees. Two victims are as far
+apart as its readings allow at most: the later one's first reading as held, less the earlier one's
+last reading as free.
 """
 
-import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from statistics import median
 
-from chaoslab.events import Event, Kind, MalformedEvent
-from chaoslab.journal import FaultStory, History
 from figures import Cell, Figure, Result, Surroundings, quantile
+from onlooker import STALL_S, Hold, Onlooker
 from trainings import BenchmarkError, run_plan, workplace
+
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
 
 DELAY_AT_MOST_MS = 50.0
 APART_AT_MOST_MS = 10.0
-PAUSES = 80
+PAUSES = 100
 KILLS = 6
 PAUSE_S = 0.3
 PAUSE_EVERY_S = 0.5
@@ -39,8 +35,6 @@ COARSE_MS = 5.0
 SLACK_S = 0.01
 """Between the journal's stamps and the onlooker's."""
 WITHIN_S = 300.0
-_LOOK_EVERY_S = 0.001
-_READ_JOURNAL_EVERY_S = 0.05
 
 _PAUSES_S = [n * PAUSE_EVERY_S for n in range(PAUSES)]
 _KILLS_S = [_PAUSES_S[-1] + 3 + n * KILL_EVERY_S for n in range(KILLS)]
@@ -72,97 +66,9 @@ faults:
 def measure() -> Result:
     """One run, seen from within and from outside."""
     surroundings = Surroundings()
-    onlooker = Onlooker()
-    with workplace() as folder:
+    with workplace() as folder, Onlooker() as onlooker:
         history = run_plan(folder / "injection", PLAN, within_s=WITHIN_S, beside=onlooker.look)
-    return result(history, onlooker.holds, surroundings.place())
-
-
-# ---------------------------------------------------------------- from outside
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """A process stopped executing between two readings, in seconds since the epoch."""
-
-    pid: int
-    free_s: float
-    """The last reading in which it was free."""
-    held_s: float
-
-
-@dataclass(slots=True, kw_only=True)
-class _Watched:
-    file: int
-    free_s: float | None = None
-    is_held: bool = False
-
-
-@dataclass(slots=True)
-class Onlooker:
-    """Reads the state of every learner's process; learns their ids from the journal."""
-
-    holds: list[Hold] = field(default_factory=list)
-    _watched: dict[int, _Watched] = field(default_factory=dict)
-    _known: int = 0
-    _read_s: float = 0.0
-    """When the journal was last read, on the monotonic clock."""
-
-    def look(self, journal: Path) -> None:
-        """One reading of everybody; sleeps a little afterwards."""
-        now_s = time.monotonic()
-        if now_s - self._read_s >= _READ_JOURNAL_EVERY_S:
-            self._read_s = now_s
-            self._meet(journal)
-        for pid, watched in list(self._watched.items()):
-            self._read(pid, watched)
-        time.sleep(_LOOK_EVERY_S)
-
-    def _meet(self, journal: Path) -> None:
-        """Take in the processes that were started since."""
-        with journal.open("rb") as file:
-            file.seek(self._known)
-            new = file.read()
-        whole = new[: new.rfind(b"\n") + 1]
-        self._known += len(whole)
-        for line in whole.splitlines():
-            if b'"node.started"' not in line:
-                continue
-            with suppress(MalformedEvent, FileNotFoundError):
-                event = Event.from_line(line.decode())
-                if event.text("role") == "learner":
-                    pid = event.integer("pid")
-                    file_number = os.open(f"/proc/{pid}/status", os.O_RDONLY)
-                    self._watched[pid] = _Watched(file=file_number)
-
-    def _read(self, pid: int, watched: _Watched) -> None:
-        try:
-            status = os.pread(watched.file, 4096, 0)
-        except ProcessLookupError:
-            status = b""
-        now_s = time.time()
-        is_held = is_held_by(status)
-        if is_held and not watched.is_held and watched.free_s is not None:
-            self.holds.append(Hold(pid=pid, free_s=watched.free_s, held_s=now_s))
-        if not is_held:
-            watched.free_s = now_s
-        watched.is_held = is_held
-        if not status:
-            os.close(watched.file)
-            del self._watched[pid]
-
-
-def is_held_by(status: bytes) -> bool:
-    """Whether a process with this /proc/<pid>/status executes nothing any more."""
-    fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
-    if not fields:
-        return True
-    pending = int(fields[b"SigPnd"], 16) | int(fields[b"ShdPnd"], 16)
-    return fields[b"State"].strip()[:1] in b"TZX" or bool(pending & _ENDS_OR_STOPS)
-
-
-_ENDS_OR_STOPS = 1 << (9 - 1) | 1 << (19 - 1)
-"""SIGKILL, SIGSTOP in a mask of pending signals."""
+    return result(history, onlooker, surroundings.place())
 
 
 # ---------------------------------------------------------------- both together
@@ -183,9 +89,9 @@ class Hit:
     """The victims were held within this much of each other, at most."""
 
 
-def result(history: History, holds: Sequence[Hold], place: Mapping[str, Cell]) -> Result:
+def result(history: History, onlooker: Onlooker, place: Mapping[str, Cell]) -> Result:
     """The figures of all injections; BenchmarkError if there are too few to tell."""
-    hits = hits_of(history, holds)
+    hits = hits_of(history, onlooker.holds)
     said = [hit.said_ms for hit in hits]
     span = [hit.span_ms for hit in hits]
     seen = [hit.seen_ms for hit in hits if hit.seen_ms is not None]
@@ -211,13 +117,24 @@ def result(history: History, holds: Sequence[Hold], place: Mapping[str, Cell]) -
             _row(fault, [hit for hit in hits if hit.fault == fault])
             for fault in dict.fromkeys(hit.fault for hit in hits)
         ),
-        notes=(
-            f"Distances seen from outside are upper bounds; where the onlooker itself had to wait "
-            f"for more than {COARSE_MS:g} ms between two readings it cannot tell, and "
-            f"{len(seen) - len(apart)} of {len(seen)} injections are left out there.",
-        ),
+        notes=_notes(onlooker, len(seen) - len(apart), len(seen)),
         place=place,
     )
+
+
+def _notes(onlooker: Onlooker, coarse: int, count: int) -> tuple[str, ...]:
+    bounds = (
+        f"Distances seen from outside are upper bounds. Where two readings lay more than "
+        f"{COARSE_MS:g} ms apart they cannot tell: {coarse} of {count} injections."
+    )
+    if not onlooker.is_first_in_line:
+        return (bounds, "The onlooker had to wait its turn like everybody else.")
+    longest_ms = 1e3 * max(onlooker.stalls_s, default=0.0)
+    stalls = (
+        f"For more than {1e3 * STALL_S:g} ms nothing at all ran on the onlooker's core "
+        f"{len(onlooker.stalls_s)} times, for {longest_ms:.0f} ms at most: the machine's own doing."
+    )
+    return (bounds, stalls)
 
 
 def _figures(name: str, values_ms: Sequence[float], at_most_ms: float | None) -> Iterator[Figure]:

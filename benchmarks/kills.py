@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from figures import Cell, Figure, Result, Surroundings
+from trainings import BenchmarkError, run_plan, workplace
+
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.events import Event, Kind
 from chaoslab.journal import FaultStory, History
-from figures import Cell, Figure, Result, Surroundings
-from trainings import BenchmarkError, run_plan, workplace
 
 REJOIN_AT_MOST_S = 3.0
 NOISE_STEPS = 1.0
@@ -31,6 +32,7 @@ WITHIN_S = 300.0
 LEAST_KILLS = 5
 """Fewer that were carried out and healed give no answer."""
 
+_KILLS_S = ", ".join(f"{5 + n * EVERY_S:g}s" for n in range(KILLS))
 PLAN = f"""
 version: 1
 name: kills
@@ -40,7 +42,7 @@ faults:
   - id: one-after-the-other
     fault: process.kill
     target: {{learners: 1}}
-    arrivals: {{per: fleet, dist: trace, trace: [{", ".join(f"{n * EVERY_S + 5:g}s" for n in range(KILLS))}]}}
+    arrivals: {{per: fleet, dist: trace, trace: [{_KILLS_S}]}}
     for: {OUTAGE_S}s
 """
 
@@ -239,10 +241,7 @@ def survivors(history: History, place: Mapping[str, Cell]) -> Result:
                 samples=len(back),
             ),
         ),
-        notes=(
-            f"The bounds are the pauses away from kills in the same run plus {NOISE_STEPS:g} step. "
-            "A pause of a step on a shared machine is the scheduler's.",
-        ),
+        notes=(f"The bounds are the pauses away from kills, and {NOISE_STEPS:g} step more.",),
         place=place,
     )
 

@@ -1,4 +1,4 @@
-"""What the harness costs a learner: its step time under `chaoslab run` against the same run by hand.
+"""What the harness costs a learner: its step time under `chaoslab run` and in the same run by hand.
 
     turn 1: harness ─► syncer, learner        turn 2: syncer, learner        turn 3: harness ─► …
 
@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from chaoslab.events import Event, Kind
 from figures import Cell, Figure, Result, Surroundings
 from trainings import by_hand, run_plan, workplace
+
+from chaoslab.events import Event, Kind
 
 AT_MOST = 1.03
 TURNS = 10

@@ -136,7 +136,8 @@ class Run:
         """Training ends by its own rule; what is still open then is measured and healed."""
         self._enter("stop")
         self.watch.until(lambda: self.watch.is_over)
-        finishing = set(self.progress.alive()) - self.injector.away
+        outside = set(filter(self.progress.is_outside, self.progress.alive()))
+        finishing = set(self.progress.alive()) - self.injector.away - outside
         self.injector.close("training ended")
         if not self.watch.until(
             lambda: not finishing & set(self.progress.alive()), within_s=FINISH_S

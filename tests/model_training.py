@@ -281,6 +281,8 @@ class ModelTraining:
             stored_momentum_digests=digests(self.versions, "v"),
             committed_tokens=self.committed,
             rejected={},
+            reason=f"{self._rounds} rounds",
+            was_asked=False,
         )
 
 

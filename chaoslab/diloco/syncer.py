@@ -79,7 +79,7 @@ class Syncer:
         self._rejected: dict[str, int] = {}
         self._farewell_s: float | None = None
         self._reason = ""
-        self._was_asked = False
+        self._asked = ""
         books.restore(self.policy)
 
     def run(self, address: str) -> None:
@@ -101,12 +101,12 @@ class Syncer:
             **self._books.final(self.policy),
             rejected=self._rejected,
             reason=self._reason,
-            was_asked=self._was_asked,
+            was_asked=self._reason == self._asked,
         )
 
     def end(self, reason: str) -> None:
         """Ask for the end before a stop rule does; the open rounds are closed first."""
-        self._was_asked = True
+        self._asked = reason
         self.policy.stop(reason)
 
     # ------------------------------------------------------------ what arrives

@@ -104,6 +104,8 @@ class RunningLearner:
             self.learner.run()
         except (JoinRefused, TrainingEnded) as error:
             self.error = error
+        finally:
+            self.messenger.leave("the test is over")
 
     def _emit(self, kind: Kind, data: Json) -> None:
         assert isinstance(data, dict)
@@ -325,6 +327,15 @@ def test_a_learner_that_is_refused_says_why(syncer: HandSyncer, learner: Running
     error = learner.ended()
     assert isinstance(error, JoinRefused)
     assert "who are you?" in str(error)
+
+
+def test_asked_to_leave_before_it_joined_it_says_so_and_not_that_training_stopped(
+    learner: RunningLearner,
+) -> None:
+    learner.start()
+    learner.leave()
+    assert isinstance(learner.error, TrainingEnded)
+    assert str(learner.error) == "asked"
 
 
 def test_who_is_asked_to_leave_keeps_a_checkpoint_and_says_goodbye(

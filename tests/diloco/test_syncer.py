@@ -263,5 +263,18 @@ def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_p
         still_merges(syncer, learner)
         stop, _ = learner.hear("stop")
         assert list(stop.versions)
+        syncer.syncer.end("too late: its own rule was met before")
         learner.close()
-        assert syncer.told.wait(Kind.SYNCER_FINAL)["rounds"] == 1
+        final = syncer.told.wait(Kind.SYNCER_FINAL)
+        assert (final["rounds"], final["reason"], final["was_asked"]) == (1, "1 rounds", False)
+
+
+def test_a_syncer_that_was_asked_to_end_says_so(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        learner = HandLearner(syncer, "learner-0")
+        learner.join()
+        syncer.syncer.end("somebody asked")
+        learner.hear("stop")
+        learner.close()
+        final = syncer.told.wait(Kind.SYNCER_FINAL)
+        assert (final["reason"], final["was_asked"]) == ("somebody asked", True)
