@@ -99,18 +99,20 @@ class Kind(StrEnum):
     LEARNER_LEFT = "learner.left"
     """learner, incarnation, step, reason: stopped | preempted | asked"""
 
-    # -- links, as their two ends see them: what came up is the syncer's word, what came down the
-    #    learner's; opened and closed are the learner's
+    # -- links, as their two ends see them. Each end reports about once a second: a learner as long
+    #    as it lives, the syncer for every learner that ever attached, silent ones and those that are
+    #    gone included. Opened and closed are the learner's.
     LINK_MEASURED = "link.measured"
-    """learner, incarnation, direction: up | down (which way it came to whoever reports), window_s
-    (since the last report, about 1), silent_s (since anything arrived on the stream), rtt_s | null
-    (median of the pings answered in the window), rtt_s_min | null, rtt_s_max | null, pings_sent,
-    pings_answered (both in the window), bytes (of everything that arrived in this life of the
-    reporter), payload_bytes (of the payloads that were completed in the window), bytes_per_s | null
-    (theirs: from a payload's header to its last byte)"""
+    """learner, incarnation, direction: up | down (which way it came: up is the syncer's word, down
+    the learner's), window_s (since the last report), silent_s (since anything arrived; without a
+    stream it goes on growing), rtt_s | null (median of the pings answered in the window), rtt_s_min
+    | null, rtt_s_max | null, pings_sent, pings_answered (both in the window), bytes (of everything
+    that arrived by this link in the reporter's life, payloads and headers), payload_bytes (of the
+    payloads completed in the window), bytes_per_s | null (theirs: bytes over the time from a
+    payload's header to its last byte)"""
     LINK_OPENED = "link.opened"
-    """learner, incarnation, attempts (dials since the last stream ended, this one included), after_s
-    (since then, or since the start)"""
+    """learner, incarnation, attempts (dials since the last stream ended, this one included),
+    after_s (since then, or since the start): the syncer answered"""
     LINK_CLOSED = "link.closed"
     """learner, incarnation, was_open (false: this dial failed), open_s, attempts, reason"""
 
