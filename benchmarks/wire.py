@@ -56,7 +56,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--mib", type=int, default=64, help="size of one payload (default 64)")
-    parser.add_argument("--payloads", type=int, default=4, help="payloads in one run (default 4)")
+    parser.add_argument("--payloads", type=int, default=8, help="payloads in one run (default 8)")
     parser.add_argument("--in-flight", type=int, default=2, help="payloads at once (default 2)")
     parser.add_argument("--runs", type=int, default=9, help="pairs of runs (default 9)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")

@@ -100,7 +100,7 @@ def run_plan(
         )
         outcome = _carry_out(plan, schedule.injections, directory, means, observers)
         if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
-            directory.note(control=_make_twin(plan, directory, root, means))
+            directory.note(control=_make_twin(plan, directory, root, means, observers))
     return directory
 
 
@@ -156,7 +156,11 @@ def _report_residue(directory: RunDirectory, journal: Journal) -> None:
 
 
 def _make_twin(
-    plan: FaultPlan, directory: RunDirectory, root: Path, means: _Means
+    plan: FaultPlan,
+    directory: RunDirectory,
+    root: Path,
+    means: _Means,
+    observers: Sequence[Observer],
 ) -> Mapping[str, Json]:
     """Fill control/ from the kept twins or by a run without faults; what came of it.
 
@@ -169,7 +173,7 @@ def _make_twin(
         return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
     control.note(plan=plan.name, seed=plan.seed, started=means.clock_factory().wall())
     try:
-        _carry_out(twin.without_faults(plan), (), control, means)
+        _carry_out(twin.without_faults(plan), (), control, means, observers)
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:

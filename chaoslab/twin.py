@@ -33,7 +33,7 @@ _CODE = ("launch.py", "events.py", "diloco/*.py", "diloco/*.proto")
 
 def without_faults(plan: FaultPlan) -> FaultPlan:
     """The twin's plan. It keeps seed, training, limits and abort rules."""
-    return replace(plan, faults=(), expect=())
+    return replace(plan, name=f"{plan.name}, fault-free twin", faults=(), expect=())
 
 
 def key(plan: FaultPlan) -> str | None:

@@ -107,4 +107,5 @@ class LearnerStore:
             self._writer.join()
 
     def _newest_first(self) -> Sequence[Path]:
-        return sorted(self._directory.glob("*.checkpoint"), reverse=True)
+        found = self._directory.glob("*.checkpoint")
+        return sorted((path for path in found if path.stem.isdecimal()), reverse=True)

@@ -121,11 +121,12 @@ class Assembler(Generic[M]):
                 f"a chunk of bytes {offset} to {end} where {self._filled} of {len(self._buffer)} "
                 "had arrived"
             )
-        if (found := checksum(data)) != expected:
+        place = self._buffer[offset:end]
+        place[:] = np.frombuffer(data, np.uint8)
+        if (found := checksum(place.data)) != expected:  # here it is aligned, and summed faster
             raise GarbledFrame(
                 f"bytes {offset} to {end} have the checksum {found:08x}, not {expected:08x}"
             )
-        self._buffer[offset:end] = np.frombuffer(data, np.uint8)
         self._filled = end
         if end < len(self._buffer):
             return None
@@ -144,7 +145,8 @@ def checksum(data: Bytes) -> int:
     """The CRC-32 of the sum of the data's rows, as `wire.proto` defines it."""
     view = memoryview(data)
     whole = len(view) // _ROW_BYTES * _ROW_BYTES
-    total = np.frombuffer(view[:whole], _WORD).reshape(-1, _ROW_BYTES // 8).sum(axis=0, dtype=_WORD)
+    rows = np.frombuffer(view[:whole], _WORD).reshape(-1, _ROW_BYTES // 8)
+    total = np.add.reduce(rows, axis=0)
     if whole < len(view):
         total += np.frombuffer(bytes(view[whole:]).ljust(_ROW_BYTES, b"\0"), _WORD)
     return zlib.crc32(total)

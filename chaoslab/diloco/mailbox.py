@@ -84,7 +84,7 @@ class Outbox:
 
     def _interleaved(self, frames: Frames) -> Iterator[bytes]:
         for frame in frames():
-            while (control := self._control()) is not None:
+            while self._controls and (control := self._control()) is not None:
                 yield control
             if self._is_closing:
                 return

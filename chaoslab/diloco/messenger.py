@@ -246,15 +246,13 @@ class Messenger:
         message = received.message
         body = message.WhichOneof("body")
         if body == "welcome":
-            self._welcome(message)
+            return self._welcome(message)
         elif body == "fragment":
             return self._fragment(message.fragment, received.payload)
         elif body == "pull":
-            self._pulls[message.pull.fragment] = message.pull
-            self._answer()
+            return self._pull(message.pull)
         elif body == "checkpoint_request":
-            self._request = message.checkpoint_request
-            self._answer()
+            return self._asked_to_donate(message.checkpoint_request)
         elif body == "checkpoint":
             self._handover(message.checkpoint, received.payload)
         elif body == "stop":
@@ -266,10 +264,13 @@ class Messenger:
             return message.fenced.reason
         return None
 
-    def _welcome(self, message: pb.ToLearner) -> None:
+    def _welcome(self, message: pb.ToLearner) -> str | None:
         welcome = message.welcome
-        settings = Settings.from_json(welcome.settings_json)
-        self._layout = Layout.balance(self._specs, settings.fragments)
+        try:
+            settings, source = Settings.from_json(welcome.settings_json), Source(welcome.source)
+            self._layout = Layout.balance(self._specs, settings.fragments)
+        except ValueError as error:
+            return f"a welcome that this learner does not understand: {error}"
         self._codec = Codec(settings.compression)
         self._epoch = message.epoch
         self._backoff.reset()
@@ -277,7 +278,7 @@ class Messenger:
         self._request = None
         self._inbox.joined = Joined(
             epoch=message.epoch,
-            source=Source(welcome.source),
+            source=source,
             donor=welcome.donor,
             settings=settings,
             layout=self._layout,
@@ -285,6 +286,21 @@ class Messenger:
             step=welcome.step,
         )
         self._report()
+        return None
+
+    def _pull(self, pull: pb.Pull) -> str | None:
+        if self._layout is None or pull.fragment >= len(self._layout.fragments):
+            return f"a pull of fragment {pull.fragment}, which does not exist"
+        self._pulls[pull.fragment] = pull
+        self._answer()
+        return None
+
+    def _asked_to_donate(self, request: pb.CheckpointRequest) -> str | None:
+        if self._layout is None or len(request.versions) != len(self._layout.fragments):
+            return "a request for a checkpoint of other fragments"
+        self._request = request
+        self._answer()
+        return None
 
     def _fragment(self, header: pb.Fragment, payload: memoryview | None) -> str | None:
         if (

@@ -28,8 +28,11 @@ class Limits:
     """Unsent messages without payload; then the stream is broken off: nobody reads them."""
     keepalive_s: float = 2.0
     """A link that is silent for this long is asked for a sign of life …"""
-    answer_s: float = 2.0
-    """… and broken off without one after this time; also the patience of `stop` and `close`."""
+    answer_s: float = 8.0
+    """… and broken off if none comes within this time: later than the policy drops a member, and
+    later than an answer takes behind the 4 MB that the buffers of a link at 0.5 MB/s hold."""
+    linger_s: float = 2.0
+    """How long `close` and `stop` wait for the other end to take the last words."""
 
     def channel_options(self) -> Options:
         """For a learner's end. Each dials for itself: a shared one waits out older failures."""
@@ -51,12 +54,14 @@ class Limits:
         ]
 
     def _options(self) -> Options:
+        """For both ends. grpc 1.85 never arms keepalive's own timeout; that of pings works."""
         return [
             ("grpc.max_send_message_length", FRAME_BYTES_MAX),
             ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
             ("grpc.keepalive_time_ms", int(1000 * self.keepalive_s)),
             ("grpc.keepalive_timeout_ms", int(1000 * self.answer_s)),
             ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.ping_timeout_ms", int(1000 * self.answer_s)),
             ("grpc.http2.max_pings_without_data", 0),
         ]
 

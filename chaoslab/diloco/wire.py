@@ -127,19 +127,19 @@ class Hub:
     def close(self, session: int, final_message: pb.ToLearner | None = None) -> None:
         """End a stream after the queued messages and a last one; its payloads are dropped.
 
-        A peer that does not take them within `answer_s` is cut off.
+        A peer that does not take them within `linger_s` is cut off.
         """
         known = self._sessions.get(session)
         if known is not None:
             known.outbox.close(None if final_message is None else frame_of(final_message))
-            _later(self._limits.answer_s, known.cancel)
+            _later(self._limits.linger_s, known.cancel)
 
     def stop(self) -> None:
         """End all streams as `close` does, and accept no more; returns when they have ended."""
         for session in list(self._sessions):
             self.close(session)
         if self._server is not None:
-            self._server.stop(self._limits.answer_s).wait()
+            self._server.stop(self._limits.linger_s).wait()
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """One stream, on a thread of grpc's: read on another thread, return what to send."""
@@ -173,7 +173,7 @@ class Hub:
             session.cancel()
             deliver(end)
         session.outbox.close()
-        _later(self._limits.answer_s, session.cancel)
+        _later(self._limits.linger_s, session.cancel)
         deliver(Closed(end.reason))
 
 
@@ -236,12 +236,12 @@ class Connection:
     def close(self, final_message: pb.FromLearner | None = None) -> None:
         """End the stream after the queued messages and a last one; payloads are dropped.
 
-        Returns when the syncer has taken them, at the latest after `answer_s`. May be repeated.
+        Returns when the syncer has taken them, at the latest after `linger_s`. May be repeated.
         """
         self._outbox.close(None if final_message is None else frame_of(final_message))
         self._gate.open()
         if self._call is not None and self._channel is not None:
-            self._reader.join(self._limits.answer_s)
+            self._reader.join(self._limits.linger_s)
             self._call.cancel()
             self._channel.close()
 

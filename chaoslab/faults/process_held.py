@@ -17,6 +17,8 @@ from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
 from chaoslab.plan import Injection
 
+_STILL_S = 0.02
+"""Two ticks of the kernel's accounting."""
 _SILENCE = 3.0
 """A learner hangs when it is silent for this many of its usual intervals between reports."""
 
@@ -87,10 +89,11 @@ def _look_paused(scene: Scene) -> Found:
         and not e.kind.startswith("node.")
         and e.time_s > scene.begin_s + AFTERGLOW_S
     ]
-    paused_s = stopped[-1].time_s - stopped[0].time_s
-    is_whole = len(stopped) == len(probes) and not spoke
+    held = [e for e in probes if e.text("state") == "T" or _stood_still(e, stopped[-1])]
+    paused_s = stopped[-1].time_s - held[0].time_s
+    is_whole = len(held) == len(probes) and not spoke
     text = f"was stopped (state T) for {paused_s:.1f} s"
-    if len(stopped) < len(probes):
+    if len(held) < len(probes):
         text += f", but not all the time: {', '.join(scene.probed_states)}"
     if spoke:
         text += f", but reported {len(spoke)} times meanwhile"
@@ -98,8 +101,16 @@ def _look_paused(scene: Scene) -> Found:
         status=scene.lasted(paused_s) if is_whole else Status.WEAK,
         text=text,
         measured={"paused_s": paused_s, "reports": len(spoke)},
-        proof=(stopped[0], stopped[-1], *spoke[:1]),
+        proof=(held[0], stopped[-1], *spoke[:1]),
     )
+
+
+def _stood_still(probe: Event, stopped: Event) -> bool:
+    """Whether it used no processor from the probe until it was seen stopped.
+
+    On a starved machine a stopped process shows its old state until its next turn to run.
+    """
+    return 0.0 <= stopped.number("cpu_s") - probe.number("cpu_s") <= _STILL_S
 
 
 def _look_hung(scene: Scene) -> Found:

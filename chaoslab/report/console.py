@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from chaoslab.events import Event
+from chaoslab.events import Event, Kind
 from chaoslab.report.lanes import FaultBar, Lane, LaneState
 from chaoslab.report.sentences import Tone, seconds
 from chaoslab.report.view import ViewModel
@@ -89,10 +89,22 @@ class Live:
 
     def see(self, event: Event) -> None:
         """Take it in; redraw if the picture is old enough."""
+        if event.kind is Kind.RUN_STARTED and self.view.plan:
+            self._keep_picture()
         self.view.see(event)
         if event.time_s - self._drawn_s >= _REFRESH_S:
             self._drawn_s = event.time_s
             self._live.update(draw(self.view), refresh=True)
+
+
+    def _keep_picture(self) -> None:
+        """The last picture of one run stays; that of the next is drawn below it."""
+        console = self._live.console
+        self._live.update(draw(self.view), refresh=True)
+        self._live.stop()
+        self._live = RichLive(console=console, auto_refresh=False, redirect_stdout=False)
+        self._live.start()
+        self._drawn_s = -_REFRESH_S
 
 
 class Plain:
@@ -116,6 +128,8 @@ class Plain:
 
     def see(self, event: Event) -> None:
         """Print what it is worth, if anything."""
+        if event.kind is Kind.RUN_STARTED:
+            self._progress_s = 0.0
         for sentence in self.view.see(event):
             self._print(sentence.time_s, sentence.text)
         if event.time_s - self._progress_s >= _PROGRESS_EVERY_S:

@@ -21,8 +21,8 @@ class ViewModel:
     """The fold over a run's events."""
 
     def __init__(self, stop: Stop | None = None, *, has_twin: bool = False) -> None:
-        """`stop` gives progress its goal; `has_twin`: the fault-free twin, unseen, comes after."""
-        self.stop, self.has_twin = stop, has_twin
+        """`stop` gives progress its goal; `has_twin`: the fault-free twin comes after the run."""
+        self.stop, self.has_twin, self.is_twin = stop, has_twin, False
         self.plan, self.seed, self.fleet, self.phase = "", 0, "", ""
         self.now_s = 0.0
         self.rounds = Rounds()
@@ -81,6 +81,10 @@ class ViewModel:
     # ------------------------------------------------------------ one method per kind of news
 
     def _run_started(self, event: Event) -> None:
+        """A run begins; a second one is the fault-free twin, and nothing of the first is shown."""
+        self.is_twin = bool(self.plan)
+        self.rounds, self.faults, self.counts, self.phase = Rounds(), {}, {}, ""
+        self.recent.clear()
         self.plan, self.seed = event.text("plan"), event.integer("seed")
         self.fleet = event.text("fleet")
         self.lanes = {name: Lane(learner=name) for name in event.names("learners")}
@@ -92,7 +96,7 @@ class ViewModel:
         self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
 
     def _run_finished(self, event: Event) -> Sentence | None:
-        if not self.has_twin or event.text("outcome") != "completed":
+        if not self.has_twin or self.is_twin or event.text("outcome") != "completed":
             return None
         text = "the fault-free twin is next: as long again, or no time if one is kept"
         return Sentence(time_s=event.time_s, text=text)

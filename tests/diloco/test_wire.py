@@ -7,8 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -296,9 +296,7 @@ def test_a_syncer_that_speaks_nonsense_is_garbled_at_the_learner() -> None:
         "chaoslab.Syncer",
         {"Attach": grpc.stream_stream_rpc_method_handler(lambda *_: iter([b"\xff" * 9]))},
     )
-    server = grpc.server(
-        __import__("concurrent.futures").futures.ThreadPoolExecutor(2), handlers=(handler,)
-    )
+    server = grpc.server(ThreadPoolExecutor(2), handlers=(handler,))
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     connection = Connection(f"127.0.0.1:{port}")
@@ -388,7 +386,7 @@ def test_a_taken_address_is_an_error() -> None:
 
 
 def test_closing_a_peer_that_does_not_read_takes_a_bounded_time() -> None:
-    limits = Limits(answer_s=0.3)
+    limits = Limits(linger_s=0.3)
     with serving(limits) as (hub, address), raw_stream(address) as (send, _):
         send(frame_of(HELLO))
         taken(hub.arrivals, Opened)
@@ -492,9 +490,7 @@ def tls(folder: Path, name: str, *, ca: str = "ca", server_name: str = "") -> Tl
 @pytest.mark.parametrize("server_name", ["", "syncer.test"])
 def test_mutual_tls_carries_messages_and_payloads(certificates: Path, server_name: str) -> None:
     with serving(tls=tls(certificates, "syncer")) as (hub, address):
-        connection = Connection(
-            address, tls=tls(certificates, "learner", server_name=server_name)
-        )
+        connection = Connection(address, tls=tls(certificates, "learner", server_name=server_name))
         connection.open()
         connection.send_payload(HELLO_PUSH, bytes(3 << 20), key=0)
         taken(hub.arrivals, Opened)

@@ -103,8 +103,10 @@ class Record:
         about: dict[str, Json] = {"injection": "injection-0", "targets": [self.target]}
         return self.add(time_s, kind, source="harness", node="", learner="", **about)
 
-    def probe(self, time_s: float, state: str) -> "Record":
-        return self.add(time_s, Kind.NODE_PROBED, state=state)
+    def probe(self, time_s: float, state: str, cpu_s: float | None = None) -> "Record":
+        """Its processor time is the clock's unless given: it has run all the time."""
+        used_s = time_s if cpu_s is None else cpu_s
+        return self.add(time_s, Kind.NODE_PROBED, state=state, cpu_s=used_s)
 
     def begin(self, time_s: float) -> "Record":
         return self.fault_event(time_s, Kind.FAULT_INJECTING)
@@ -181,6 +183,16 @@ def test_a_pause_is_proved_by_state_t_from_probe_to_probe() -> None:
 
 def test_a_pause_that_ended_early_is_weak() -> None:
     assert alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S").evidence.status is Status.WEAK
+
+
+def test_a_starved_process_that_shows_late_that_it_is_stopped_was_paused_all_the_time() -> None:
+    record = alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=3.0)
+    assert record.evidence.status is Status.PROVED
+
+
+def test_a_process_that_ran_on_before_it_stopped_is_weak() -> None:
+    record = alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=4.0)
+    assert record.evidence.status is Status.WEAK
 
 
 def test_a_paused_learner_that_reports_steps_is_weak() -> None:

@@ -1,0 +1,119 @@
+"""A picture of a real run: the live view in mid-fault, and the verdict it came to, as one SVG.
+
+    python docs/picture.py RUN_DIR docs/run.svg
+
+RUN_DIR/journal.jsonl ─► ViewModel, up to the middle of the first fault ─► draw ──┐
+RUN_DIR/verdict.json ─► verdict_page ─────────────────────────────────────────────┴─► SVG
+
+Nothing is made up: the same code that draws the terminal draws the picture, from the record alone.
+The file refers to no font and no address outside of it.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.rule import Rule
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.journal import History
+from chaoslab.plan import Control, FaultPlan
+from chaoslab.plan_file import load
+from chaoslab.report.console import draw
+from chaoslab.report.files import read_verdict
+from chaoslab.report.page import verdict_page
+from chaoslab.report.view import ViewModel
+
+COLUMNS = 110
+
+THEME = TerminalTheme(
+    (22, 24, 29),
+    (214, 218, 224),
+    [(58, 63, 75), (240, 113, 120), (135, 200, 120), (229, 192, 103), (97, 165, 240),
+     (206, 140, 230), (86, 194, 194), (214, 218, 224)],
+    [(92, 99, 112), (255, 135, 140), (160, 225, 140), (245, 210, 130), (130, 190, 255),
+     (225, 165, 245), (110, 220, 220), (255, 255, 255)],
+)  # fmt: skip
+
+FRAME = """\
+<svg class="terminal" viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<title>A run of chaoslab: the live view while half of the learners are dead, and the verdict</title>
+<style>
+.{unique_id}-matrix {{
+  font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, "DejaVu Sans Mono", monospace;
+  font-size: {char_height}px;
+  line-height: {line_height}px;
+}}
+{styles}
+</style>
+<defs>
+<clipPath id="{unique_id}-clip-terminal">
+<rect x="0" y="0" width="{terminal_width}" height="{terminal_height}"/>
+</clipPath>
+{lines}
+</defs>
+<rect fill="#16181d" x="1" y="1" width="{width}" height="{height}" rx="8"/>
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g>
+</g>
+</svg>
+"""
+"""rich's own frame without its web font, its window buttons and its title bar."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Draw the run that the command line names; 2 if it shows no fault or was never judged."""
+    parser = argparse.ArgumentParser(description="Draw a picture of a run from its record.")
+    parser.add_argument("run", type=Path, metavar="RUN_DIR")
+    parser.add_argument("picture", type=Path, metavar="SVG")
+    given = parser.parse_args(arguments)
+    try:
+        given.picture.write_text(picture(given.run.resolve()), encoding="utf-8")
+    except ValueError as error:
+        sys.stderr.write(f"docs/picture.py: {error}\n")
+        return 2
+    return 0
+
+
+def picture(run: Path) -> str:
+    """The SVG of a run directory; ValueError if there is nothing to show."""
+    history, verdict = History.read(run), read_verdict(run)
+    if verdict is None:
+        raise ValueError(f"{run} was never judged: run `chaoslab judge {run}` first")
+    plan = load(run / "plan.resolved.yaml", faults=FAULTS, checks=CHECKS)
+    record = Path("runs", run.parent.name, run.name)
+    with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
+        console = Console(
+            record=True, width=COLUMNS, highlight=False, file=nowhere, force_terminal=True,
+            color_system="truecolor",
+        )  # fmt: skip
+        console.print(Text(f"$ chaoslab run {plan.name}", style="bold"), Text())
+        console.print(draw(in_mid_fault(history, plan)), Text())
+        console.print(Rule("the run goes on, its twin is run, and then", style="dim"))
+        console.print(verdict_page(verdict, history, record))
+        return console.export_svg(code_format=FRAME, theme=THEME, unique_id="chaoslab")
+
+
+def in_mid_fault(history: History, plan: FaultPlan) -> ViewModel:
+    """What the live view had taken in half-way through the first fault."""
+    story = next((one for one in history.faults if one.injected and one.healing), None)
+    if story is None or story.injected is None or story.healing is None:
+        raise ValueError("the run shows no fault that began and was healed")
+    until_s = (story.injected.time_s + story.healing.time_s) / 2
+    view = ViewModel(plan.training.stop, has_twin=plan.control is Control.TWIN)
+    for event in history.events:
+        if event.time_s <= until_s:
+            view.see(event)
+    return view
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""A learner's own checkpoints: the newest whole one is found, and what was passed over is told."""
+
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+
+from chaoslab.diloco.checkpoints import LearnerStore
+
+
+def store(directory: Path, *, fingerprint: str = "nano") -> LearnerStore:
+    return LearnerStore(directory, fingerprint=fingerprint, durable=False)
+
+
+def saved(directory: Path, steps: int) -> list[Path]:
+    """Checkpoints at steps 10, 20, …; the files that are left, oldest first."""
+    for step in range(10, 10 * steps + 1, 10):
+        store(directory).save(step=step, data_position=7 * step, payload=b"state %d" % step)
+    return sorted(directory.iterdir())
+
+
+def test_nothing_saved_is_nothing_found(tmp_path: Path) -> None:
+    assert store(tmp_path / "nowhere").load_newest() is None
+
+
+@pytest.mark.parametrize("payload", [b"", b"\n", b"state\nwith lines\n", bytes(100_000)])
+def test_the_newest_comes_back_as_it_was(tmp_path: Path, payload: bytes) -> None:
+    LearnerStore(tmp_path).save(step=5, data_position=99, payload=payload)
+    newest = LearnerStore(tmp_path).load_newest()
+    assert newest is not None
+    assert (newest.step, newest.data_position, newest.payload) == (5, 99, payload)
+    assert newest.skipped == ()
+
+
+def test_two_are_kept(tmp_path: Path) -> None:
+    assert len(saved(tmp_path, 5)) == 2
+    newest = store(tmp_path).load_newest()
+    assert newest is not None
+    assert newest.step == 50
+
+
+def test_the_last_saved_is_the_newest_even_at_an_earlier_step(tmp_path: Path) -> None:
+    saved(tmp_path, 5)
+    store(tmp_path).save(step=12, data_position=0, payload=b"taken over from a donor")
+    newest = store(tmp_path).load_newest()
+    assert newest is not None
+    assert newest.step == 12
+
+
+def test_a_checkpoint_cut_off_anywhere_is_passed_over(tmp_path: Path) -> None:
+    older, newest = saved(tmp_path, 3)
+    whole = newest.read_bytes()
+    for size in range(len(whole)):
+        newest.write_bytes(whole[:size])
+        found = store(tmp_path).load_newest()
+        assert found is not None
+        assert found.payload == b"state 20"
+        assert newest.name in found.skipped[0]
+    assert older.exists()
+
+
+def test_a_damaged_byte_anywhere_is_noticed(tmp_path: Path) -> None:
+    _, newest = saved(tmp_path, 2)
+    whole = newest.read_bytes()
+    for at in range(len(whole)):
+        newest.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        found = store(tmp_path).load_newest()
+        assert found is not None
+        assert found.step == 10
+        assert len(found.skipped) == 1
+
+
+def test_a_file_that_was_never_finished_is_no_checkpoint(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    (tmp_path / ".00000002.checkpoint.partial").write_bytes(b"half")
+    store(tmp_path).save(step=20, data_position=0, payload=b"whole")
+    found = store(tmp_path).load_newest()
+    assert found is not None
+    assert (found.payload, found.skipped) == (b"whole", ())
+
+
+def test_another_models_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    saved(tmp_path, 1)
+    store(tmp_path, fingerprint="micro").save(step=20, data_position=0, payload=b"other")
+    found = store(tmp_path).load_newest()
+    assert found is not None
+    assert found.step == 10
+    assert "another model" in found.skipped[0]
+
+
+def test_when_nothing_is_whole_the_log_says_why(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for path in saved(tmp_path, 2):
+        path.write_bytes(b"rubbish")
+    with caplog.at_level(logging.WARNING):
+        assert store(tmp_path).load_newest() is None
+    assert caplog.text.count("is damaged") == 2
+
+
+def test_saving_later_happens_on_another_thread_and_one_at_a_time(tmp_path: Path) -> None:
+    later, makers, release = store(tmp_path), list[str](), threading.Event()
+
+    def make(name: str) -> bytes:
+        makers.append(threading.current_thread().name)
+        release.wait(30)
+        return name.encode()
+
+    later.save_later(step=1, data_position=0, payload=lambda: make("first"))
+    later.save_later(step=2, data_position=0, payload=lambda: make("left out"))
+    release.set()
+    later.close()
+    later.save_later(step=3, data_position=0, payload=lambda: make("third"))
+    later.close()
+    newest = store(tmp_path).load_newest()
+    assert newest is not None
+    assert newest.payload == b"third"
+    assert makers == ["checkpoint", "checkpoint"]
+
+
+def test_a_disk_that_refuses_is_logged_and_training_goes_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    refused = store(tmp_path / "file" / "checkpoints")
+    with caplog.at_level(logging.ERROR):
+        refused.save_later(step=8, data_position=0, payload=lambda: b"")
+        refused.close()
+    assert "the checkpoint at step 8 could not be written" in caplog.text

@@ -1,0 +1,478 @@
+"""The learner's second thread against a syncer played by hand: what is said, held back, repeated.
+
+The test is the training thread: it leaves snapshots and takes what has arrived.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.codec import Codec, decode
+from chaoslab.diloco.fragments import FloatArray, specs_from_json
+from chaoslab.diloco.membership import Source
+from chaoslab.diloco.messenger import Inbox, Messenger, Snapshot
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.wire import Connection, Limits
+from chaoslab.events import Json, Kind
+from tests.diloco.hand_syncer import PATIENCE_S, SIZES, SPECS, HandSyncer
+
+
+class Trainer:
+    """The training thread's end of a messenger, and what the messenger told the world."""
+
+    def __init__(self, syncer: HandSyncer, *, incarnation: int = 1) -> None:
+        self.told: list[tuple[Kind, dict[str, Any]]] = []
+        self.connections: list[Connection] = []
+        self.inbox = Inbox()
+        self.messenger = Messenger(
+            lambda: self._connect(syncer.address),
+            learner="learner-0",
+            incarnation=incarnation,
+            specs=SPECS,
+            emit=self._emit,
+        )
+        self.messenger.start()
+
+    def _connect(self, address: str) -> Connection:
+        self.connections.append(Connection(address))
+        return self.connections[-1]
+
+    def _emit(self, kind: Kind, data: Json) -> None:
+        assert isinstance(data, dict)
+        self.told.append((kind, data))
+
+    def of(self, kind: Kind) -> list[dict[str, Any]]:
+        return [data for told, data in self.told if told is kind]
+
+    def until(self, is_there: Callable[[Inbox], object]) -> Inbox:
+        """Wait as the training thread does until that has arrived; everything so far."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not is_there(self.inbox):
+            assert time.monotonic() < deadline_s, f"it never came; there is {self.inbox}"
+            self.messenger.wait(0.2)
+            self.inbox.update(self.messenger.take())
+        return self.inbox
+
+    def boundary(self, step: int, versions: tuple[int, ...] = (0, 0), **more: Any) -> None:
+        """Leave a snapshot: 10 tokens a step, `since` steps since each adoption."""
+        since = more.get("since", (step, step))
+        self.messenger.boundary(
+            Snapshot(
+                step=step,
+                tokens=10 * step,
+                data_position=100 + step,
+                loss=1.5,
+                step_s=0.01,
+                versions=versions,
+                since_steps=since,
+                since_tokens=tuple(10 * (step - one) for one in since),
+                delta=more.get("delta", some_delta),
+                pack=more.get("pack", lambda: b"a checkpoint"),
+            )
+        )
+
+
+def some_delta(fragment: int) -> FloatArray:
+    return np.arange(SIZES[fragment], dtype=np.float32) / 7
+
+
+@pytest.fixture
+def syncer() -> Iterator[HandSyncer]:
+    with HandSyncer() as syncer:
+        yield syncer
+
+
+@pytest.fixture
+def trainer(syncer: HandSyncer) -> Iterator[Trainer]:
+    trainer = Trainer(syncer, incarnation=3)
+    yield trainer
+    trainer.messenger.leave("the test is over")
+
+
+@pytest.fixture
+def member(syncer: HandSyncer, trainer: Trainer) -> Trainer:
+    """Joined, holding version 0 of both fragments."""
+    syncer.admit()
+    for fragment in range(2):
+        syncer.publish(fragment, 0)
+    trainer.until(lambda inbox: inbox.joined and len(inbox.adoptions) == 2)
+    trainer.boundary(1)
+    return trainer
+
+
+def everything_was_understood(syncer: HandSyncer, trainer: Trainer) -> None:
+    """All messages sent so far have been taken in: this one follows them and has arrived."""
+    trainer.inbox.adoptions.pop(1, None)
+    syncer.publish(1, 0)
+    trainer.until(lambda inbox: 1 in inbox.adoptions)
+
+
+# ---------------------------------------------------------------- joining
+
+
+def test_a_fresh_learner_says_who_it_is_and_that_it_holds_nothing(
+    syncer: HandSyncer, trainer: Trainer
+) -> None:
+    hello, _ = syncer.hear("hello")
+    assert (hello.learner, hello.incarnation) == ("learner-0", 3)
+    assert specs_from_json(hello.specs_json) == SPECS
+    assert (list(hello.versions), hello.step, hello.tokens) == ([], 0, 0)
+    assert hello.process > 0
+
+
+def test_the_welcome_reaches_the_training_thread(syncer: HandSyncer, trainer: Trainer) -> None:
+    syncer.epoch = 40
+    syncer.admit("donor", donor="learner-1", data_position=77, step=500)
+    joined = trainer.until(lambda inbox: inbox.joined).joined
+    assert joined is not None
+    assert (joined.epoch, joined.source, joined.donor) == (41, Source.DONOR, "learner-1")
+    assert (joined.data_position, joined.step) == (77, 500)
+    assert joined.settings == syncer.rules
+    assert [fragment.size for fragment in joined.layout.fragments] == list(SIZES)
+    assert trainer.messenger.epoch == 41
+
+
+def test_fragments_that_arrive_together_with_the_welcome_are_not_lost(
+    syncer: HandSyncer, trainer: Trainer
+) -> None:
+    """The training thread may be busy compiling and look only when all of it has come."""
+    syncer.admit()
+    sent = [syncer.publish(fragment, 4) for fragment in range(2)]
+    syncer.pull(0, 4)
+    syncer.say(stop=pb.Stop(reason="as a last word", versions=[4, 4]))
+    trainer.until(lambda inbox: inbox.stop and len(inbox.adoptions) == 2)
+    assert trainer.inbox.joined is not None
+    for fragment, values in enumerate(sent):
+        adoption = trainer.inbox.adoptions[fragment]
+        assert adoption.version == 4
+        np.testing.assert_array_equal(adoption.values, values)
+
+
+def test_the_initial_parameters_go_out_in_full_precision(
+    syncer: HandSyncer, trainer: Trainer
+) -> None:
+    syncer.rules = Settings(learners=("learner-0",), fragments=2, compression="int4")
+    syncer.admit("initial")
+    trainer.until(lambda inbox: inbox.joined)
+    first = [some_delta(fragment) for fragment in range(2)]
+    trainer.messenger.hand_in_initial(first)
+    for fragment, values in enumerate(first):
+        push, payload = syncer.hear("push")
+        assert (push.fragment, push.base_version, push.codec) == (fragment, -1, "f32")
+        assert payload == values.tobytes()
+
+
+def test_a_checkpoint_reaches_the_training_thread_whole(
+    syncer: HandSyncer, trainer: Trainer
+) -> None:
+    syncer.admit("donor", donor="learner-1")
+    content = np.random.default_rng(0).bytes(3 << 20)
+    checkpoint = pb.Checkpoint(
+        request=1, versions=[5, 6], step=120, data_position=9, donor="learner-1"
+    )
+    syncer.hub.send_payload(
+        syncer.session, pb.ToLearner(epoch=1, checkpoint=checkpoint), content, key="checkpoint"
+    )
+    handover = trainer.until(lambda inbox: inbox.handover).handover
+    assert handover is not None
+    assert (handover.versions, handover.step, handover.donor) == ((5, 6), 120, "learner-1")
+    assert handover.payload == content
+
+
+# ---------------------------------------------------------------- pulls
+
+
+def test_a_pull_is_answered_from_the_newest_snapshot(syncer: HandSyncer, member: Trainer) -> None:
+    member.boundary(7, since=(7, 3))
+    syncer.pull(1, 0, number=12)
+    push, payload = syncer.hear("push")
+    assert (push.round, push.fragment, push.base_version, push.step) == (12, 1, 0, 7)
+    assert (push.c_steps, push.c_tokens, push.tokens_from, push.tokens_to) == (3, 30, 40, 70)
+    assert payload == some_delta(1).tobytes()
+    (told,) = member.of(Kind.LEARNER_PUSHED)
+    assert (told["round"], told["tokens_from"], told["tokens_to"]) == (12, 40, 70)
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_push_is_encoded_as_the_syncers_rules_say(codec: Codec) -> None:
+    rules = Settings(learners=("learner-0",), fragments=2, compression=codec.value)
+    with HandSyncer(rules=rules) as syncer:
+        trainer = Trainer(syncer)
+        syncer.admit()
+        trainer.until(lambda inbox: inbox.joined)
+        trainer.boundary(5)
+        syncer.pull(0, 0)
+        push, payload = syncer.hear("push")
+        trainer.messenger.leave("the test is over")
+    assert push.codec == codec.value
+    assert payload is not None
+    np.testing.assert_allclose(decode(payload, SIZES[0], codec), some_delta(0), atol=0.15)
+
+
+def test_a_pull_waits_until_the_learner_holds_its_base_version(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    syncer.pull(0, 1, number=2)
+    everything_was_understood(syncer, member)
+    for step in (2, 3, 4):
+        member.boundary(step)
+    assert member.of(Kind.LEARNER_PUSHED) == []
+    member.boundary(5, (1, 0), since=(1, 5))
+    push, _ = syncer.hear("push")
+    assert (push.round, push.base_version, push.step, push.c_steps) == (2, 1, 5, 1)
+    member.boundary(6, (1, 0), since=(2, 6))
+    assert len(member.of(Kind.LEARNER_PUSHED)) == 1, "answered once"
+
+
+def test_a_pull_of_a_version_that_has_passed_is_declined(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    member.boundary(5, (3, 0))
+    syncer.pull(0, 2, number=9)
+    push, payload = syncer.hear("push")
+    assert (push.round, push.fragment, push.c_steps) == (9, 0, 0)
+    assert payload == b""
+    assert member.of(Kind.LEARNER_PUSHED) == [], "there is nothing in it"
+
+
+def test_a_learner_without_a_step_since_it_adopted_declines(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    member.boundary(5, (1, 0), since=(0, 5))
+    syncer.pull(0, 1)
+    push, payload = syncer.hear("push")
+    assert (push.base_version, push.c_tokens, payload) == (1, 0, b"")
+
+
+def test_a_newer_pull_of_a_fragment_takes_the_place_of_a_waiting_one(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    syncer.pull(0, 1, number=2)
+    syncer.pull(0, 2, number=5)
+    everything_was_understood(syncer, member)
+    member.boundary(9, (2, 0), since=(2, 9))
+    push, _ = syncer.hear("push")
+    assert (push.round, push.base_version) == (5, 2)
+    assert len(member.of(Kind.LEARNER_PUSHED)) == 1
+
+
+def test_pulls_are_answered_while_the_training_thread_is_busy(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    member.boundary(8)
+    for number in range(1, 6):  # nobody calls boundary, wait or take meanwhile
+        syncer.pull(0, 0, number=number)
+        push, _ = syncer.hear("push")
+        assert (push.round, push.step) == (number, 8)
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"pull": pb.Pull(round=1, fragment=2, base_version=0)},
+        {"checkpoint_request": pb.CheckpointRequest(request=1, versions=[0])},
+        {"welcome": pb.Welcome(source="heaven", settings_json="{}")},
+        {"welcome": pb.Welcome(source="syncer", settings_json='{"fragmints": 2}')},
+        {"fragment": pb.Fragment(fragment=7, version=1, codec="f32")},
+    ],
+    ids=["no such fragment", "other versions", "no such source", "other rules", "no payload"],
+)
+def test_words_that_make_no_sense_end_the_stream_and_not_the_messenger(
+    syncer: HandSyncer, member: Trainer, nonsense: dict[str, Any]
+) -> None:
+    syncer.say(**nonsense)
+    syncer.hear_end()
+    again = syncer.admit("resumed", meanwhile=lambda: member.boundary(2))
+    assert again.step == 2, "it came back"
+
+
+# ---------------------------------------------------------------- checkpoints
+
+
+def test_a_checkpoint_is_given_only_when_its_versions_have_been_seen(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    packed = []
+
+    def pack() -> bytes:
+        packed.append(1)
+        return b"the state at step 9"
+
+    syncer.say(checkpoint_request=pb.CheckpointRequest(request=5, versions=[2, 1]))
+    everything_was_understood(syncer, member)
+    member.boundary(7, (2, 0), pack=pack)
+    member.boundary(8, (1, 1), pack=pack)
+    assert packed == []
+    member.boundary(9, (2, 3), pack=pack)
+    checkpoint, payload = syncer.hear("checkpoint")
+    assert (checkpoint.request, checkpoint.step, checkpoint.donor) == (5, 9, "learner-0")
+    assert (list(checkpoint.versions), checkpoint.data_position) == ([2, 3], 109)
+    assert payload == b"the state at step 9"
+    member.boundary(10, (2, 3), pack=pack)
+    assert len(packed) == 1
+
+
+# ---------------------------------------------------------------- signs of life
+
+
+def test_every_step_is_reported_and_then_repeated_as_a_heartbeat(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    member.boundary(41, (2, 5), since=(4, 8))
+    while True:
+        progress, _ = syncer.hear("progress")
+        if progress.step == 41:
+            break
+    assert (progress.tokens, progress.data_position) == (410, 141)
+    assert (list(progress.c_steps), list(progress.c_tokens)) == ([4, 8], [40, 80])
+    assert list(progress.versions) == [2, 5]
+    again, _ = syncer.hear("progress")  # nobody stepped
+    assert again == progress
+
+
+def test_after_a_broken_stream_it_says_hello_with_what_it_holds(
+    syncer: HandSyncer, trainer: Trainer
+) -> None:
+    first, _ = syncer.hear("hello")
+    syncer.welcome()
+    trainer.until(lambda inbox: inbox.joined)
+    trainer.boundary(30, (4, 6))
+    syncer.hub.close(syncer.session)
+    syncer.hear_end()
+    again, _ = syncer.hear("hello", meanwhile=lambda: trainer.boundary(31, (4, 6)))
+    assert (list(again.versions), again.step) == ([4, 6], 31)
+    assert (again.tokens, again.data_position) == (310, 131)
+    assert (again.incarnation, again.process) == (first.incarnation, first.process)
+    syncer.welcome("resumed")
+    trainer.until(lambda inbox: inbox.joined and inbox.joined.epoch == 2)
+    assert [told["epoch"] for told in trainer.of(Kind.LEARNER_FENCED)] == [1]
+
+
+def test_a_fenced_learner_says_why_and_forgets_the_pulls_of_that_membership(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    syncer.pull(0, 1, number=2)
+    everything_was_understood(syncer, member)
+    syncer.fence("no_progress")
+    syncer.hear_end()
+    syncer.admit("resumed", meanwhile=lambda: member.boundary(2))
+    member.until(lambda inbox: inbox.joined and inbox.joined.epoch == 2)
+    (fenced,) = member.of(Kind.LEARNER_FENCED)
+    assert (fenced["epoch"], fenced["reason"]) == (1, "no_progress")
+    member.boundary(3, (1, 0), since=(1, 3))
+    assert member.of(Kind.LEARNER_PUSHED) == []
+
+
+def test_a_wedged_learner_does_not_join_again_until_its_training_thread_lives(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    syncer.fence()
+    syncer.hear_end()
+    assert not syncer.opens_within(1.5), "the first try would come within 0.2 s"
+    member.boundary(2)  # once is enough
+    assert syncer.admit("resumed").step == 2
+
+
+def test_a_learner_that_still_waits_for_its_parameters_is_alive(
+    syncer: HandSyncer, trainer: Trainer
+) -> None:
+    syncer.admit()
+    trainer.until(lambda inbox: inbox.joined)
+    syncer.fence()
+    syncer.hear_end()
+    again = syncer.admit(meanwhile=lambda: trainer.messenger.wait(0.01))
+    assert list(again.versions) == []
+
+
+def test_it_finds_a_syncer_that_comes_back_on_the_same_address(tmp_path: Path) -> None:
+    address = f"unix:{tmp_path / 'syncer'}"
+    with HandSyncer(address) as first:
+        trainer = Trainer(first)
+        first.admit()
+        trainer.until(lambda inbox: inbox.joined)
+    for _ in range(3):  # nobody is there: it tries, and tries again
+        trainer.boundary(1)
+        time.sleep(0.1)
+    with HandSyncer(address) as second:
+        assert second.admit("resumed", meanwhile=lambda: trainer.boundary(2)).step == 2
+        trainer.messenger.leave("the test is over")
+
+
+# ---------------------------------------------------------------- the end
+
+
+def test_the_end_of_training_reaches_the_training_thread(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    syncer.say(stop=pb.Stop(reason="120 rounds", versions=[7, 8]))
+    assert member.until(lambda inbox: inbox.stop).stop == ("120 rounds", (7, 8))
+
+
+def test_a_refusal_reaches_the_training_thread(syncer: HandSyncer, trainer: Trainer) -> None:
+    syncer.hear("hello")
+    syncer.hub.close(
+        syncer.session, pb.ToLearner(refused=pb.Refused(reason="incarnation 3 has ended"))
+    )
+    assert trainer.until(lambda inbox: inbox.refused).refused == "incarnation 3 has ended"
+
+
+def test_who_leaves_says_goodbye_and_does_not_come_back(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    member.messenger.leave("asked")
+    goodbye, _ = syncer.hear("goodbye")
+    assert goodbye.reason == "asked"
+    syncer.hear_end()
+    assert not syncer.opens_within(1.0)
+
+
+# ---------------------------------------------------------------- bounds
+
+
+def test_nothing_grows_while_the_syncer_does_not_read() -> None:
+    limits = Limits(arrivals_max=2, arrivals_bytes_max=1 << 16)
+    with HandSyncer(limits=limits) as syncer:
+        trainer = Trainer(syncer)
+        syncer.admit()
+        trainer.until(lambda inbox: inbox.joined)
+        most = (0, 0)
+        for step in range(1, 4001):  # from here on nobody takes what arrives
+            if step % 10 == 0:
+                syncer.pull(step // 10 % 2, 0, number=step)
+            trainer.boundary(step, delta=lambda f: np.zeros(SIZES[f], np.float32))
+            controls, payloads = trainer.connections[-1].waiting
+            most = (max(most[0], controls), max(most[1], payloads))
+        assert most <= (1, 2), "one report, and one push for each fragment"
+        assert len(trainer.connections) == 1, "it was not broken off"
+        syncer.hub.stop()
+        trainer.messenger.leave("the test is over")
+
+
+def test_nothing_grows_while_the_training_thread_does_not_look(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    member.messenger.take()
+    for version in range(1, 301):
+        for fragment in range(2):
+            syncer.publish(fragment, version)
+    syncer.say(stop=pb.Stop(reason="after all of them", versions=[300, 300]))
+    member.inbox = Inbox()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_full(member) and time.monotonic() < deadline_s:
+        time.sleep(0.01)  # only the test itself waits here: the messenger needs no thread of ours
+    inbox = member.messenger.take()
+    assert {adoption.version for adoption in inbox.adoptions.values()} == {300}
+    assert len(inbox.adoptions) == 2
+    assert threading.active_count() < 40
+
+
+def is_full(trainer: Trainer) -> bool:
+    """Whether the last of what was sent has arrived, seen without taking it."""
+    held = trainer.messenger._inbox.adoptions
+    return all(held.get(f) is not None and held[f].version == 300 for f in range(2))

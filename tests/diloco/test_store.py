@@ -1,0 +1,371 @@
+"""The syncer's disk: what was committed is there, whatever happened next; damage is found."""
+
+import resource
+import shutil
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from chaoslab.diloco.store import CorruptState, Given, StoredState, SyncerStore, TapeLine, Tensors
+
+SPECS = '[{"name": "embedding"}]'
+SHAPES = {
+    0: {"embedding": (5, 3)},
+    1: {"layer.0/w": (2, 2), "layer.1/w": (2, 2), "scale": ()},
+    2: {"head": (7,)},
+}
+
+
+def tensors(fragment: int, seed: int) -> Tensors:
+    chance = np.random.default_rng((fragment, seed))
+    drawn = [
+        {
+            name: chance.standard_normal(shape, np.float32)
+            for name, shape in SHAPES[fragment].items()
+        }
+        for _ in range(2)
+    ]
+    return Tensors(theta=drawn[0], momentum=drawn[1])
+
+
+def line(round_: int, fragment: int, version: int) -> TapeLine:
+    given_ = Given(
+        learner="learner-1", incarnation=2, epoch=5, step=10 * round_, c_steps=6, c_tokens=6144,
+        weight=1.5e6, tokens_from=100, tokens_to=6244,
+    )  # fmt: skip
+    return TapeLine(
+        round=round_, fragment=fragment, version=version, begun=round_ + 1, contributors=(given_,),
+        last_epoch=5, incarnations={"learner-1": 2}, data_positions={"learner-1": 77 * round_},
+    )  # fmt: skip
+
+
+def begun(directory: Path, *, durable: bool = False) -> SyncerStore:
+    store = SyncerStore(directory, durable=durable)
+    store.begin(SPECS, {fragment: tensors(fragment, 0) for fragment in SHAPES})
+    return store
+
+
+def merge(store: SyncerStore, round_: int, versions: list[int]) -> None:
+    """Round `round_` merges the next fragment in turn and moves its version on."""
+    fragment = round_ % len(versions)
+    versions[fragment] += 1
+    version = versions[fragment]
+    store.save_round(line(round_, fragment, version), tensors(fragment, version))
+
+
+def trained(directory: Path, rounds: int) -> list[int]:
+    store, versions = begun(directory), [0] * len(SHAPES)
+    for round_ in range(1, rounds + 1):
+        merge(store, round_, versions)
+    store.close()
+    return versions
+
+
+def loaded(directory: Path, *, fall_back: bool = False) -> StoredState:
+    state = SyncerStore(directory, durable=False).load(fall_back=fall_back)
+    assert state is not None
+    return state
+
+
+def holds(state: StoredState, versions: list[int]) -> bool:
+    """Whether it is whole: the right tensors at each fragment's version, by name and bit."""
+    assert state.versions == tuple(versions)
+    for fragment, version in enumerate(versions):
+        wanted, found = tensors(fragment, version), state.fragments[fragment]
+        for mine, theirs in ((wanted.theta, found.theta), (wanted.momentum, found.momentum)):
+            assert list(mine) == list(theirs)
+            for name, array in mine.items():
+                assert theirs[name].dtype == np.float32
+                np.testing.assert_array_equal(array, theirs[name], strict=True)
+    return True
+
+
+# ---------------------------------------------------------------- what was committed
+
+
+def test_nothing_is_there_before_the_beginning(tmp_path: Path) -> None:
+    assert SyncerStore(tmp_path / "nowhere").load() is None
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_the_initial_parameters_are_version_zero(tmp_path: Path, durable: bool) -> None:
+    begun(tmp_path / "new" / "folder", durable=durable)
+    state = loaded(tmp_path / "new" / "folder")
+    assert state.specs_json == SPECS
+    assert holds(state, [0, 0, 0])
+
+
+@pytest.mark.parametrize("durable", [False, True])
+def test_committed_merges_outlive_the_process(tmp_path: Path, durable: bool) -> None:
+    versions = [0, 0, 0]
+    with closing(begun(tmp_path, durable=durable)) as store:
+        for round_ in range(1, 9):
+            merge(store, round_, versions)
+            state = loaded(tmp_path)
+            assert holds(state, versions)
+            assert state.tape[-1] == line(round_, round_ % 3, versions[round_ % 3])
+    assert len(state.tape) == 3 + 8
+
+
+def test_a_restarted_syncer_goes_on(tmp_path: Path) -> None:
+    versions = trained(tmp_path, 4)
+    with closing(SyncerStore(tmp_path, durable=False)) as store:
+        assert store.load() is not None
+        merge(store, 5, versions)
+    assert holds(loaded(tmp_path), versions)
+
+
+def test_a_training_is_not_begun_over_another(tmp_path: Path) -> None:
+    versions = trained(tmp_path, 4)
+    with pytest.raises(FileExistsError, match="go on with it, or choose another"):
+        begun(tmp_path)
+    assert holds(loaded(tmp_path), versions)
+
+
+def test_saving_before_beginning_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="call begin first"):
+        SyncerStore(tmp_path).save_round(line(1, 0, 1), tensors(0, 1))
+
+
+def test_parameters_and_momentum_must_name_the_same_tensors(tmp_path: Path) -> None:
+    crossed = tensors(1, 1)
+    momentum = dict(reversed(crossed.momentum.items()))
+    with closing(begun(tmp_path)) as store, pytest.raises(ValueError, match="the same tensors"):
+        store.save_round(line(1, 1, 1), Tensors(theta=crossed.theta, momentum=momentum))
+
+
+def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
+    versions = [0, 0, 0]
+    with closing(begun(tmp_path)) as store:
+        merge(store, 1, versions)
+        with pytest.raises(BlockingIOError, match="another process writes"):
+            SyncerStore(tmp_path).save_round(line(2, 2, 1), tensors(2, 9))
+        assert holds(loaded(tmp_path), versions)
+    with closing(SyncerStore(tmp_path, durable=False)) as second:
+        merge(second, 2, versions)
+    assert holds(loaded(tmp_path), versions)
+
+
+def test_reading_changes_no_file(tmp_path: Path) -> None:
+    trained(tmp_path, 5)
+    with (tmp_path / "tape.jsonl").open("ab") as tape:
+        tape.write(b'{"torn')
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    loaded(tmp_path)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+# ---------------------------------------------------------------- a crash at every point
+
+
+def test_a_tape_cut_at_any_byte_of_its_last_line_leaves_the_state_before(tmp_path: Path) -> None:
+    before = trained(tmp_path / "made", 6)
+    store = SyncerStore(tmp_path / "made", durable=False)
+    tape = tmp_path / "made" / "tape.jsonl"
+    start = tape.stat().st_size
+    after = list(before)
+    merge(store, 7, after)
+    store.close()
+    for cut in range(start, tape.stat().st_size + 1):
+        copy = tmp_path / "copy"
+        shutil.copytree(tmp_path / "made", copy)
+        with (copy / "tape.jsonl").open("r+b") as file:
+            file.truncate(cut)
+        is_whole = cut == tape.stat().st_size
+        now = list(after if is_whole else before)
+        assert holds(loaded(copy), now)
+        again = SyncerStore(copy, durable=False)
+        merge(again, 8, now)
+        again.close()
+        assert holds(loaded(copy), now)
+        assert not (copy / "tape.lost.jsonl").exists(), "a torn line never happened"
+        shutil.rmtree(copy)
+
+
+def test_a_slot_cut_at_any_byte_before_its_commit_is_never_looked_at(tmp_path: Path) -> None:
+    versions = trained(tmp_path / "made", 7)
+    slot = max((tmp_path / "made").glob("fragment-1.*"), key=lambda path: path.stat().st_mtime_ns)
+    older = next(path for path in (tmp_path / "made").glob("fragment-1.*") if path != slot)
+    for size in range(0, older.stat().st_size, 7):
+        with older.open("r+b") as file:
+            file.truncate(size)
+        assert holds(loaded(tmp_path / "made"), versions)
+
+
+def test_a_crash_before_the_training_had_begun_begins_it_anew(tmp_path: Path) -> None:
+    begun(tmp_path)
+    (tmp_path / "tape.jsonl").rename(tmp_path / ".tape.jsonl.partial")
+    assert SyncerStore(tmp_path).load() is None
+    begun(tmp_path)
+    assert holds(loaded(tmp_path), [0, 0, 0])
+
+
+@contextmanager
+def no_file_larger_than(size: int) -> Iterator[None]:
+    """The disk refuses to let any file grow further (RLIMIT_FSIZE, for this process)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_disk_that_refuses_leaves_the_state_before(tmp_path: Path) -> None:
+    versions = trained(tmp_path, 6)
+    tape_bytes = (tmp_path / "tape.jsonl").stat().st_size
+    with closing(SyncerStore(tmp_path, durable=False)) as store:
+        store.load()
+        for room in (10, tape_bytes + 100):  # no room for the slot; none for the whole line
+            with no_file_larger_than(room), pytest.raises(OSError, match=r"large|space"):
+                merge(store, 7, list(versions))
+            assert holds(loaded(tmp_path), versions)
+        merge(store, 7, versions)
+    assert holds(loaded(tmp_path), versions)
+
+
+# ---------------------------------------------------------------- damage
+
+
+def flip(path: Path, at: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[at % len(content)] ^= 0x40
+    path.write_bytes(content)
+
+
+def slot_of(directory: Path, fragment: int, version: int) -> Path:
+    return directory / f"fragment-{fragment}.{'ab'[version % 2]}"
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(at=st.integers(0, 10_000))
+def test_a_damaged_byte_anywhere_in_a_slot_is_found_and_named(tmp_path: Path, at: int) -> None:
+    directory = tmp_path / "state"
+    shutil.rmtree(directory, ignore_errors=True)
+    versions = trained(directory, 4)
+    damaged = slot_of(directory, 1, versions[1])
+    flip(damaged, at)
+    with pytest.raises(CorruptState, match=str(damaged)):
+        loaded(directory)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
+@given(at=st.integers(0, 10_000))
+def test_a_damaged_byte_anywhere_in_the_tape_is_found_and_named(tmp_path: Path, at: int) -> None:
+    directory = tmp_path / "state"
+    shutil.rmtree(directory, ignore_errors=True)
+    trained(directory, 4)
+    tape = directory / "tape.jsonl"
+    flip(tape, at % (tape.stat().st_size - 1))  # without its last newline the line is torn
+    with pytest.raises(CorruptState, match=r"tape\.jsonl, line \d+"):
+        loaded(directory)
+
+
+def test_a_missing_or_exchanged_slot_is_named(tmp_path: Path) -> None:
+    versions = trained(tmp_path, 6)
+    current = slot_of(tmp_path, 1, versions[1])
+    older = slot_of(tmp_path, 1, versions[1] - 1)
+    shutil.copy(older, current)
+    with pytest.raises(CorruptState, match=f"{current} holds version 1 .* not version 2"):
+        loaded(tmp_path)
+    shutil.copy(slot_of(tmp_path, 0, versions[0]), current)
+    with pytest.raises(CorruptState, match=f"{current} holds version 2 of fragment 0, not"):
+        loaded(tmp_path)
+    current.unlink()
+    with pytest.raises(CorruptState, match=f"{current} cannot be read: No such file"):
+        loaded(tmp_path)
+
+
+@pytest.mark.parametrize("rounds_ago", [0, 1, 2])
+def test_damage_is_left_behind_by_falling_back(tmp_path: Path, rounds_ago: int) -> None:
+    versions = trained(tmp_path, 9)
+    fragment = (9 - rounds_ago) % 3
+    flip(slot_of(tmp_path, fragment, versions[fragment]), 100)
+    with pytest.raises(CorruptState):
+        loaded(tmp_path)
+    state = loaded(tmp_path, fall_back=True)
+    for round_ in range(9 - rounds_ago, 10):
+        versions[round_ % 3] -= 1
+    assert holds(state, versions)
+    assert [lost.round for lost in state.lost] == list(range(9 - rounds_ago, 10))
+
+
+def test_after_falling_back_training_goes_on_and_the_lost_merges_are_kept_aside(
+    tmp_path: Path,
+) -> None:
+    versions = trained(tmp_path, 9)
+    flip(slot_of(tmp_path, 0, versions[0]), 100)
+    store = SyncerStore(tmp_path, durable=False)
+    state = store.load(fall_back=True)
+    assert state is not None
+    now = list(state.versions)
+    merge(store, 10, now)
+    store.close()
+    assert holds(loaded(tmp_path), now)
+    lost = (tmp_path / "tape.lost.jsonl").read_bytes().splitlines()
+    assert [TapeLine.from_bytes(text) for text in lost] == list(state.lost)
+
+
+def test_damage_to_both_slots_cannot_be_left_behind(tmp_path: Path) -> None:
+    trained(tmp_path, 9)
+    for path in tmp_path.glob("fragment-2.*"):
+        flip(path, 100)
+    with pytest.raises(CorruptState, match="fragment-2"):
+        loaded(tmp_path, fall_back=True)
+
+
+# ---------------------------------------------------------------- any history
+
+
+@settings(
+    suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None
+)
+@given(
+    lives=st.lists(
+        st.tuples(
+            st.lists(st.integers(0, 2), max_size=5),
+            st.sampled_from(["quietly", "before the line", "in the line"]),
+            st.integers(1, 100),
+        ),
+        max_size=5,
+    )
+)
+def test_any_history_of_merges_and_crashes_keeps_what_was_committed(
+    tmp_path: Path, lives: list[tuple[list[int], str, int]]
+) -> None:
+    directory = tmp_path / "state"
+    shutil.rmtree(directory, ignore_errors=True)
+    begun(directory).close()
+    versions, round_ = [0, 0, 0], 0
+    for merges, death, bytes_lost in lives:
+        store = SyncerStore(directory, durable=False)
+        assert holds(loaded(directory), versions)
+        store.load()
+        for fragment in merges:
+            round_ += 1
+            versions[fragment] += 1
+            version = versions[fragment]
+            store.save_round(line(round_, fragment, version), tensors(fragment, version))
+        store.close()
+        if death != "quietly" and merges:
+            versions[merges[-1]] -= 1
+            tape = directory / "tape.jsonl"
+            size = len(tape.read_bytes().splitlines(keepends=True)[-1])
+            with tape.open("r+b") as file:
+                cut = size if death == "before the line" else min(bytes_lost, size)
+                file.truncate(tape.stat().st_size - cut)
+    assert holds(loaded(directory), versions)
+
+
+def test_equal_lines_read_back_equal_and_changed_ones_are_refused() -> None:
+    text = line(3, 1, 2).to_bytes()
+    assert TapeLine.from_bytes(text[:-1]) == line(3, 1, 2)
+    assert TapeLine.from_bytes(replace(line(3, 1, 2), begun=9).to_bytes()[:-1]).begun == 9
+    with pytest.raises(ValueError, match="do not fit"):
+        TapeLine.from_bytes(text[:-1].replace(b'"begun":4', b'"begun":5'))

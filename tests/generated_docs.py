@@ -1,0 +1,207 @@
+"""The parts of the documentation that are made from the code, so that they cannot grow old.
+
+    python -m tests.generated_docs        rewrites every block in place (`make docs`)
+
+    docstrings, FLOORS, Kind, FAULTS, CHECKS, fault_plans/ ─► tables
+        ─► <!-- generated: NAME --> … <!-- end: NAME -->
+
+`test_docs.py` fails when a block differs from what is made here.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import chaoslab.events
+from chaoslab.checks.base import Check
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.commands.faults import settings_json
+from chaoslab.commands.plans import bundled_plans
+from chaoslab.faults.base import Fault
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.plan_file import load
+from tests.test_floors import FLOORS, PACKAGE, floor
+
+ROOT = PACKAGE.parent
+
+TITLES: Mapping[int | None, str] = {
+    0: "0 · words: plain data, no input or output",
+    1: "1 · paper: plans read, chance spent, the record written and read",
+    None: "The run under test, beside the floors: imports nothing above, only `events` and `units`",
+    2: "2 · places: where nodes run and how they are started",
+    3: "3 · verbs and judges: what breaks, and what is judged",
+    4: "4 · the page: one run, and what it leans on",
+    5: "5 · windows: for people, shells and CI",
+}
+"""Floors in the order in which they are read; None is `diloco`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One generated part of a file."""
+
+    file: str
+    name: str
+    make: Callable[[], str]
+
+    def current(self) -> str:
+        """What stands between the markers now; ValueError if they are not there."""
+        _, body, _ = self._parts((ROOT / self.file).read_text(encoding="utf-8"))
+        return body.strip("\n")
+
+    def rewrite(self) -> bool:
+        """Replace what stands between the markers; whether that changed anything."""
+        path = ROOT / self.file
+        before, _, after = self._parts(old := path.read_text(encoding="utf-8"))
+        new = f"{before}\n{self.make()}\n{after}"
+        if new != old:
+            path.write_text(new, encoding="utf-8")
+        return new != old
+
+    def _parts(self, text: str) -> tuple[str, str, str]:
+        begin, end = f"<!-- generated: {self.name} -->\n", f"<!-- end: {self.name} -->"
+        head, is_there, rest = text.partition(begin)
+        body, is_closed, tail = rest.partition(end)
+        if not is_there or not is_closed:
+            raise ValueError(f"{self.file} needs the lines {begin.strip()} and {end}")
+        return head + begin, body, end + tail
+
+
+# ---------------------------------------------------------------- modules
+
+
+def floors() -> str:
+    """Every module under the floor it stands on, with the first line of its docstring."""
+    purposes = dict(modules())
+    tables = []
+    for level, title in TITLES.items():
+        names = sorted((name for name in purposes if floor(name) == level), key=_order(level))
+        tables.append(f"### {title}\n\n{_table(('module', 'purpose'), _rows(names, purposes))}")
+    return "\n\n".join(tables)
+
+
+def packages() -> str:
+    """The floors from the top, each with the modules and packages that stand on it."""
+    rows = []
+    for level in sorted((level for level in TITLES if level is not None), reverse=True):
+        names = [name for name in FLOORS[level] if name and not name.startswith("__")]
+        rows.append((_title(level), " ".join(f"`{name}`" for name in names)))
+    return _table(("floor", "modules and packages of `chaoslab`"), [*rows, (_title(None), "`diloco`")])
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    """Name and purpose of every module; a package without a docstring holds nothing to name."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        purpose = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+        if purpose is not None:
+            yield ".".join(part for part in parts if part != "__init__"), purpose.splitlines()[0]
+        elif path.name != "__init__.py":
+            raise ValueError(f"{path} begins without a docstring")
+
+
+def _order(level: int | None) -> Callable[[str], tuple[int, str]]:
+    tops = FLOORS[level] if level is not None else ("diloco",)
+    return lambda name: (tops.index(name.split(".")[0]), name)
+
+
+def _rows(names: list[str], purposes: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [(f"`{name or 'chaoslab'}`", purposes[name]) for name in names]
+
+
+def _title(level: int | None) -> str:
+    return TITLES[level].split(":")[0].split(",")[0]
+
+
+# ---------------------------------------------------------------- events
+
+
+def kinds() -> str:
+    """Every kind of event, by who writes it, with the keys of its data; from the source itself."""
+    source = Path(chaoslab.events.__file__).read_text(encoding="utf-8")
+    body = next(
+        node.body
+        for node in ast.parse(source).body
+        if isinstance(node, ast.ClassDef) and node.name == "Kind"
+    )
+    tables: list[tuple[str, list[tuple[str, str]]]] = []
+    for number, (node, after) in enumerate(zip(body, [*body[1:], None], strict=True)):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+            continue
+        if heading := _heading(source, body[number - 1].end_lineno or 0, node.lineno):
+            tables.append((heading, []))
+        tables[-1][1].append((f"`{node.value.value}`", _said(after)))
+    return "\n\n".join(
+        f"**{heading[0].upper()}{heading[1:]}**\n\n{_table(('kind', 'data'), rows)}"
+        for heading, rows in tables
+    )
+
+
+def _heading(source: str, after: int, before: int) -> str:
+    lines = source.splitlines()[after : before - 1]
+    return " ".join(line.strip().removeprefix("# -- ") for line in lines if "# -- " in line)
+
+
+def _said(node: ast.stmt | None) -> str:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return " ".join(str(node.value.value).split())
+    return ""
+
+
+# ---------------------------------------------------------------- catalogues and plans
+
+
+def faults() -> str:
+    """Every fault: what it does, its settings, what proves it."""
+    rows = [
+        (f"`{name}`", fault.summary, _settings(fault), fault.proof)
+        for name, fault in sorted(FAULTS.items())
+    ]
+    return _table(("fault", "what it does", "settings", "what proves it"), rows)
+
+
+def checks() -> str:
+    """Every check: what it states, and its settings with their defaults."""
+    rows = [(f"`{name}`", check.summary, _settings(check)) for name, check in CHECKS.items()]
+    return _table(("check", "what it states", "settings"), rows)
+
+
+def plans() -> str:
+    """Every plan that comes with chaoslab, and what it is about."""
+    rows = [
+        (f"[`{name}`](fault_plans/{path.name})",
+         load(path, faults=FAULTS, checks=CHECKS).description)
+        for name, path in bundled_plans().items()
+    ]  # fmt: skip
+    return _table(("plan", "what happens"), rows)
+
+
+def _settings(kind: type[Fault] | type[Check]) -> str:
+    found = settings_json(kind)  # type: ignore[arg-type]  # reads fields alone; a check has them too
+    return ", ".join(f"`{one['key']}: {one['default']}`" for one in found)
+
+
+# ---------------------------------------------------------------- tables
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
+                     for line in lines)  # fmt: skip
+
+
+BLOCKS = (
+    Block("ARCHITECTURE.md", "floors", floors),
+    Block("README.md", "plans", plans),
+    Block("README.md", "faults", faults),
+    Block("README.md", "checks", checks),
+    Block("README.md", "packages", packages),
+    Block("docs/record.md", "kinds", kinds),
+)
+
+if __name__ == "__main__":
+    for block in BLOCKS:
+        changed = "rewritten" if block.rewrite() else "as it should be"
+        sys.stdout.write(f"{block.file}, {block.name}: {changed}\n")
