@@ -42,7 +42,8 @@ from chaoslab.links.effects import (
 __all__ = [
     "Bandwidth", "Blackhole", "Corrupt", "Counters", "Direction", "Duplicate", "Effect", "Freeze",
     "HalfOpen", "JitterShape", "Latency", "LimitData", "Link", "LinkAbility", "Links", "Loss",
-    "NoLinks", "PacketEffect", "Per", "Refuse", "Reorder", "Reset", "Slice", "StreamEffect", "require",
+    "NoLinks", "PacketEffect", "Per", "Refuse", "Reorder", "Reset", "Slice", "StreamEffect",
+    "require",
 ]  # fmt: skip
 
 
