@@ -100,8 +100,8 @@ class Kind(StrEnum):
     """learner, incarnation, step, reason: stopped | preempted | asked"""
 
     # -- links, as their two ends see them. Each end reports about once a second: a learner as long
-    #    as it lives, the syncer for every learner that ever attached, silent ones and those that are
-    #    gone included. Opened and closed are the learner's.
+    #    as it lives, the syncer for every learner that ever attached, those that are silent or gone
+    #    included. Opened and closed are the learner's.
     LINK_MEASURED = "link.measured"
     """learner, incarnation, direction: up | down (which way it came: up is the syncer's word, down
     the learner's), window_s (since the last report), silent_s (since anything arrived; without a
