@@ -108,8 +108,9 @@ class Kind(StrEnum):
     stream it goes on growing), rtt_s | null (median of the pings answered in the window), rtt_s_min
     | null, rtt_s_max | null, pings_sent, pings_answered (both in the window), bytes (of everything
     that arrived by this link in the reporter's life, payloads and headers), payload_bytes (of the
-    payloads completed in the window), bytes_per_s | null (theirs: bytes over the time from a
-    payload's header to its last byte)"""
+    payloads completed in the window), bytes_per_s | null (how fast payloads arrived while they did:
+    the bytes behind each one's first chunk over the time from that chunk on), queued (messages and
+    payloads that wait at the reporter to be sent), queued_bytes"""
     LINK_OPENED = "link.opened"
     """learner, incarnation, attempts (dials since the last stream ended, this one included),
     after_s (since then, or since the start): the syncer answered"""
