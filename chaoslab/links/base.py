@@ -13,7 +13,7 @@ nothing of faults, plans or journals.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 from chaoslab.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.effects import (
@@ -42,9 +42,13 @@ from chaoslab.links.effects import (
 __all__ = [
     "Bandwidth", "Blackhole", "Corrupt", "Counters", "Direction", "Duplicate", "Effect", "Freeze",
     "HalfOpen", "JitterShape", "Latency", "LimitData", "Link", "LinkAbility", "Links", "Loss",
-    "NoLinks", "PacketEffect", "Per", "Refuse", "Reorder", "Reset", "Slice", "StreamEffect",
-    "require",
+    "NoLinks", "PacketEffect", "Per", "Refuse", "Reorder", "Reset", "Shaping", "Slice",
+    "StreamEffect", "require",
 ]  # fmt: skip
+
+
+Shaping: TypeAlias = tuple[Direction, Effect]
+"""What is put on a link, and which way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +107,10 @@ class Link(Protocol):
 class Links(Protocol):
     """All links of a run. A context manager: leaving it ends whatever carries them."""
 
-    kind: str
+    @property
+    def kind(self) -> str:
+        """embedded, toxiproxy, none."""
+        ...
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:

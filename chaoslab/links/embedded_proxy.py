@@ -1,6 +1,6 @@
 """The embedded proxy's process: `python -m chaoslab.links.embedded_proxy`.
 
-    standard output ◄── one line when it is ready: {"api": "127.0.0.1:41234", "version": …}
+    standard output ◄── where its API listens, when it chose that itself: 127.0.0.1:41234
     HTTP API ──► links (see `links.proxy`)
     end of standard input, SIGTERM ──► the end
 
@@ -11,14 +11,13 @@ Standard library only.
 import argparse
 import asyncio
 import gc
-import json
 import os
 import resource
 import signal
 import sys
 from contextlib import suppress
 
-from chaoslab.links.proxy.api import VERSION, Api
+from chaoslab.links.proxy.api import Api
 from chaoslab.links.proxy.http import serve
 
 
@@ -42,8 +41,9 @@ async def _serve(host: str, port: int) -> None:
     api = Api()
     server = await serve(api.handle, host, port)
     where = server.sockets[0].getsockname()
-    sys.stdout.write(json.dumps({"api": f"{where[0]}:{where[1]}", "version": VERSION}) + "\n")
-    sys.stdout.flush()
+    if not port:
+        sys.stdout.write(f"{where[0]}:{where[1]}\n")
+        sys.stdout.flush()
     gc.freeze()
     await end.wait()
     server.close()
