@@ -331,6 +331,8 @@ class FleetSpec:
     """The learners of each region: their names, or how many of those that no region names."""
     profiles: Mapping[str, str] = field(default_factory=dict)
     """By region: the named profile that its links have from the start, whatever faults do."""
+    toxiproxy: str | None = None
+    """host:port of the API of a Toxiproxy server that runs already; None: one of our own."""
 
     def __post_init__(self) -> None:
         for region, members in self.regions.items():
@@ -338,6 +340,8 @@ class FleetSpec:
                 raise PlanError(f"the region {region!r} has no learners: write 2, or [learner-0]")
         if self.profiles and self.links is LinkKind.NONE:
             raise PlanError("`profiles` need links: use `links: embedded`, or leave `links` out")
+        if self.toxiproxy is not None and self.links is not LinkKind.TOXIPROXY:
+            raise PlanError("`toxiproxy` names a server: write `links: toxiproxy` with it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -96,7 +96,9 @@ def _(fleet: FleetSpec) -> dict[str, Tree]:
             region: some if isinstance(some, int) else list(some)
             for region, some in fleet.regions.items()
         }
-    return entry | ({"profiles": dict(fleet.profiles)} if fleet.profiles else {})
+    if fleet.profiles:
+        entry["profiles"] = dict(fleet.profiles)
+    return entry | ({"toxiproxy": fleet.toxiproxy} if fleet.toxiproxy else {})
 
 
 @written.register

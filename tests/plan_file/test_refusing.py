@@ -47,6 +47,8 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("fleet: {regions: {eu: half}}", "3:18", "no learners of the region eu: write 2"),
         ("fleet: {regions: {eu: 0}}", "3:8", "the region 'eu' has no learners"),
         ("fleet: {profiles: {eu: 3}}", "3:19", "write {eu: transatlantic}"),
+        ("fleet: {links: toxiproxy, toxiproxy: x}", "3:38", "'x' is not an address"),
+        ("fleet: {toxiproxy: h:8474}", "3:8", "write `links: toxiproxy` with it"),
         ("fleet: {links: none, profiles: {eu: lan}}", "3:8", "`profiles` need links"),
         ("fleet: {labels: {learner-0: eu}}", "3:17", "{learner-0: {region: eu}}"),
         ("control: run-3", "3:10", "unknown value `run-3`; known: none, twin"),
