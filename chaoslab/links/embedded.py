@@ -59,6 +59,11 @@ class EmbeddedLinks(ProxiedLinks):
         return link
 
     @property
+    def api(self) -> str:
+        """host:port of the proxy's API, which Toxiproxy's clients speak, too; empty without one."""
+        return self._server.api if self._server is not None else ""
+
+    @property
     def pid(self) -> int | None:
         """Of the proxy's process."""
         return self._server.pid if self._server is not None else None

@@ -20,6 +20,10 @@ class NotThere(FleetError):
     """The server has nothing of that name (404)."""
 
 
+class NobodyThere(FleetError):
+    """Nobody listens at that address: whatever a server had there is gone with it."""
+
+
 def call(
     address: str, method: str, path: str, body: Json = None, *, within_s: float = CALL_S
 ) -> Json:
@@ -33,6 +37,8 @@ def call(
         connection.request(method, path, text, {"Content-Type": "application/json"})
         response = connection.getresponse()
         status, answer = response.status, response.read().decode(errors="replace")
+    except ConnectionRefusedError as error:
+        raise NobodyThere(f"no proxy listens at {address} any more") from error
     except (OSError, http.client.HTTPException) as error:
         raise FleetError(
             f"the proxy at {address} does not answer {method} {path}: {error or type(error)}"

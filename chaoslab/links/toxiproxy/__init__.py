@@ -28,7 +28,7 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.http_api import NotThere, call
+from chaoslab.links.http_api import NobodyThere, NotThere, call
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied import ProxiedLinks
 from chaoslab.links.server import Server
@@ -128,6 +128,11 @@ class ToxiproxyLinks(ProxiedLinks):
             self._owed[name] = self._obligations.open(UNDO_PROXY, api=self._address, proxy=name)
         return name
 
+    @property
+    def pid(self) -> int | None:
+        """Of a server of ours."""
+        return self._server.pid if self._server is not None else None
+
     # ---------------------------------------------------------------- what is different here
 
     def caveats(self, effect: Effect) -> Sequence[str]:
@@ -150,5 +155,5 @@ class ToxiproxyLinks(ProxiedLinks):
 
 def undo(api: str, proxy: str) -> None:
     """Delete a proxy that a dead harness left on somebody's server."""
-    with suppress(NotThere):
+    with suppress(NotThere, NobodyThere):
         call(api, "DELETE", f"/proxies/{proxy}")

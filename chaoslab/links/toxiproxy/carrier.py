@@ -97,10 +97,12 @@ class ToxiproxyCarrier:
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
         """One for each way."""
         kind, attributes = whole_numbers(effect)
-        base = name.removesuffix(f".{direction}")
+        names = {name: direction}
+        if direction is Direction.BOTH:
+            names = {f"{name}.{way}": way for way in direction.ways}
         return tuple(
-            Toxic(name=f"{base}.{way}", kind=kind, stream=STREAMS[way], attributes=attributes)
-            for way in direction.ways
+            Toxic(name=one, kind=kind, stream=STREAMS[way], attributes=attributes)
+            for one, way in names.items()
         )
 
     def add(self, proxy: str, toxic: Toxic) -> None:
