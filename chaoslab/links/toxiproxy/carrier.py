@@ -119,22 +119,31 @@ class ToxiproxyCarrier:
     def change(self, proxy: str, toxic: Toxic) -> None:
         """An update of our own, which the library lacks; read back."""
         path = f"/proxies/{proxy}/toxics/{toxic.name}"
-        body = {"attributes": dict(toxic.attributes)}
-        with self._asking(f"to change {toxic.name} of {proxy}"):
-            APIConsumer.post(path, json=body)
+        with (
+            self._nothing_behind_it_holds_it_up(proxy, toxic),
+            self._asking(f"to change {toxic.name} of {proxy}"),
+        ):
+            APIConsumer.post(path, json={"attributes": dict(toxic.attributes)})
         require_same(toxic, self._get(path))
 
     def remove(self, proxy: str, toxic: Toxic) -> None:
-        """Take it away.
+        """Take it away."""
+        with self._nothing_behind_it_holds_it_up(proxy, toxic):
+            self._destroy(proxy, toxic.name)
 
-        A toxic whose output is held up by one behind it can never be removed, and the server then
-        answers nothing about its proxy any more: frozen and thin ones behind it step aside.
+    @contextmanager
+    def _nothing_behind_it_holds_it_up(self, proxy: str, toxic: Toxic) -> Iterator[None]:
+        """Frozen and thin toxics behind this one step aside for the time of the block.
+
+        Toxiproxy interrupts a toxic before it changes or removes it. One that waits for a frozen
+        one behind it cannot be interrupted: the call never returns, and it holds a lock that every
+        later call about this proxy needs, the removal of the frozen one included.
         """
         aside = [one for one in self._behind(proxy, toxic) if _holds_up(one)]
         for one in aside:
             self._destroy(proxy, one.name)
         try:
-            self._destroy(proxy, toxic.name)
+            yield
         finally:
             for one in aside:
                 self.add(proxy, one)
