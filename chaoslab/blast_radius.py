@@ -16,14 +16,16 @@ def forbidden(
     progress: Progress,
     away: frozenset[str],
     affected: frozenset[str],
+    held: frozenset[str],
 ) -> str | None:
     """Why the injection must not be carried out now; None if it may.
 
-    `away` are nodes that open faults have taken from training, `affected` all that are under one.
+    `away` are nodes that open faults have taken from training, `affected` all that are under one,
+    and `held` those under one beside which this one cannot be.
     """
     targets, learners = set(injection.targets), progress.learners
-    if held := sorted(targets & affected):
-        return f"{', '.join(held)}: still under an earlier fault"
+    if both := sorted(targets & held):
+        return f"{', '.join(both)}: still under an earlier fault"
     if dead := sorted(name for name in targets if not progress.is_alive(name)):
         return f"{', '.join(dead)}: not alive"
     if guarded := sorted(targets & set(limits.protected)):

@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -19,10 +19,12 @@ from chaoslab import twin
 from chaoslab.clock import Clock, WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import Ability, Fleet, ObligationLog
+from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
+from chaoslab.fleet.linkage import Linkage
 from chaoslab.injector import refuse_missing_abilities
-from chaoslab.janitor import Obligations, open_obligations, start_janitor, still_there
+from chaoslab.janitor import Obligations, leftovers, open_obligations, start_janitor
 from chaoslab.journal import Journal, Observer
+from chaoslab.links.base import Links, NoLinks, Shaping, require
 from chaoslab.plan import Control, FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.run import Run
@@ -47,8 +49,35 @@ class FleetFactory(Protocol):
         ...
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
     ) -> Fleet: ...
+
+
+class LinksFactory(Protocol):
+    """Makes the links of one run. Nothing is started before they are entered."""
+
+    def __call__(self, run_directory: Path, /, *, obligations: ObligationLog) -> Links: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSetup:
+    """By which links the learners of a plan reach the syncer, and what holds from the start."""
+
+    factory: LinksFactory = lambda _run_directory, *, obligations: NoLinks()  # noqa: ARG005 - none owe
+    standing: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
+    """By learner: the profile of its region."""
+
+    def ask(self) -> Links:
+        """Links that are never entered: what can they do here? AbilityError if there are none."""
+        return self.factory(Path(), obligations=NoObligations())
+
+    def refuse_what_cannot_be(self) -> None:
+        """AbilityError or PlanError when these links, or their profiles, cannot be had here."""
+        links = self.ask()
+        for shapings in self.standing.values():
+            for direction, effect in shapings:
+                require(links, direction, effect)
+                links.caveats(effect)  # which refuses a strength that these links cannot have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +95,7 @@ class _Means:
 
     fleet_factory: FleetFactory
     clock_factory: Callable[[], Clock]
+    links: LinkSetup
     secrets: tuple[str, ...]
     interrupts: Interrupts
 
@@ -77,6 +107,7 @@ def run_plan(
     text: PlanText,
     root: Path,
     fleet_factory: FleetFactory,
+    links: LinkSetup | None = None,
     clock_factory: Callable[[], Clock] = WallClock,
     observers: Sequence[Observer] = (),
 ) -> RunDirectory:
@@ -85,16 +116,19 @@ def run_plan(
     AbilityError before anything was made. FleetError or HarnessBug when the run broke: everything
     was healed and ended before, and the record is kept as the latest run.
     """
-    refuse_missing_abilities(schedule.injections, fleet_factory.abilities, fleet_factory.kind)
+    links = links or LinkSetup()
+    kind = links.ask().kind
+    refuse_impossible(schedule, fleet_factory, links)
     clock = clock_factory()
     directory = RunDirectory.create(root, plan.name, clock)
-    directory.note(started=clock.wall(), **_facts(plan, schedule, fleet_factory))
+    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, fleet_factory))
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(to_lines(schedule))
     with _counted_signals() as interrupts:
         means = _Means(
             fleet_factory=fleet_factory,
             clock_factory=clock_factory,
+            links=links,
             secrets=text.secrets,
             interrupts=interrupts,
         )
@@ -102,6 +136,12 @@ def run_plan(
         if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
             directory.note(control=_make_twin(plan, directory, root, means, observers))
     return directory
+
+
+def refuse_impossible(schedule: Schedule, fleet: FleetFactory, links: LinkSetup) -> None:
+    """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
+    links.refuse_what_cannot_be()
+    refuse_missing_abilities(schedule.injections, fleet.abilities, fleet.kind, links.ask())
 
 
 def was_interrupted(directory: RunDirectory) -> bool:
@@ -126,10 +166,17 @@ def _carry_out(
         Obligations(directory.path) as obligations,
         Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal,
     ):
+        linkage = Linkage(
+            clock=clock,
+            made_by=means.links.factory(directory.path, obligations=obligations),
+            standing=means.links.standing,
+        )
         run = Run(
             plan,
             injections,
-            fleet=means.fleet_factory(directory.path, clock, obligations=obligations),
+            fleet=means.fleet_factory(
+                directory.path, clock, obligations=obligations, linkage=linkage
+            ),
             journal=journal,
             directory=directory,
             interrupts=means.interrupts,
@@ -146,8 +193,7 @@ def _carry_out(
 def _report_residue(directory: RunDirectory, journal: Journal) -> None:
     """Name what the fleet could not end; the janitor tries next, `chaoslab heal` at any time."""
     for owed in open_obligations(directory.path):
-        for pid in still_there(owed):
-            what = f"process {pid} of {owed.facts.get('node')}"
+        for what in leftovers(owed):
             remedy = f"chaoslab heal {directory.path}"
             journal.write(
                 Kind.RESIDUE_FOUND,
@@ -168,7 +214,7 @@ def _make_twin(
     run.json and the verdict say so.
     """
     control = directory.make_control()
-    name = twin.key(plan)
+    name = twin.key(plan, links=means.links.ask().kind)
     if name is not None and twin.fetch(name, root, control):
         return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
     control.note(plan=plan.name, seed=plan.seed, started=means.clock_factory().wall())

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.janitor import find_runs, open_obligations, still_there
+from chaoslab.janitor import find_runs, leftovers, open_obligations
 from chaoslab.launch import compilation_cache
 
 _ASK_S = 5.0
@@ -262,14 +262,14 @@ def _ask(*command: str) -> tuple[int, str]:
 
 
 def _owed(runs_root: Path) -> list[Residue]:
-    """Processes of runs whose harness is dead."""
+    """Processes and rules of runs whose harness is dead."""
     found = []
     for run in find_runs(runs_root):
-        pids = sorted({pid for owed in open_obligations(run) for pid in still_there(owed)})
-        if pids:
+        left = sorted({what for owed in open_obligations(run) for what in leftovers(owed)})
+        if left:
             found.append(
                 Residue(
-                    what=f"{len(pids)} processes outlived their run ({_listed(pids)})",
+                    what=f"{len(left)} things outlived their run ({_listed(left)})",
                     where=str(run),
                     remedy=f"chaoslab heal {run}",
                 )
@@ -278,13 +278,14 @@ def _owed(runs_root: Path) -> list[Residue]:
 
 
 def _strays() -> list[Residue]:
-    """Nodes whose parent is dead, whichever run they belonged to."""
+    """Nodes and proxies whose parent is dead, whichever run they belonged to."""
     found = []
     for process in psutil.process_iter():
         try:
-            words = process.cmdline()
-            if any("chaoslab.diloco" in word for word in words) and _is_orphan(process):
-                mark = process.environ().get(NODE_MARK, "unknown run")
+            words, environment = process.cmdline(), process.environ()
+            is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
+            if is_ours and _is_orphan(process):
+                mark = environment.get(NODE_MARK, "unknown run")
                 found.append(
                     Residue(
                         what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
@@ -306,6 +307,6 @@ def _is_orphan(process: psutil.Process) -> bool:
     return is_adopter and not any("chaoslab" in word for word in parent.cmdline())
 
 
-def _listed(pids: list[int]) -> str:
-    shown = ", ".join(map(str, pids[:5]))
-    return f"{shown}, …" if len(pids) > 5 else shown
+def _listed(left: list[str]) -> str:
+    shown = ", ".join(left[:5])
+    return f"{shown}, …" if len(left) > 5 else shown

@@ -101,6 +101,37 @@ class Kind(StrEnum):
     LEARNER_LEFT = "learner.left"
     """learner, incarnation, step, reason: stopped… | preempted | asked"""
 
+    # -- links, as their two ends see them. Each end reports about once a second: a learner as long
+    #    as it lives, the syncer for every learner that ever attached, those that are silent or gone
+    #    included. Opened and closed are the learner's.
+    LINK_MEASURED = "link.measured"
+    """learner, incarnation, direction: up | down (which way it came: up is the syncer's word, down
+    the learner's), window_s (since the last report), silent_s (since anything arrived; without a
+    stream it goes on growing), rtt_s | null (median of the pings answered in the window), rtt_s_min
+    | null, rtt_s_max | null, pings_sent, pings_answered (both in the window), bytes (of everything
+    that arrived by this link in the reporter's life, payloads and headers), payload_bytes (of the
+    payloads completed in the window), bytes_per_s | null (how fast payloads arrived while they did:
+    the bytes behind each one's first chunk over the time from that chunk on), queued (messages and
+    payloads that wait at the reporter to be sent), queued_bytes"""
+    LINK_OPENED = "link.opened"
+    """learner, incarnation, attempts (dials since the last stream ended, this one included),
+    after_s (since then, or since the start): the syncer answered"""
+    LINK_CLOSED = "link.closed"
+    """learner, incarnation, was_open (false: this dial failed), open_s, attempts, reason"""
+
+    # -- links, written by the harness; a link is called like its learner
+    LINK_STARTED = "link.started"
+    """link, kind, address, upstream"""
+    LINK_SHAPED = "link.shaped"
+    """link, injection, direction, effect, settings {}: and it held from then on"""
+    LINK_CLEARED = "link.cleared"
+    """link, injection"""
+    LINK_COUNTED = "link.counted"
+    """link, up_bytes, down_bytes, connections (open now), opened (ever), packets, dropped: what
+    carries the link has counted; null for what it cannot count"""
+    LINK_LOST = "link.lost"
+    """kind, links [name], reason: what carried them is broken, and nobody had asked for that"""
+
     # -- evaluation after the run, printed by the evaluator
     EVALUATION_MEASURED = "evaluation.measured"
     """committed_tokens, round, loss"""

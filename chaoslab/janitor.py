@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -26,6 +27,7 @@ from typing import IO
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, encode
 from chaoslab.fleet.tree import Identity, end_tree, identify, is_running, is_same, living
+from chaoslab.links import packets
 
 OBLIGATIONS = "obligations.jsonl"
 _LOG = "janitor.log"
@@ -160,9 +162,14 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     )
 
 
-def still_there(owed: Obligation) -> tuple[int, ...]:
-    """The processes that an obligation is about and that run now."""
-    return living(_identity(owed.facts), str(owed.facts.get("mark", "")))
+def leftovers(owed: Obligation) -> tuple[str, ...]:
+    """What an obligation is about and is there now, in a few words each."""
+    if owed.do in _PACKET_VERBS:
+        return (f"rules of the kernel for packets ({_rules(owed.facts)})",)
+    if owed.do == _PROXY_VERB:
+        return (f"the proxy {owed.facts.get('proxy')} at {owed.facts.get('api')}",)
+    node, mark = owed.facts.get("node"), str(owed.facts.get("mark", ""))
+    return tuple(f"process {pid} of {node}" for pid in living(_identity(owed.facts), mark))
 
 
 def _undo(owed: Obligation) -> Healed:
@@ -188,8 +195,33 @@ def _end_process(facts: Mapping[str, Json]) -> Healed:
     return Healed(actions=(f"{words}, ended",))
 
 
+def _remove_rules(do: str, facts: Mapping[str, Json]) -> Healed:
+    """Take exactly these rules out of the kernel; FleetError if it refuses."""
+    packets.undo(do, facts)
+    return Healed(actions=(f"rules of the kernel for packets ({_rules(facts)}), removed",))
+
+
+def _rules(facts: Mapping[str, Json]) -> str:
+    return str(facts.get("comment") or facts.get("interface"))
+
+
+def _delete_proxy(facts: Mapping[str, Json]) -> Healed:
+    """Delete a proxy of ours from a server of somebody else's; FleetError if that is silent."""
+    from chaoslab.links import toxiproxy  # noqa: PLC0415  # few runs owe this, and it costs time
+
+    api, proxy = str(facts.get("api")), str(facts.get("proxy"))
+    toxiproxy.undo(api, proxy)
+    return Healed(actions=(f"the proxy {proxy} at {api}, deleted",))
+
+
+_PROXY_VERB = "delete_proxy"
+_PACKET_VERBS = (packets.UNDO_DROPS, packets.UNDO_BANDS)
 UNDO: Mapping[str, Callable[[Mapping[str, Json]], Healed]] = MappingProxyType(
-    {"end_process": _end_process}
+    {
+        "end_process": _end_process,
+        _PROXY_VERB: _delete_proxy,
+        **{do: partial(_remove_rules, do) for do in _PACKET_VERBS},
+    }
 )
 """How each undo verb is done. Nothing to do is no action and nothing remaining."""
 

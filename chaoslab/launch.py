@@ -1,7 +1,7 @@
 """How the run under test is started: a plan's `training` as command lines and environments.
 
     FaultPlan ─ Launch ──► NodeSpec of the syncer ─────────────────── SYNCER_READY: address
-                       └─► NodeSpecs of the learners, given that address
+                       └─► NodeSpecs of the learners, given their links' addresses
                        └─► NodeSpec of the evaluator, after the run
 
 Every flag of `chaoslab.diloco` that the harness uses stands in this file and nowhere else. The run
@@ -49,14 +49,14 @@ class Launch:
             "--settings-json", json.dumps(settings(self.plan.training)),
         )  # fmt: skip
 
-    def learners(self, address: str) -> tuple[NodeSpec, ...]:
-        """All learners, told where the syncer is; each reads its own shard of the data."""
+    def learners(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+        """All learners, told by name where to dial the syncer; each reads its own shard of data."""
         training = self.plan.training
         return tuple(
             self._node(
                 name,
                 Role.LEARNER,
-                "--syncer", address,
+                "--syncer", addresses[name],
                 "--shard", str(shard), "--shards", str(training.learners),
                 *self._model(),
                 "--seed", str(self.plan.seed),
@@ -91,7 +91,7 @@ class Launch:
             role=role,
             command=(sys.executable, "-m", _MODULES[role], *identity, *keeps_state, *flags),
             environment=_ENVIRONMENT,
-            labels=self.plan.fleet.labels.get(name, {}),
+            labels=self.plan.labels.get(name, {}),
         )
 
 

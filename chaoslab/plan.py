@@ -4,7 +4,7 @@
 Quantities are in base units: seconds, bytes, shares of one. Every error is a PlanError.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal
@@ -303,13 +303,45 @@ class FleetKind(StrEnum):
     LOCAL = "local"
 
 
+class LinkKind(StrEnum):
+    """What lies between each learner and the syncer."""
+
+    NONE = "none"
+    """Learners dial the syncer themselves."""
+    EMBEDDED = "embedded"
+    """The proxy that comes with chaoslab."""
+    TOXIPROXY = "toxiproxy"
+    """A Toxiproxy server."""
+
+
+REGION = "region"
+"""The label that `fleet.regions` gives."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSpec:
-    """Which fleet carries the run."""
+    """Which fleet carries the run, and by which links its learners reach the syncer."""
 
     kind: FleetKind = FleetKind.LOCAL
+    links: LinkKind | None = None
+    """None: embedded if a fault or a profile needs links, none otherwise."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels of nodes by name, for targets such as `region: eu`."""
+    regions: Mapping[str, int | tuple[str, ...]] = field(default_factory=dict)
+    """The learners of each region: their names, or how many of those that no region names."""
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    """By region: the named profile that its links have from the start, whatever faults do."""
+    toxiproxy: str | None = None
+    """host:port of the API of a Toxiproxy server that runs already; None: one of our own."""
+
+    def __post_init__(self) -> None:
+        for region, members in self.regions.items():
+            if not members:
+                raise PlanError(f"the region {region!r} has no learners: write 2, or [learner-0]")
+        if self.profiles and self.links is LinkKind.NONE:
+            raise PlanError("`profiles` need links: use `links: embedded`, or leave `links` out")
+        if self.toxiproxy is not None and self.links is not LinkKind.TOXIPROXY:
+            raise PlanError("`toxiproxy` names a server: write `links: toxiproxy` with it")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -395,6 +427,42 @@ class FaultPlan:
                     where=fault.where,
                 )
             seen.add(fault.id)
+        regions = {labels.get(REGION) for labels in self.labels.values()}
+        if unknown := sorted(set(self.fleet.profiles) - regions):
+            raise PlanError(
+                f"`fleet.profiles` names {unknown[0]!r}, and no learner is in that region: write "
+                f"regions: {{{unknown[0]}: 2}}"
+            )
+
+    @property
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of every node that has some, those of its region included."""
+        found = {name: dict(labels) for name, labels in self.fleet.labels.items()}
+        for region, names in self._regions().items():
+            for name in names:
+                found.setdefault(name, {})[REGION] = region
+        return found
+
+    def _regions(self) -> Mapping[str, Sequence[str]]:
+        """Names by region; counts take, in order, the learners that no region names."""
+        learners, regions = self.training.learner_names, self.fleet.regions
+        named = [name for some in regions.values() if isinstance(some, tuple) for name in some]
+        named += [name for name, labels in self.fleet.labels.items() if REGION in labels]
+        for name in named:
+            if named.count(name) > 1:
+                raise PlanError(f"{name} is in two regions: name it once")
+        free = [name for name in learners if name not in named]
+        found: dict[str, Sequence[str]] = {}
+        for region, some in regions.items():
+            number = some if isinstance(some, int) else 0
+            if number > len(free):
+                raise PlanError(
+                    f"the region {region!r} wants {number} learners, and {len(free)} of "
+                    f"{len(learners)} are left: use fewer, or more under `training.learners`"
+                )
+            found[region] = some if isinstance(some, tuple) else free[:number]
+            free = free[number:]
+        return found
 
 
 # ---------------------------------------------------------------- after all chance is spent

@@ -83,10 +83,12 @@ class Run:
         progress = self.progress
         self.fleet.start(self.launch.syncer())
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
-        for spec in self.launch.learners(str(progress.address)):
+        learners, upstream = self.plan.training.learner_names, str(progress.address)
+        links = {name: self.fleet.link(name, upstream) for name in learners}
+        for spec in self.launch.learners({name: link.address for name, link in links.items()}):
             self.fleet.start(spec)
         self._await(
-            self.plan.training.learner_names,
+            learners,
             lambda name: name in progress.members and name in progress.steps,
             "join and step",
         )

@@ -50,6 +50,8 @@ class Progress:
     """When an injection of each fault of the plan was first healed, by the fault's id."""
     finals: set[str] = field(default_factory=set)
     """Nodes whose current incarnation ended because training did."""
+    links_lost: str | None = None
+    """Why nothing carries the links any more."""
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
@@ -73,6 +75,8 @@ class Progress:
                 self.healed_s.setdefault(event.text("spec"), event.time_s)
             case Kind.SYNCER_FINAL:
                 self.finals.add(event.source)
+            case Kind.LINK_LOST:
+                self.links_lost = event.text("reason")
             case Kind.LEARNER_LEFT if event.text("reason").startswith("stopped"):
                 self.finals.add(event.source)
             case _:

@@ -36,8 +36,10 @@ def without_faults(plan: FaultPlan) -> FaultPlan:
     return replace(plan, name=f"{plan.name}, fault-free twin", faults=(), expect=())
 
 
-def key(plan: FaultPlan) -> str | None:
+def key(plan: FaultPlan, *, links: str = "none") -> str | None:
     """Name of the plan's twin among those kept: equal for runs that train alike.
+
+    `links` is the kind that carries the run, and so its twin.
 
     None when that cannot be known, because the task's source is nowhere to be found: such a twin
     is made each time.
@@ -50,6 +52,8 @@ def key(plan: FaultPlan) -> str | None:
         {
             "training": plan.training,
             "fleet": plan.fleet.kind,
+            "links": links,
+            "profiles": [plan.fleet.profiles, plan.labels] if plan.fleet.profiles else [],
             "seed": plan.seed,
             "data": _states(_data_files(plan.training.data)),
             "code": _contents([*code, *task]),

@@ -132,6 +132,8 @@ class Watch:
         now_s, limit_s = self.news.now_s, self.plan.limits.timeout_s
         if now_s >= self._deadline_s:
             self._abort("limits.timeout", f"the run took longer than {limit_s:g} s")
+        if self._progress.links_lost and not self.is_over:
+            self._abort("the links hold", self._progress.links_lost)
         if (since_s := self._since_s) is None:
             return
         for rule in self.plan.abort:

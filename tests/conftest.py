@@ -2,7 +2,11 @@
 
 from collections.abc import Sequence
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
+hypothesis.settings.load_profile("chaoslab")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

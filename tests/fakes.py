@@ -18,6 +18,8 @@ from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import Ability, Node, NodeSpec, Role, Sighting, probed
+from chaoslab.fleet.linkage import Linkage
+from chaoslab.links.base import Link
 
 from .fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
 
@@ -28,8 +30,14 @@ class FakeFleet:
     kind = "fake"
     abilities = frozenset(Ability)
 
-    def __init__(self, clock: VirtualClock, troubles: Troubles | None = None) -> None:
+    def __init__(
+        self,
+        clock: VirtualClock,
+        troubles: Troubles | None = None,
+        linkage: Linkage | None = None,
+    ) -> None:
         self.clock = clock
+        self.linkage = linkage or Linkage(clock=clock)
         self.troubles = troubles or Troubles()
         self.calls: list[tuple[float, str, str]] = []
         """Every verb: when, which, on whom."""
@@ -56,6 +64,7 @@ class FakeFleet:
     # ---------------------------------------------------------------- the interface
 
     def __enter__(self) -> Self:
+        self.linkage.__enter__()
         return self
 
     def __exit__(
@@ -67,6 +76,7 @@ class FakeFleet:
         self.calls.append((self.clock.now_s(), "leave", ""))
         for fake in self._fakes.values():
             fake.alive = False
+        self.linkage.__exit__(kind, error, trace)
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -124,7 +134,15 @@ class FakeFleet:
         fake = self._fakes[name]
         self._say(name, Kind.LEARNER_NOTICED, {**fake.who, "step": fake.step})
 
+    def link(self, name: str, upstream: str) -> Link:
+        return self.linkage.create(name, upstream)
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        return self.linkage.links
+
     def probe(self, name: str) -> Sighting:
+        self.linkage.count(name)
         fake = self._fakes[name]
         pid = fake.pid
         if not fake.alive:
@@ -133,6 +151,7 @@ class FakeFleet:
         return probed(name, incarnation=fake.incarnation, pid=pid, state=state, rss_bytes=1 << 28)
 
     def poll(self, until_s: float) -> Sequence[Sighting]:
+        self._news += self.linkage.news()
         while not self._news and self._heap and self._heap[0][0] <= until_s:
             time_s, _, action = heapq.heappop(self._heap)
             self._advance(time_s)

@@ -38,6 +38,7 @@ def reason(
     dead: tuple[str, ...] = (),
     away: tuple[str, ...] = (),
     affected: tuple[str, ...] = (),
+    shared: bool = False,
     takes_away: bool = True,
 ) -> str | None:
     return forbidden(
@@ -47,6 +48,7 @@ def reason(
         progress=progress(dead=dead),
         away=frozenset(away),
         affected=frozenset((*affected, *away)),
+        held=frozenset() if shared else frozenset((*affected, *away)),
     )
 
 

@@ -20,6 +20,7 @@ from chaoslab.cli import SUMMARIES, main
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands import plans
 from chaoslab.fleet.base import NODE_MARK, Ability, ObligationLog
+from chaoslab.fleet.linkage import Linkage
 from chaoslab.plan import FleetKind
 
 from .fakes import FakeFleet, Troubles
@@ -51,10 +52,10 @@ class FakeFleets:
         self.crash: Exception | None = None
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
     ) -> FakeFleet:
         assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, self.troubles)
+        fleet = FakeFleet(clock, self.troubles, linkage)
         if self.interrupted_at_s is not None:
             fleet.at(self.interrupted_at_s, lambda: os.kill(os.getpid(), signal.SIGINT))
         if self.crash is not None:

@@ -16,6 +16,7 @@ from chaoslab.conduct import PlanText, run_plan, was_interrupted
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Event, Kind
 from chaoslab.fleet.base import Ability, ObligationLog
+from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.journal import History
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
@@ -57,10 +58,10 @@ class FakeFleets:
         self.signal_at_s: float | None = None
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
     ) -> FakeFleet:
         assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, self.troubles)
+        fleet = FakeFleet(clock, self.troubles, linkage)
         self.made.append(fleet)
         if self.signal_at_s is not None:
             fleet.at(self.signal_at_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
@@ -191,11 +192,13 @@ def test_the_next_run_alike_uses_the_kept_twin(tmp_path: Path) -> None:
 def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) -> None:
     class BreaksLater(FakeFleets):
         def __call__(
-            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
         ) -> FakeFleet:
             if self.made:
                 self.troubles = Troubles(crash_at_start=frozenset({"learner-0"}))
-            return super().__call__(run_directory, clock, obligations=obligations)
+            return super().__call__(
+                run_directory, clock, obligations=obligations, linkage=linkage
+            )
 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
 
@@ -249,10 +252,12 @@ def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
 def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
     class Later(FakeFleets):
         def __call__(
-            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
         ) -> FakeFleet:
             self.signal_at_s = 9.0 if self.made else None
-            return super().__call__(run_directory, clock, obligations=obligations)
+            return super().__call__(
+                run_directory, clock, obligations=obligations, linkage=linkage
+            )
 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=Later())
 

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parent.parent / "chaoslab"
 FLOORS: dict[int, tuple[str, ...]] = {
     0: ("", "__version__", "errors", "clock", "units", "plan", "events"),
     1: ("plan_file", "schedule", "journal", "record", "surroundings"),
-    2: ("fleet", "launch"),
+    2: ("fleet", "links", "launch"),
     3: ("faults", "checks"),
     4: (
         "run",

@@ -14,6 +14,7 @@ from chaoslab.launch import Launch, compilation_cache, settings
 from chaoslab.plan import Algorithm, FaultPlan, FleetSpec, Grace, Inner, Outer, Stop, Training
 
 PLAN = FaultPlan(name="fake", seed=7, training=Training(learners=4))
+ADDRESSES = dict.fromkeys(PLAN.training.learner_names, "x:1")
 
 
 def launch(plan: FaultPlan = PLAN) -> Launch:
@@ -42,12 +43,14 @@ def test_the_syncer_is_told_the_rules_as_json_and_chooses_its_port() -> None:
 
 
 def test_every_learner_knows_the_syncer_its_shard_and_the_same_seed() -> None:
-    specs = launch().learners("127.0.0.1:5005")
+    specs = launch().learners(
+        {name: f"127.0.0.1:{5000 + n}" for n, name in enumerate(PLAN.training.learner_names)}
+    )
     assert [spec.name for spec in specs] == list(PLAN.training.learner_names)
     for shard, spec in enumerate(specs):
         found = flags(spec)
         assert spec.role is Role.LEARNER
-        assert found["--syncer"] == "127.0.0.1:5005"
+        assert found["--syncer"] == f"127.0.0.1:{5000 + shard}"
         assert (found["--shard"], found["--shards"]) == (str(shard), "4")
         assert found["--name"] == f"learner-{shard}"
         assert found["--seed"] == "7"
@@ -61,7 +64,7 @@ def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
         sequence=64,
     )  # fmt: skip
     plan = replace(PLAN, training=replace(PLAN.training, inner=inner))
-    found = flags(launch(plan).learners("x:1")[0])
+    found = flags(launch(plan).learners(ADDRESSES)[0])
     assert float(found["--lr"]) == 1e-4
     assert float(found["--final-share"]) == 0.05
     assert float(found["--weight-decay"]) == 0.2
@@ -71,7 +74,7 @@ def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
 
 def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
     plan = replace(PLAN, training=replace(PLAN.training, task="my.task:make"))
-    for spec in (launch(plan).learners("x:1")[0], launch(plan).evaluator()):
+    for spec in (launch(plan).learners(ADDRESSES)[0], launch(plan).evaluator()):
         found = flags(spec)
         assert found["--task"] == "my.task:make"
         assert "--model" not in found
@@ -88,13 +91,13 @@ def test_the_evaluator_reads_the_snapshots_with_the_same_model_and_data() -> Non
 
 
 def test_nodes_run_on_one_thread_and_leave_the_platform_alone() -> None:
-    for spec in (launch().syncer(), *launch().learners("x:1"), launch().evaluator()):
+    for spec in (launch().syncer(), *launch().learners(ADDRESSES), launch().evaluator()):
         assert spec.environment == {"NPROC": "1"}
 
 
 def test_labels_of_the_plan_go_to_their_nodes() -> None:
     plan = replace(PLAN, fleet=FleetSpec(labels={"learner-1": {"region": "eu"}}))
-    assert [spec.labels for spec in launch(plan).learners("x:1")[:2]] == [{}, {"region": "eu"}]
+    assert [spec.labels for spec in launch(plan).learners(ADDRESSES)[:2]] == [{}, {"region": "eu"}]
 
 
 def test_the_compilation_cache_outlives_the_run_and_can_be_moved(

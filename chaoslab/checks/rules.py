@@ -1,15 +1,16 @@
 """What is judged whatever the plan expects: may this run be believed at all?
 
-    baseline steady? ─► every fault proved on its target? ─► run and training finished by
-          │ no                │ no                           themselves? ─► clean?
-          │                   │                                  │ no         │ no
-          └───────────────────┴───────► UNKNOWN at best ◄────────┴────────────┘
+    baseline steady? ─► every fault proved? ─► links whole? ─► run and training finished by
+          │ no                │ no                 │ no        themselves? ─► clean?
+          │                   │                    │                │ no         │ no
+          └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
     a process ended that nobody asked to end ─► FAIL
 
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import said_exit, unasked_exits
@@ -23,6 +24,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _unasked(history)
     yield from _baseline(history)
     yield from _evidence(history)
+    yield from _links(history)
     yield from _ending(history)
     yield from _stop(history)
     yield from _residue(history)
@@ -77,6 +79,16 @@ def _unproved(story: FaultStory) -> str:
 def _skipped(event: Event) -> str:
     name = f"{event.data.get('spec', event.text('injection'))} ({event.text('fault')})"
     return f"{name} was never injected: {event.text('reason')}"
+
+
+def _links(history: History) -> Iterator[Finding]:
+    """Whatever happened after their loss was nobody's injection."""
+    for lost in history.of(Kind.LINK_LOST):
+        what = f"the {lost.text('kind')} links broke at {lost.time_s:.1f} s"
+        yield replace(
+            unknown("links", f"{what}, and nobody had asked for that: {lost.text('reason')}"),
+            evidence=(lost.seq,),
+        )
 
 
 def _ending(history: History) -> Iterator[Finding]:

@@ -52,6 +52,7 @@ def carry_out(prepared: Prepared, root: Path, observers: Sequence[Observer] = ()
             root=root,
             fleet_factory=prepared.ground.fleet,
             clock_factory=prepared.ground.clock,
+            links=prepared.links,
             observers=observers,
         )
     except ChaoslabError as error:

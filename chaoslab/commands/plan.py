@@ -8,6 +8,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chaoslab.commands.links import caveats, link_kind, why_this_kind
 from chaoslab.commands.output import (
     advise,
     examples,
@@ -20,8 +21,7 @@ from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
 from chaoslab.commands.records import seconds_between
 from chaoslab.events import Json
 from chaoslab.faults.base import Fault
-from chaoslab.injector import refuse_missing_abilities
-from chaoslab.plan import Control
+from chaoslab.plan import Control, FaultPlan
 from chaoslab.plan_file.writing import written
 from chaoslab.record import list_runs
 from chaoslab.schedule import preview, to_lines
@@ -50,8 +50,7 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
         print_json(preview_json(prepared, lasted_s))
     else:
         print_page(_page(prepared, lasted_s))
-    fleet = prepared.ground.fleet
-    refuse_missing_abilities(prepared.schedule.injections, fleet.abilities, fleet.kind)
+    prepared.refuse_impossible()
     if not as_json:
         seed = "" if asked.seed is None else f" --seed {asked.seed}"
         advise(f"chaoslab run {asked.plan}{seed}", "do it")
@@ -67,6 +66,9 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "description": plan.description,
         "seed": prepared.schedule.seed,
         "fleet": prepared.ground.fleet.kind,
+        "links": link_kind(plan).value,
+        "profiles": dict(plan.fleet.profiles),
+        "caveats": list(caveats(plan, prepared.schedule)),
         "roster": [
             {"name": node.name, "role": node.role, "labels": node.labels}
             for node in prepared.roster
@@ -103,6 +105,10 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
             Text.assemble((f"{title:<10}", "bold"), text)
             for title, text in _facts(prepared, lasted_s).items()
         ),
+        *(
+            Text.assemble((f"{'note':<10}", "bold yellow"), said)
+            for said in caveats(prepared.plan, prepared.schedule)
+        ),
         Text(),
         *(Text(sentence) for sentence in preview(prepared.schedule)),
     )
@@ -118,12 +124,18 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         "seed": str(prepared.schedule.seed),
         "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
         "fleet": prepared.ground.fleet.kind,
+        "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(node.name for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
         "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
         "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
     }
+
+
+def _profiles(plan: FaultPlan) -> str:
+    held = (f"{region}: {profile}" for region, profile in plan.fleet.profiles.items())
+    return f"; from the start {', '.join(held)}" if plan.fleet.profiles else ""
 
 
 def _stop(prepared: Prepared) -> str:

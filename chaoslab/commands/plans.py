@@ -16,7 +16,8 @@ import click
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.clock import Clock, WallClock
-from chaoslab.conduct import FleetFactory, PlanText
+from chaoslab.commands.links import link_setup
+from chaoslab.conduct import FleetFactory, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.local import LocalFleet
@@ -57,6 +58,11 @@ class Prepared:
     schedule: Schedule
     text: PlanText
     ground: Ground
+    links: LinkSetup
+
+    def refuse_impossible(self) -> None:
+        """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
+        refuse_impossible(self.schedule, self.ground.fleet, self.links)
 
 
 def plan_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -98,6 +104,7 @@ def prepare(asked: Asked) -> Prepared:
             secrets=tuple(secrets.values()),
         ),
         ground=GROUNDS[plan.fleet.kind],
+        links=link_setup(plan),
     )
 
 

@@ -25,6 +25,10 @@ from chaoslab.diloco import wire_pb2 as pb
 
 CHUNK_BYTES = 1 << 20
 """Most payload bytes in one frame."""
+_CHUNKS = 4
+"""A payload is cut into about so many chunks at least, of whole pages: the receiver tells the rate
+of the link from what follows the first, and messages may stand between them."""
+_PAGE_BYTES = 1 << 12
 FRAME_BYTES_MAX = CHUNK_BYTES + (1 << 16)
 """Largest frame; also the limit for messages without payload."""
 
@@ -58,8 +62,10 @@ def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
     header.CopyFrom(message)
     getattr(header, str(header.WhichOneof("body"))).payload.bytes = len(view)
     yield frame_of(header)
-    for offset in range(0, len(view), CHUNK_BYTES):
-        piece = view[offset : offset + CHUNK_BYTES]
+    pages = max(1, -(-len(view) // (_CHUNKS * _PAGE_BYTES)))
+    size = min(CHUNK_BYTES, pages * _PAGE_BYTES)
+    for offset in range(0, len(view), size):
+        piece = view[offset : offset + size]
         yield b"".join((_chunk_head(offset, checksum(piece), len(piece)), piece))
 
 
@@ -74,6 +80,11 @@ class Assembler(Generic[M]):
         """The message whose payload is arriving."""
         self._buffer = np.empty(0, np.uint8)
         self._filled = 0
+
+    @property
+    def underway(self) -> int:
+        """Bytes that have arrived of a payload that is not complete; 0 without one."""
+        return 0 if self._header is None else self._filled
 
     def take(self, frame: bytes) -> tuple[M, memoryview | None] | None:
         """The message that this frame completes, if any, and its payload (read-only) if it has one.

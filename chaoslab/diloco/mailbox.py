@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 Frames: TypeAlias = Callable[[], Iterator[bytes]]
 """Makes the frames of one payload, on the thread that sends them."""
+Control: TypeAlias = bytes | Callable[[], bytes]
+"""A frame without payload, or what makes it at the moment when it leaves."""
 
 
 class Outbox:
@@ -26,8 +28,8 @@ class Outbox:
 
     def __init__(self, *, controls_max: int) -> None:
         self._controls_max = controls_max
-        self._controls: OrderedDict[Hashable, bytes] = OrderedDict()
-        self._payloads: OrderedDict[Hashable, Frames] = OrderedDict()
+        self._controls: OrderedDict[Hashable, Control] = OrderedDict()
+        self._payloads: OrderedDict[Hashable, tuple[Frames, int]] = OrderedDict()
         self._is_closing = False
         self._news = threading.Condition()
 
@@ -37,7 +39,16 @@ class Outbox:
         with self._news:
             return len(self._controls), len(self._payloads)
 
-    def put(self, frame: bytes, key: Hashable | None = None) -> bool:
+    @property
+    def waiting_bytes(self) -> int:
+        """What they hold in memory; a payload that is yet to be made holds nothing."""
+        with self._news:
+            made = sum(
+                len(control) for control in self._controls.values() if isinstance(control, bytes)
+            )
+            return made + sum(size for _, size in self._payloads.values())
+
+    def put(self, frame: Control, key: Hashable | None = None) -> bool:
         """Queue one frame; one with a key takes the place of an unsent one with the same key.
 
         False when too many wait: the other end does not read. Nothing happens once it is closed.
@@ -52,11 +63,11 @@ class Outbox:
             self._news.notify()
             return True
 
-    def put_payload(self, frames: Frames, key: Hashable) -> None:
+    def put_payload(self, frames: Frames, key: Hashable, size_bytes: int = 0) -> None:
         """Queue a payload in place of an unsent one with the same key, which keeps its turn."""
         with self._news:
             if not self._is_closing:
-                self._payloads[key] = frames
+                self._payloads[key] = frames, size_bytes
                 self._news.notify()
 
     def close(self, final: bytes | None = None) -> None:
@@ -76,11 +87,11 @@ class Outbox:
 
     def frames(self) -> Iterator[bytes]:
         """Everything there is to say, in the order in which it is to be sent; waits for more."""
-        while (item := self._next()) is not None:
-            if isinstance(item, bytes):
-                yield item
-            else:
-                yield from self._interleaved(item)
+        while self._wait():
+            if (control := self._control()) is not None:
+                yield control
+            elif (frames := self._payload()) is not None:
+                yield from self._interleaved(frames)
 
     def _interleaved(self, frames: Frames) -> Iterator[bytes]:
         for frame in frames():
@@ -90,20 +101,21 @@ class Outbox:
                 return
             yield frame
 
-    def _next(self) -> bytes | Frames | None:
+    def _wait(self) -> bool:
+        """Wait for something to say; False when nothing more will come."""
         with self._news:
-            while True:
-                if self._controls:
-                    return self._controls.popitem(last=False)[1]
-                if self._is_closing:
-                    return None
-                if self._payloads:
-                    return self._payloads.popitem(last=False)[1]
+            while not self._controls and not self._payloads and not self._is_closing:
                 self._news.wait()
+            return bool(self._controls or self._payloads)
 
     def _control(self) -> bytes | None:
         with self._news:
-            return self._controls.popitem(last=False)[1] if self._controls else None
+            control = self._controls.popitem(last=False)[1] if self._controls else None
+        return control() if callable(control) else control
+
+    def _payload(self) -> Frames | None:
+        with self._news:
+            return self._payloads.popitem(last=False)[1][0] if self._payloads else None
 
 
 class Inbox(Generic[T]):

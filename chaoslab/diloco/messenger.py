@@ -1,6 +1,6 @@
 """The learner's second thread: everything it says to the syncer and hears from it.
 
-    training thread ── boundary(snapshot) ──► Messenger ══ stream ══► syncer
+    training thread ── boundary(snapshot) ──► Messenger ─ Link ══ stream ══► syncer
                    ◄── take() : fragments, checkpoint, the end ──┘
 
 The training thread never waits here: it leaves a snapshot of immutable arrays after each step and
@@ -9,12 +9,11 @@ copy from the device and the encoding cost no step time; a slow or even wedged t
 delays no answer. Counters are repeated twice a second as a heartbeat; they prove nothing but a
 living process.
 
-When the stream breaks or the membership is fenced, the messenger connects again with backoff and
-jitter and says hello with what it holds; the learner goes on stepping meanwhile. It does so only
+When the stream breaks or the membership is fenced, the link is dialled again (`link`) and the
+messenger says hello with what it holds; the learner goes on stepping meanwhile. It does so only
 once the training thread has shown life since: a wedged learner never joins again as a living one.
 """
 
-import queue
 import random
 import secrets
 import threading
@@ -24,13 +23,13 @@ from dataclasses import dataclass, field
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec, MalformedPayload, decode, digest, encode
 from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec, specs_to_json
+from chaoslab.diloco.link import Link, Talk
 from chaoslab.diloco.membership import Source
 from chaoslab.diloco.node import Emit
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.wire import Backoff, Closed, Connection, Garbled, Received
+from chaoslab.diloco.wire import Connection, Received
 from chaoslab.events import Json, Kind
 
-_HEARTBEAT_S = 0.5
 _TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
          "tokens_to")  # fmt: skip
 """What learner.pushed says of a push."""
@@ -131,13 +130,12 @@ class Messenger:
         specs: Sequence[TensorSpec],
         emit: Emit,
     ) -> None:
-        self._connect = connect
         self._learner = learner
         self._incarnation = incarnation
         self._specs = tuple(specs)
         self._emit = emit
         self._connection: Connection | None = None
-        self._backoff = Backoff(random.Random(f"{learner}/{incarnation}"))
+        """The open stream; None while there is none."""
         self._lock = threading.Lock()
         self._news = threading.Condition(self._lock)
         self._inbox = Inbox()
@@ -147,16 +145,20 @@ class Messenger:
         self._pulls: dict[int, pb.Pull] = {}
         self._request: pb.CheckpointRequest | None = None
         self._epoch = 0
+        self._is_member = False
         self._process = secrets.randbits(63)
-        self._closing = threading.Event()
-        self._shows_life = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="messenger", daemon=True)
+        self._link = Link(
+            connect,
+            Talk(hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end),
+            say=self._say,
+            chance=random.Random(f"{learner}/{incarnation}"),
+        )
 
     # ------------------------------------------------------------ for the training thread
 
     def start(self) -> None:
         """Begin connecting."""
-        self._thread.start()
+        self._link.start()
 
     @property
     def epoch(self) -> int:
@@ -165,7 +167,7 @@ class Messenger:
 
     def boundary(self, snapshot: Snapshot) -> None:
         """Leave the state after a step: report it, and answer the pulls it can answer."""
-        self._shows_life.set()
+        self._link.show_life()
         with self._lock:
             self._snapshot = snapshot
             self._report()
@@ -179,7 +181,7 @@ class Messenger:
 
     def wait(self, timeout_s: float) -> None:
         """Return when something has arrived, at the latest after `timeout_s`."""
-        self._shows_life.set()
+        self._link.show_life()
         with self._news:
             if self._inbox == Inbox():
                 self._news.wait(timeout_s)
@@ -194,52 +196,35 @@ class Messenger:
 
     def leave(self, reason: str) -> None:
         """Say goodbye and close once it is sent; bounded."""
-        self._closing.set()
-        self._shows_life.set()
+        self._link.close(pb.FromLearner(epoch=self._epoch, goodbye=pb.Goodbye(reason=reason)))
+
+    # ------------------------------------------------------------ for the link's thread
+
+    def _say_hello(self, connection: Connection) -> None:
+        """A stream was opened; nothing else is said on it before the hello."""
         with self._lock:
-            connection = self._connection
-        if connection is not None:
-            goodbye = pb.FromLearner(epoch=self._epoch, goodbye=pb.Goodbye(reason=reason))
-            connection.close(goodbye)
-
-    # ------------------------------------------------------------ the thread
-
-    def _run(self) -> None:
-        while not self._closing.is_set():
-            connection = self._connect()
-            with self._lock:
-                self._connection = connection
-            connection.open()
             connection.send(self._hello())
-            why = self._listen(connection)
-            connection.close()
-            if self._closing.is_set():
-                return
-            if self._epoch:
-                self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
-            self._shows_life.clear()
-            self._closing.wait(self._backoff.next_s())
-            self._shows_life.wait()
+            self._connection = connection
 
-    def _listen(self, connection: Connection) -> str:
-        """Take in messages until the stream ends; why it ended."""
-        while not self._closing.is_set():
-            try:
-                arrival = connection.arrivals.get(timeout=_HEARTBEAT_S)
-            except queue.Empty:
-                with self._lock:
-                    self._report()
-                continue
-            what = arrival.what
-            if isinstance(what, Closed | Garbled):
-                return what.reason
-            if isinstance(what, Received):
-                with self._news:
-                    ended = self._understand(what)
-                    self._news.notify_all()
-                if ended:
-                    return ended
-        return "closing"
+    def _hear(self, received: Received[pb.ToLearner]) -> str | None:
+        with self._news:
+            ended = self._understand(received)
+            self._news.notify_all()
+        return ended
+
+    def _repeat(self) -> None:
+        with self._lock:
+            self._report()
+
+    def _end(self, why: str) -> None:
+        """The stream has ended, and with it the membership and all that was asked in it."""
+        with self._lock:
+            self._connection = None
+            self._pulls.clear()
+            self._request = None
+            was_member, self._is_member = self._is_member, False
+        if was_member:
+            self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
 
     def _understand(self, received: Received[pb.ToLearner]) -> str | None:
         """Take in one message; a reason if the membership ended with it."""
@@ -272,8 +257,8 @@ class Messenger:
         except ValueError as error:
             return f"a welcome that this learner does not understand: {error}"
         self._codec = Codec(settings.compression)
-        self._epoch = message.epoch
-        self._backoff.reset()
+        self._epoch, self._is_member = message.epoch, True
+        self._link.backoff.spread(len(settings.learners))
         self._pulls.clear()
         self._request = None
         self._inbox.joined = Joined(
@@ -352,7 +337,7 @@ class Messenger:
 
     def _report(self) -> None:
         held = self._snapshot
-        if held is None or self._connection is None or not self._epoch:
+        if held is None or self._connection is None or not self._is_member:
             return
         progress = pb.Progress(
             step=held.step,
@@ -436,5 +421,5 @@ class Messenger:
         if self._connection is not None:
             self._connection.send_payload(message, payload, key=key)
 
-    def _say(self, kind: Kind, **data: Json) -> None:
+    def _say(self, kind: Kind, /, **data: Json) -> None:
         self._emit(kind, {"learner": self._learner, "incarnation": self._incarnation, **data})

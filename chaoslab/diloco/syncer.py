@@ -41,6 +41,7 @@ from chaoslab.diloco.node import Emit, now_s, say
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import SyncerStore
+from chaoslab.diloco.uplinks import Uplinks
 from chaoslab.diloco.wire import (
     Arrival,
     Closed,
@@ -71,6 +72,7 @@ class Syncer:
         self._books = books
         self._emit = emit
         self._now = now
+        self._uplinks = Uplinks(hub, emit, now())
         self._epochs: dict[int, int] = {}
         """session -> epoch, for the sessions that said hello"""
         self._sessions: dict[int, int] = {}
@@ -96,6 +98,7 @@ class Syncer:
             if arrival is not None:
                 self._receive(arrival)
             self._carry_out(self.policy.advance(self._now()))
+            self._uplinks.tick(self._now())
         self._say(
             Kind.SYNCER_FINAL,
             **self._books.final(self.policy),
@@ -154,8 +157,8 @@ class Syncer:
         if session in self._epochs:
             self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason="one hello a stream")))
             return
-        if self._farewell_s is not None:
-            self._hub.close(session, pb.ToLearner(stop=pb.Stop(reason=self._reason)))
+        if self._farewell_s is not None and not hello.versions:
+            self._hub.close(session, self._last_word())
             return
         try:
             self._books.agree_on(hello.specs_json)
@@ -174,7 +177,10 @@ class Syncer:
         epoch = self.policy.membership.last_epoch
         self._epochs[session], self._sessions[epoch] = epoch, session
         self._held[epoch] = tuple(hello.versions)
+        self._uplinks.attach(session, hello.learner, hello.incarnation)
         self._carry_out(actions)
+        if self._farewell_s is not None:  # its link was broken when training ended
+            self._hub.send(session, self._last_word(epoch))
 
     def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         offer = _offer(push)
@@ -386,9 +392,12 @@ class Syncer:
     def _stop(self, action: Stop) -> None:
         self._farewell_s = self._now() + _FAREWELL_S
         self._reason = action.reason
-        stop = pb.Stop(reason=action.reason, versions=self.policy.versions)
         for member in self.policy.membership.members:
-            self._send(member, pb.ToLearner(epoch=member.epoch, stop=stop))
+            self._send(member, self._last_word(member.epoch))
+
+    def _last_word(self, epoch: int = 0) -> pb.ToLearner:
+        stop = pb.Stop(reason=self._reason, versions=self.policy.versions)
+        return pb.ToLearner(epoch=epoch, stop=stop)
 
     def _is_over(self) -> bool:
         return self._farewell_s is not None and (

@@ -9,7 +9,8 @@ except `stop` and `close`, and those only for a bounded time. What the messages 
 here.
 
 Every stream gives, in this order: Opened (at the hub), any number of Received, perhaps one Garbled,
-exactly one Closed. What is sent to a session that has ended is dropped; its Closed is on the way.
+exactly one Closed. Pings are answered here and not delivered. What is sent to a session that has
+ended is dropped; its Closed is on the way.
 
 Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting Fragment, and the
 learner defers it until it holds the base version.
@@ -26,6 +27,7 @@ import grpc
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.frames import Assembler, Bytes, GarbledFrame, M, frame_of, payload_frames
 from chaoslab.diloco.mailbox import Gate, Inbox, Outbox
+from chaoslab.diloco.pulse import Pulse
 from chaoslab.diloco.streams import (
     Arrival,
     Backoff,
@@ -35,6 +37,8 @@ from chaoslab.diloco.streams import (
     Opened,
     Received,
     What,
+    keep_freed_memory,
+    later,
 )
 from chaoslab.diloco.tls import (
     InsecureAddress,
@@ -60,6 +64,7 @@ METHOD = "/chaoslab.Syncer/Attach"
 class _Session:
     number: int
     outbox: Outbox
+    pulse: Pulse[pb.ToLearner]
     gate: Gate[Arrival[pb.FromLearner]]
     cancel: Callable[[], None]
 
@@ -89,7 +94,7 @@ class Hub:
 
     def start(self) -> str:
         """Begin to accept streams; the address with its real port. OSError if it is taken."""
-        _keep_freed_memory()
+        keep_freed_memory()
         server = grpc.server(
             ThreadPoolExecutor(self._limits.sessions_max, thread_name_prefix="stream"),
             handlers=(_handler(self._attach),),
@@ -124,12 +129,17 @@ class Hub:
         """
         known = self._sessions.get(session)
         if known is not None:
-            known.outbox.put_payload(lambda: payload_frames(message, payload), key)
+            known.outbox.put_payload(lambda: payload_frames(message, payload), key, len(payload))
 
     def waiting(self, session: int) -> tuple[int, int]:
         """Messages and payloads that are queued for a session and not begun; (0, 0) if it ended."""
         known = self._sessions.get(session)
         return known.outbox.waiting if known else (0, 0)
+
+    def pulse(self, session: int) -> Pulse[pb.ToLearner] | None:
+        """A session's pings, and what measures it; None if it ended."""
+        known = self._sessions.get(session)
+        return known.pulse if known else None
 
     def close(self, session: int, final_message: pb.ToLearner | None = None) -> None:
         """End a stream after the queued messages and a last one; its payloads are dropped.
@@ -139,7 +149,7 @@ class Hub:
         known = self._sessions.get(session)
         if known is not None:
             known.outbox.close(None if final_message is None else frame_of(final_message))
-            _later(self._limits.linger_s, known.cancel)
+            later(self._limits.linger_s, known.cancel)
 
     def stop(self) -> None:
         """End all streams as `close` does, and accept no more; returns when they have ended."""
@@ -150,9 +160,11 @@ class Hub:
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """One stream, on a thread of grpc's: read on another thread, return what to send."""
+        outbox = Outbox(controls_max=self._limits.controls_max)
         session = _Session(
             next(self._numbers),
-            Outbox(controls_max=self._limits.controls_max),
+            outbox,
+            Pulse(pb.ToLearner, outbox),
             self.arrivals.gate(),
             context.cancel,
         )
@@ -171,8 +183,8 @@ class Hub:
         def deliver(what: What[pb.FromLearner], size_bytes: int = 0) -> None:
             session.gate.put(Arrival(session.number, what), size_bytes)
 
-        limit = self._limits.payload_bytes_max
-        end = _receive(requests, Assembler(pb.FromLearner.FromString, limit), deliver)
+        assembler = Assembler(pb.FromLearner.FromString, self._limits.payload_bytes_max)
+        end = _receive(requests, assembler, session.pulse, deliver)
         with self._lock:
             del self._sessions[session.number]
             self.garbled += isinstance(end, Garbled)
@@ -180,7 +192,7 @@ class Hub:
             session.cancel()
             deliver(end)
         session.outbox.close()
-        _later(self._limits.linger_s, session.cancel)
+        later(self._limits.linger_s, session.cancel)
         deliver(Closed(end.reason))
 
 
@@ -204,6 +216,8 @@ class Connection:
         """Received messages, and one Closed at the end."""
         self._gate = self.arrivals.gate()
         self._outbox = Outbox(controls_max=self._limits.controls_max)
+        self.pulse = Pulse(pb.FromLearner, self._outbox)
+        """Its pings, and what measures it."""
         self._failure = ""
         """Why this end broke the stream off."""
         self._channel: grpc.Channel | None = None
@@ -212,7 +226,7 @@ class Connection:
 
     def open(self) -> None:
         """Begin to dial and return at once; if nobody is there, Closed will say so."""
-        _keep_freed_memory()
+        keep_freed_memory()
         self._channel = _channel(self._address, self._tls, self._limits)
         self._call = self._channel.stream_stream(METHOD)(self._outbox.frames())
         self._reader.start()
@@ -233,7 +247,8 @@ class Connection:
         A callable is called on the sender's thread when its turn has come, or never if a newer one
         took its place. If it raises, the traceback is logged and the stream ends.
         """
-        self._outbox.put_payload(lambda: self._frames(message, payload), key)
+        size = 0 if callable(payload) else len(payload)
+        self._outbox.put_payload(lambda: self._frames(message, payload), key, size)
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -271,8 +286,8 @@ class Connection:
         def deliver(what: What[pb.ToLearner], size_bytes: int = 0) -> None:
             self._gate.put(Arrival(0, what), size_bytes)
 
-        limit = self._limits.payload_bytes_max
-        end = _receive(self._call or (), Assembler(pb.ToLearner.FromString, limit), deliver)
+        assembler = Assembler(pb.ToLearner.FromString, self._limits.payload_bytes_max)
+        end = _receive(self._call or (), assembler, self.pulse, deliver)
         self._outbox.cut()
         if isinstance(end, Garbled):
             deliver(end)
@@ -284,15 +299,19 @@ class Connection:
 
 
 def _receive(
-    frames: Iterable[bytes], assembler: Assembler[M], deliver: Callable[[What[M], int], None]
+    frames: Iterable[bytes],
+    assembler: Assembler[M],
+    pulse: Pulse[pb.FromLearner] | Pulse[pb.ToLearner],
+    deliver: Callable[[What[M], int], None],
 ) -> Garbled | Closed:
     """Deliver every message until the stream ends; why it ended."""
     try:
         for frame in frames:
-            complete = assembler.take(frame)
-            if complete is not None:
-                message, payload = complete
-                deliver(Received(message, payload), len(payload or b""))
+            message, payload = assembler.take(frame) or (None, None)
+            size = len(payload or b"")
+            pulse.frame(len(frame), filled=assembler.underway, completed=size)
+            if message is not None and not pulse.takes(message):
+                deliver(Received(message, payload), size)
     except GarbledFrame as error:
         return Garbled(str(error))
     except grpc.RpcError as error:
@@ -308,22 +327,6 @@ def _describe_end(error: grpc.RpcError) -> str:
 
 def _inbox(limits: Limits) -> Inbox[Arrival[M]]:
     return Inbox(items_max=limits.arrivals_max, bytes_max=limits.arrivals_bytes_max)
-
-
-def _later(after_s: float, act: Callable[[], None]) -> None:
-    timer = threading.Timer(after_s, act)
-    timer.daemon = True
-    timer.start()
-
-
-def _keep_freed_memory() -> None:
-    """Let glibc keep freed blocks of a megabyte instead of returning each to the kernel.
-
-    Freeing one large block raises its dynamic threshold (mallopt(3), M_MMAP_THRESHOLD). The buffers
-    of grpc and ours are then used again instead of being mapped and zeroed for every chunk, which
-    nearly doubles throughput. With another malloc it does nothing.
-    """
-    bytearray((32 << 20) - (64 << 10))
 
 
 def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:

@@ -1,18 +1,21 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class FromLearner(_message.Message):
-    __slots__ = ("epoch", "hello", "progress", "push", "checkpoint", "goodbye", "chunk")
+    __slots__ = ("epoch", "hello", "progress", "push", "checkpoint", "goodbye", "ping", "pong", "chunk")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PROGRESS_FIELD_NUMBER: _ClassVar[int]
     PUSH_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     GOODBYE_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     hello: Hello
@@ -20,11 +23,13 @@ class FromLearner(_message.Message):
     push: Push
     checkpoint: Checkpoint
     goodbye: Goodbye
+    ping: Ping
+    pong: Pong
     chunk: Chunk
-    def __init__(self, epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., push: _Optional[_Union[Push, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., hello: _Optional[_Union[Hello, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., push: _Optional[_Union[Push, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., goodbye: _Optional[_Union[Goodbye, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class ToLearner(_message.Message):
-    __slots__ = ("epoch", "welcome", "refused", "pull", "fragment", "checkpoint_request", "checkpoint", "fenced", "stop", "chunk")
+    __slots__ = ("epoch", "welcome", "refused", "pull", "fragment", "checkpoint_request", "checkpoint", "fenced", "stop", "ping", "pong", "chunk")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     REFUSED_FIELD_NUMBER: _ClassVar[int]
@@ -34,6 +39,8 @@ class ToLearner(_message.Message):
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     FENCED_FIELD_NUMBER: _ClassVar[int]
     STOP_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
     CHUNK_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     welcome: Welcome
@@ -44,8 +51,10 @@ class ToLearner(_message.Message):
     checkpoint: Checkpoint
     fenced: Fenced
     stop: Stop
+    ping: Ping
+    pong: Pong
     chunk: Chunk
-    def __init__(self, epoch: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., pull: _Optional[_Union[Pull, _Mapping]] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ..., checkpoint_request: _Optional[_Union[CheckpointRequest, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
+    def __init__(self, epoch: _Optional[int] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., pull: _Optional[_Union[Pull, _Mapping]] = ..., fragment: _Optional[_Union[Fragment, _Mapping]] = ..., checkpoint_request: _Optional[_Union[CheckpointRequest, _Mapping]] = ..., checkpoint: _Optional[_Union[Checkpoint, _Mapping]] = ..., fenced: _Optional[_Union[Fenced, _Mapping]] = ..., stop: _Optional[_Union[Stop, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., chunk: _Optional[_Union[Chunk, _Mapping]] = ...) -> None: ...
 
 class Payload(_message.Message):
     __slots__ = ("bytes",)
@@ -62,6 +71,20 @@ class Chunk(_message.Message):
     checksum: int
     data: bytes
     def __init__(self, offset: _Optional[int] = ..., checksum: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ("sent_s",)
+    SENT_S_FIELD_NUMBER: _ClassVar[int]
+    sent_s: float
+    def __init__(self, sent_s: _Optional[float] = ...) -> None: ...
+
+class Pong(_message.Message):
+    __slots__ = ("sent_s", "held_s")
+    SENT_S_FIELD_NUMBER: _ClassVar[int]
+    HELD_S_FIELD_NUMBER: _ClassVar[int]
+    sent_s: float
+    held_s: float
+    def __init__(self, sent_s: _Optional[float] = ..., held_s: _Optional[float] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("learner", "incarnation", "specs_json", "versions", "step", "data_position", "tokens", "process")

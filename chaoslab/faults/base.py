@@ -17,6 +17,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 from chaoslab.events import Json
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
+from chaoslab.links.base import Shaping
 from chaoslab.plan import Injection
 
 
@@ -75,6 +76,22 @@ class Fault(Protocol):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """One piece for each target, from the record alone, up to the moment before the heal."""
+        ...
+
+
+@runtime_checkable
+class ShapesLinks(Protocol):
+    """What a fault says in addition when it acts on the links of its targets."""
+
+    shares_targets: ClassVar[bool]
+    """Whether it may be open on a learner beside others that share, as their effects are kept apart
+    and their evidence is."""
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """Everything it may put on a link: held against what the links can do before the start.
+
+        PlanError if its settings turn out not to work, a file that cannot be read included.
+        """
         ...
 
 

@@ -4,8 +4,23 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.faults.base import Fault
+from chaoslab.faults.network import (
+    NetworkBandwidth,
+    NetworkLatency,
+    NetworkLimitData,
+    NetworkLoss,
+    NetworkSlice,
+)
+from chaoslab.faults.network_break import (
+    NetworkFlap,
+    NetworkHalfOpen,
+    NetworkRefuse,
+    NetworkReset,
+)
+from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, NetworkPartition
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
+from chaoslab.faults.region import RegionOutage
 
 _ALL: tuple[type[Fault], ...] = (
     ProcessKill,
@@ -14,6 +29,19 @@ _ALL: tuple[type[Fault], ...] = (
     ProcessCrashLoop,
     ProcessPreempt,
     ProcessHang,
+    NetworkLatency,
+    NetworkBandwidth,
+    NetworkSlice,
+    NetworkLoss,
+    NetworkLimitData,
+    NetworkBlackhole,
+    NetworkFreeze,
+    NetworkPartition,
+    NetworkRefuse,
+    NetworkReset,
+    NetworkFlap,
+    NetworkHalfOpen,
+    RegionOutage,
 )
 
 FAULTS: Mapping[str, type[Fault]] = MappingProxyType({fault.name: fault for fault in _ALL})

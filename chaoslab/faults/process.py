@@ -71,7 +71,7 @@ class ProcessKill(OneAct):
             return nothing(f"did not exit on {self.signal}")
         if self.signal is Signal.SIGKILL and not _died_by(exited, self.signal):
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
-        return _death(scene, exited)
+        return death(scene, exited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,7 +238,8 @@ class ProcessPreempt:
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _death(scene: Scene, exited: Event) -> Found:
+def death(scene: Scene, exited: Event) -> Found:
+    """What is told of a life that a signal ended: how, how soon noticed, for how long."""
     down_s = scene.down_s(exited)
     dropped = scene.first(
         Kind.MEMBER_LEFT, lambda e: e.data.get("incarnation") == scene.incarnation

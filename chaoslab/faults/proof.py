@@ -6,7 +6,8 @@ Everything here is a pure function of the journal. The order of the journal deci
 what was written before `fault.injecting` cannot be the fault's doing.
 """
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.events import Event, Json, Kind
@@ -18,6 +19,8 @@ LONG_ENOUGH = 0.8
 """A fault that lasted for less than this share of the time asked is weak."""
 AFTERGLOW_S = 1.0
 """What a node printed before a fault may arrive this much later on a busy machine."""
+CALM_AFTER_S = 3.0
+"""How long after a fault's heal its traces may still be seen."""
 _MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
 
 
@@ -32,6 +35,8 @@ class Scene:
     end_s: float
     before: tuple[Event, ...]
     during: tuple[Event, ...]
+    calm: tuple[Event, ...] = ()
+    """Of those before: while no fault was upon the target, nor its last one just over."""
 
     @property
     def incarnation(self) -> int | None:
@@ -132,20 +137,33 @@ def _scene(target: str, injection: Injection, begin: Event, history: History) ->
         (e for e in history.of(Kind.FAULT_HEALING) if e.text("injection") == injection.id), None
     )
     about = [e for e in history.events if _is_about(e, target)]
+    busy = list(_busy(target, history))
     return Scene(
         target=target,
         asked_s=injection.for_s,
         begin_s=begin.time_s,
         end_s=healing.time_s if healing else history.end_s,
         before=tuple(e for e in about if e.seq < begin.seq),
+        calm=tuple(
+            e for e in about if e.seq < begin.seq and not any(a <= e.time_s <= b for a, b in busy)
+        ),
         during=tuple(
             e for e in about if e.seq > begin.seq and (healing is None or e.seq < healing.seq)
         ),
     )
 
 
+def _busy(target: str, history: History) -> Iterator[tuple[float, float]]:
+    """From when to when faults were upon the target, and a little longer."""
+    healed_s = {e.text("injection"): e.time_s + CALM_AFTER_S for e in history.of(Kind.FAULT_HEALED)}
+    for begin in history.of(Kind.FAULT_INJECTING):
+        if target in begin.names("targets"):
+            yield begin.time_s, healed_s.get(begin.text("injection"), math.inf)
+
+
 def _is_about(event: Event, target: str) -> bool:
-    return target in (event.source, event.data.get("node"), event.data.get("learner"))
+    names = (event.data.get(key) for key in ("node", "learner", "link"))
+    return target in (event.source, *names)
 
 
 def _rounded(value: Json) -> Json:

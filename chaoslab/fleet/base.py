@@ -1,7 +1,7 @@
 """Where nodes run: the `Fleet` interface, what it can do, and the fleet that does nothing.
 
-    run ── start / kill / pause / … ──► Fleet ──► processes, containers, VMs, a simulator
-        ◄── poll(until): the reports of the nodes and their exits ──
+    run ── start / kill / pause / link / … ──► Fleet ──► processes, containers, VMs, a simulator
+        ◄── poll(until): the reports of the nodes, their exits, the state of their links ──
 
 A fleet starts nodes from `NodeSpec`s, acts on them by name, and is asked for news by `poll`, the
 one blocking call of the harness. It declares its abilities; a plan that needs another one is
@@ -19,6 +19,7 @@ from typing import Protocol, Self
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
+from chaoslab.links.base import Link, NoLinks
 
 NODE_MARK = "CHAOSLAB_NODE"
 """Set in every node's environment and inherited by all it starts: which run, node, incarnation."""
@@ -33,6 +34,8 @@ class Ability(StrEnum):
     """Stop its training thread while its heartbeats go on."""
     NOTICE = "notice"
     """Tell it that it will be preempted, then ask it to end."""
+    LINK = "link"
+    """Let it reach another node by a link; what can be done to that is the links' own affair."""
 
 
 class Role(StrEnum):
@@ -160,7 +163,22 @@ class Fleet(Protocol):
         ...
 
     def probe(self, name: str) -> Sighting:
-        """A NODE_PROBED sighting of its main process now, from outside the node."""
+        """A NODE_PROBED sighting of its main process now, from outside the node.
+
+        If it has a link that counts, a LINK_COUNTED sighting of that follows from `poll`.
+        """
+        ...
+
+    def link(self, name: str, upstream: str) -> Link:
+        """The node's link to host:port `upstream`, made before the node that is to dial it.
+
+        What was made, what is done to it and its loss follow from `poll` as LINK_ sightings.
+        """
+        ...
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link made, by the name of its node."""
         ...
 
     def poll(self, until_s: float) -> Sequence[Sighting]:
@@ -180,6 +198,7 @@ class NoFleet:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._nodes: dict[str, Node] = {}
+        self._links = NoLinks()
 
     def __enter__(self) -> Self:
         return self
@@ -242,6 +261,15 @@ class NoFleet:
     def probe(self, name: str) -> Sighting:
         """There is no process, so its state is `gone`."""
         return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
+
+    def link(self, name: str, upstream: str) -> Link:
+        """None: the node dials `upstream` itself."""
+        return self._links.create(name, upstream)
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link that was asked for."""
+        return self._links.links
 
     def poll(self, until_s: float) -> Sequence[Sighting]:
         """No news, ever; the clock shows `until_s` afterwards, or more."""

@@ -26,6 +26,8 @@ from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.fleet.base import Ability, Node, NodeSpec, ObligationLog, Sighting
 from chaoslab.fleet.life import Life, Place, signal_trees
+from chaoslab.fleet.linkage import Linkage
+from chaoslab.links.base import Link
 
 _PATIENCE_S = 0.5
 """How long `restart` lets a node that was told to end do so by itself. The harness stands still
@@ -42,11 +44,19 @@ class LocalFleet:
     kind = "local"
     abilities = frozenset(Ability)
 
-    def __init__(self, run_directory: Path, clock: Clock, *, obligations: ObligationLog) -> None:
+    def __init__(
+        self,
+        run_directory: Path,
+        clock: Clock,
+        *,
+        obligations: ObligationLog,
+        linkage: Linkage | None = None,
+    ) -> None:
         """Nodes write below `run_directory`; how to end them is written to `obligations`."""
         self._place = Place(
             run_directory=run_directory.resolve(), clock=clock, obligations=obligations
         )
+        self._linkage = linkage or Linkage(clock=clock)
         self._lives: dict[str, Life] = {}
         self._news: list[Sighting] = []
         self._selector = selectors.DefaultSelector()
@@ -57,6 +67,7 @@ class LocalFleet:
         self._thread = threading.get_ident()
 
     def __enter__(self) -> Self:
+        self._linkage.__enter__()
         return self
 
     def __exit__(
@@ -68,6 +79,12 @@ class LocalFleet:
         """Kill everything that lives and verify that it is gone; FleetError names what is not."""
         if not self._is_open:
             return
+        try:
+            self._leave(error)
+        finally:
+            self._linkage.__exit__(kind, error, trace)
+
+    def _leave(self, error: BaseException | None) -> None:
         remaining = self._end_all()
         self._selector.close()
         self._is_open = False
@@ -133,10 +150,22 @@ class LocalFleet:
 
     def probe(self, name: str) -> Sighting:
         """The kernel's view of the main process; waits briefly for a paused one to stop."""
-        return self._lives[name].probe()
+        seen = self._lives[name].probe()
+        self._linkage.count(name)
+        return seen
+
+    def link(self, name: str, upstream: str) -> Link:
+        """By the links that this fleet was given."""
+        return self._linkage.create(name, upstream)
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link made."""
+        return self._linkage.links
 
     def poll(self, until_s: float) -> Sequence[Sighting]:
         """What nodes reported and which ended; a node's last lines come before its exit."""
+        self._news += self._linkage.news()
         while self._is_open and not self._news:
             left_s = until_s - self._place.clock.now_s()
             self._wait(max(0.0, left_s))

@@ -26,8 +26,10 @@ _INTEGER_MOST = 1 << 63
 MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     Role.SYNCER: frozenset(
         kind for kind in Kind if kind.split(".")[0] in ("syncer", "member", "round", "push")
-    ),
-    Role.LEARNER: frozenset(kind for kind in Kind if kind.startswith("learner.")),
+    )
+    | {Kind.LINK_MEASURED},
+    Role.LEARNER: frozenset(kind for kind in Kind if kind.startswith("learner."))
+    | {Kind.LINK_MEASURED, Kind.LINK_OPENED, Kind.LINK_CLOSED},
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }
 """What a node of each role reports; everything else is written by the harness."""
@@ -122,7 +124,7 @@ def hear(line: str, *, node: str, role: Role) -> Sighting | None:
 def _require_keys(sighting: Sighting, role: Role) -> None:
     kind = sighting.kind
     event = Event(seq=-1, time_s=0.0, source=sighting.source, kind=kind, data=sighting.data)
-    about_one = kind.split(".")[0] in ("member", "push", "learner")
+    about_one = kind.split(".")[0] in ("member", "push", "learner", "link")
     for key, read in {**(_MEMBER if about_one else {}), **_STEERS.get(kind, {})}.items():
         read(event, key)
     if role is Role.LEARNER and event.text("learner") != sighting.source:

@@ -1,6 +1,6 @@
 """The frame around the faults: version, fleet, baseline, abort rules and variables of a plan.
 
-    version: 1      fleet: {kind: local, labels: {learner-0: {region: eu}}}
+    version: 1      fleet: {kind: local, links: embedded, regions: {eu: [learner-0], us: 3}}
     baseline: {warmup: 12 rounds, window: 24 rounds}     abort: [{when: {no_round_for: 2m}}]
 
 Plain records of the frame (training, limits) need nothing here: `shape.record` serves them.
@@ -12,8 +12,8 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from chaoslab import units
 from chaoslab.errors import PlanError
-from chaoslab.plan import AbortRule, Baseline, FleetKind, FleetSpec
-from chaoslab.plan_file.conventions import class_doc
+from chaoslab.plan import AbortRule, Baseline, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan_file.conventions import class_doc, field_docs
 from chaoslab.plan_file.document import Tree
 from chaoslab.plan_file.shape import (
     arguments,
@@ -24,6 +24,7 @@ from chaoslab.plan_file.shape import (
     mapping,
     quantity_shape,
     record,
+    text,
 )
 from chaoslab.plan_file.variables import TYPES
 
@@ -46,10 +47,26 @@ def _labels(value: object) -> dict[str, dict[str, str]]:
     return dict(nodes)
 
 
-def _links(value: object) -> str:
-    if value != "none":
-        raise PlanError(f"{value!r} cannot be: this version has no links; write none, or nothing")
-    return "none"
+def _regions(value: object) -> dict[str, int | tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise PlanError(f"{value!r} are no regions: write {{eu: [learner-0, learner-1], us: 2}}")
+    found: dict[str, int | tuple[str, ...]] = {}
+    for region, members in value.items():
+        if isinstance(members, list) and all(isinstance(name, str) for name in members):
+            found[region] = tuple(members)
+        elif isinstance(members, int) and not isinstance(members, bool) and members >= 0:
+            found[region] = members
+        else:
+            raise PlanError(
+                f"{members!r} are no learners of the region {region}: write 2, or [learner-0]"
+            )
+    return found
+
+
+def _profiles(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise PlanError(f"{value!r} are no profiles: write {{eu: transatlantic}}")
+    return dict(value)
 
 
 VERSION: Final = Annotated[
@@ -57,15 +74,29 @@ VERSION: Final = Annotated[
     PlainValidator(lambda value: built(_version, value)),
     WithJsonSchema({"const": VERSION_KNOWN}),
 ]
-_LINKS: Final = Annotated[
-    Any, PlainValidator(lambda value: built(_links, value)), WithJsonSchema({"const": "none"})
-]
 _LABELS_OF_ONE: Final[Tree] = {"type": "object", "additionalProperties": {"type": "string"}}
 _LABELS: Final = Annotated[
     Any,
     PlainValidator(lambda value: built(_labels, value)),
     WithJsonSchema({"type": "object", "additionalProperties": _LABELS_OF_ONE}),
 ]
+_MEMBERS: Final[Tree] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    ]
+}
+_REGIONS: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_regions, value)),
+    WithJsonSchema({"type": "object", "additionalProperties": _MEMBERS}),
+]
+_PROFILES: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_profiles, value)),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+_FLEET_DOCS: Final = field_docs(FleetSpec)
 FLEET: Final = mapping(
     "FleetSpec",
     {
@@ -74,8 +105,11 @@ FLEET: Final = mapping(
             class_doc(FleetKind),
             default="local",
         ),
+        "links": entry(choice(LinkKind, [kind.value for kind in LinkKind]), _FLEET_DOCS["links"]),
         "labels": entry(_LABELS, "Labels of nodes by name: {learner-0: {region: eu}}."),
-        "links": entry(_LINKS, "Faults on the network need links; there are none yet."),
+        "regions": entry(_REGIONS, _FLEET_DOCS["regions"]),
+        "profiles": entry(_PROFILES, _FLEET_DOCS["profiles"]),
+        "toxiproxy": entry(text(r".+:[0-9]+", "an address: write host:port"), _FLEET_DOCS["toxiproxy"]),
     },
     lambda found: FleetSpec(**arguments(FleetSpec, found)),
     doc=class_doc(FleetSpec),

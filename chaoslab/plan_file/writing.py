@@ -87,10 +87,18 @@ def _(rule: AbortRule) -> dict[str, Tree]:
 
 @written.register
 def _(fleet: FleetSpec) -> dict[str, Tree]:
-    return {
-        "kind": fleet.kind.value,
-        "labels": {node: dict(labels) for node, labels in fleet.labels.items()},
-    }
+    entry: dict[str, Tree] = {"kind": fleet.kind.value}
+    if fleet.links is not None:
+        entry["links"] = fleet.links.value
+    entry["labels"] = {node: dict(labels) for node, labels in fleet.labels.items()}
+    if fleet.regions:
+        entry["regions"] = {
+            region: some if isinstance(some, int) else list(some)
+            for region, some in fleet.regions.items()
+        }
+    if fleet.profiles:
+        entry["profiles"] = dict(fleet.profiles)
+    return entry | ({"toxiproxy": fleet.toxiproxy} if fleet.toxiproxy else {})
 
 
 @written.register

@@ -111,6 +111,11 @@ def _idle(event: Event) -> str:
     return seconds(event.number("idle_s"))
 
 
+def _settings(event: Event) -> str:
+    told = ", ".join(f"{key} {value}" for key, value in event.mapping("settings").items())
+    return f" ({told})" if told else ""
+
+
 _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.RUN_STARTED: (Tone.PLAIN, _run_started),
     Kind.PHASE_ENTERED: (Tone.PLAIN, lambda e: f"phase {e.text('phase')}"),
@@ -139,6 +144,35 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
             f"evaluation loss {e.number('loss'):.4f} "
             f"at {e.number('committed_tokens'):,.0f} committed tokens"
         ),
+    ),
+    Kind.LINK_STARTED: (
+        Tone.PLAIN,
+        lambda e: (
+            f"{e.text('link')} reaches {e.text('upstream')} by {e.text('address')} "
+            f"({e.text('kind')})"
+        ),
+    ),
+    Kind.LINK_OPENED: (
+        Tone.PLAIN,
+        lambda e: (
+            f"{_who(e)} reached the syncer after {seconds(e.number('after_s'))}, "
+            f"{e.integer('attempts')} dials"
+        ),
+    ),
+    Kind.LINK_SHAPED: (
+        Tone.FAULT,
+        lambda e: (
+            f"the link of {e.text('link')} is shaped by {e.text('injection')}: "
+            f"{e.text('effect')} {e.text('direction')}{_settings(e)}"
+        ),
+    ),
+    Kind.LINK_CLEARED: (
+        Tone.FAULT,
+        lambda e: f"the link of {e.text('link')} is cleared of {e.text('injection')}",
+    ),
+    Kind.LINK_LOST: (
+        Tone.BAD,
+        lambda e: f"the {e.text('kind')} links are lost: {e.text('reason')}",
     ),
     Kind.FAULT_INJECTING: (Tone.FAULT, _fault("begins")),
     Kind.FAULT_INJECTED: (Tone.FAULT, _fault("is in")),

@@ -35,6 +35,11 @@ class _TakesAway(Protocol):
     takes_away: bool
 
 
+@runtime_checkable
+class _SharesTargets(Protocol):
+    shares_targets: bool
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
     """Whom one injection holds, and from when to when along a line."""
@@ -42,6 +47,8 @@ class _Span:
     spec: str
     targets: frozenset[str]
     is_away: bool
+    is_sharing: bool
+    """May be open on one learner beside others that share."""
     start_s: float
     end_s: float
 
@@ -131,7 +138,8 @@ class _Blast:
 
     def _objection(self, span: _Span, others: Sequence[_Span]) -> str:
         for other in others:
-            if both := sorted(span.targets & other.targets):
+            both = sorted(span.targets & other.targets)
+            if both and not (span.is_sharing and other.is_sharing):
                 return f"{', '.join(both)} would still be under {other.spec!r}"
         spans = [span, *others]
         hit = self.learners & frozenset().union(*(each.targets for each in spans))
@@ -155,6 +163,7 @@ def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
         spec=draft.spec.id,
         targets=frozenset(draft.targets),
         is_away=settings.takes_away if isinstance(settings, _TakesAway) else True,
+        is_sharing=isinstance(settings, _SharesTargets) and settings.shares_targets,
         start_s=start_s,
         end_s=end_s,
     )

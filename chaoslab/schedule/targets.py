@@ -32,12 +32,13 @@ Roster = Sequence[RosterEntry]
 def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
     """The nodes that a plan will start: the syncer and its learners, with the plan's labels."""
     roles = {SYNCER: SYNCER} | dict.fromkeys(plan.training.learner_names, LEARNER)
-    labels = plan.fleet.labels
+    labels = plan.labels
     roster = tuple(
         RosterEntry(name=name, role=role, labels=labels.get(name, {}))
         for name, role in roles.items()
     )
-    known_names(roster, labels, "fleet.labels")
+    known_names(roster, plan.fleet.labels, "fleet.labels")
+    known_names(roster, labels, "fleet.regions")
     return roster
 
 

@@ -7,7 +7,7 @@ and leaves a journal. On a fleet in which nothing happens every fault must come 
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
@@ -15,9 +15,10 @@ import pytest
 
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.base import Evidence, Fault, ShapesLinks, Status
 from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec, NoFleet, Role
 from chaoslab.journal import History, Journal
+from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
 from chaoslab.plan import Injection, Trigger
 
 VICTIMS = ("learner-1", "learner-3")
@@ -96,12 +97,34 @@ class Director:
         return self.journal.write(kind, {**about, **facts}).time_s
 
 
+class WatchedLink(DirectLink):
+    """Nothing happens on it, and it remembers what stands on it."""
+
+    def __init__(self, name: str, upstream: str, touched: set[str]) -> None:
+        super().__init__(name, upstream)
+        self._touched = touched
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        assert direction in effect.directions
+        self._touched.add(self.name)
+        super().shape(injection, direction, effect)
+
+
 class WatchedFleet(NoFleet):
     """Nothing happens in it, and it remembers who was acted upon."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)
         self.touched: set[str] = set()
+        self.watched: dict[str, WatchedLink] = {}
+
+    def link(self, name: str, upstream: str) -> Link:
+        self.watched[name] = WatchedLink(name, upstream, self.touched)
+        return self.watched[name]
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        return dict(self.watched)
 
     def restart(self, name: str) -> Node:
         self.touched.add(name)
@@ -136,6 +159,8 @@ class FaultKit:
         fleet = WatchedFleet(clock)
         for name in LEARNERS:
             fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=("true",)))
+            fleet.link(name, "127.0.0.1:1").shape("other", Direction.BOTH, Latency(mean_s=1.0))
+        fleet.touched.clear()
         return fleet
 
     def test_it_is_frozen_data_with_a_family_and_a_name(self, fault: Fault) -> None:
@@ -178,6 +203,23 @@ class FaultKit:
             fault.heal(injection, fleet)
         assert [node.incarnation for node in fleet.nodes.values()] == lives
         assert all(node.is_alive for node in fleet.nodes.values())
+
+    def test_healing_takes_its_own_effects_from_the_links_and_no_others(
+        self, fault: Fault, fleet: WatchedFleet, director: Director
+    ) -> None:
+        director.carry_out(fault, injection_of(fault))
+        for link in fleet.watched.values():
+            assert {injection for injection, _, _ in link.effects} == {"other"}
+
+    def test_what_it_puts_on_links_is_known_beforehand(
+        self, fault: Fault, fleet: WatchedFleet
+    ) -> None:
+        said = fault.shapings() if isinstance(fault, ShapesLinks) else ()
+        assert bool(said) == (Ability.LINK in fault.needs)
+        fault.inject(injection_of(fault), fleet)
+        for link in fleet.watched.values():
+            for (injection, direction, _), effect in link.effects.items():
+                assert injection == "other" or (direction, effect) in said
 
     def test_healing_before_the_injection_is_safe(self, fault: Fault, fleet: WatchedFleet) -> None:
         fault.heal(injection_of(fault), fleet)

@@ -19,7 +19,7 @@ from chaoslab.diloco.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import SyncerStore
 from chaoslab.diloco.syncer import Syncer
-from chaoslab.diloco.wire import Closed, Connection, Hub, Received
+from chaoslab.diloco.wire import Closed, Connection, Hub, Limits, Received
 from chaoslab.events import Json, Kind
 
 PATIENCE_S = 20.0
@@ -61,9 +61,9 @@ class Told:
 
 
 class RunningSyncer:
-    def __init__(self, directory: Path, settings: Settings) -> None:
+    def __init__(self, directory: Path, settings: Settings, limits: Limits | None = None) -> None:
         self.told = Told()
-        self.hub = Hub("127.0.0.1:0")
+        self.hub = Hub("127.0.0.1:0", limits=limits)
         store = SyncerStore(directory / "state", durable=False)
         self.books = Books(settings, store, snapshots=directory / "snapshots")
         began_s = time.monotonic()
@@ -87,12 +87,14 @@ class RunningSyncer:
 
 
 @contextmanager
-def running_syncer(directory: Path, **rules: Any) -> Iterator[RunningSyncer]:
+def running_syncer(
+    directory: Path, *, limits: Limits | None = None, **rules: Any
+) -> Iterator[RunningSyncer]:
     settings = Settings(**{
         "learners": ("learner-0", "learner-1", "learner-2"), "fragments": 2, "sync_every": 4,
         "overlap": 1, "compression": "f32", **rules,
     })  # fmt: skip
-    running = RunningSyncer(directory, settings)
+    running = RunningSyncer(directory, settings, limits)
     try:
         yield running
     finally:

@@ -66,12 +66,20 @@ def test_sending_changes_neither_the_message_nor_copies_the_payload_at_once() ->
 
 
 def test_hand_written_chunks_are_protobuf() -> None:
-    sent = some_bytes(CHUNK_BYTES + 5)
+    sent = some_bytes(4 * CHUNK_BYTES + 5)
     _, *chunks = payload_frames(PUSH, sent)
     read = [pb.ToLearner.FromString(frame).chunk for frame in chunks]
-    assert [piece.offset for piece in read] == [0, CHUNK_BYTES]
+    assert [piece.offset for piece in read] == [0, *(n * CHUNK_BYTES for n in (1, 2, 3, 4))]
     assert b"".join(piece.data for piece in read) == sent
     assert [piece.checksum for piece in read] == [checksum(piece.data) for piece in read]
+
+
+@pytest.mark.parametrize(("size", "chunks"), [(4096, 1), (4097, 2), (20_000, 3), (40_000, 4)])
+def test_small_payloads_are_cut_into_a_few_chunks_of_whole_pages(size: int, chunks: int) -> None:
+    _, *frames = payload_frames(PUSH, bytes(size))
+    offsets = [pb.FromLearner.FromString(frame).chunk.offset for frame in frames]
+    assert len(offsets) == chunks
+    assert all(offset % 4096 == 0 for offset in offsets)
 
 
 def test_chunks_that_protobuf_wrote_are_read_too() -> None:
@@ -85,7 +93,7 @@ def test_chunks_that_protobuf_wrote_are_read_too() -> None:
 
 
 def test_a_message_without_payload_passes_between_chunks() -> None:
-    sent = some_bytes(2 * CHUNK_BYTES)
+    sent = some_bytes(5000)
     start, first, second = payload_frames(PUSH, sent)
     goodbye = pb.FromLearner(goodbye=pb.Goodbye(reason="enough"))
     taking = assembler()

@@ -248,7 +248,7 @@ def oversize() -> bytes:
 
 
 def damaged() -> list[bytes]:
-    header, chunk = payload_frames(pb.FromLearner(push=pb.Push()), some_bytes(100_000))
+    header, chunk, *_ = payload_frames(pb.FromLearner(push=pb.Push()), some_bytes(100_000))
     return [header, chunk[:-1] + bytes([chunk[-1] ^ 1])]
 
 
@@ -534,10 +534,10 @@ def test_tls_files_are_checked(tmp_path: Path) -> None:
 def test_backoff_doubles_with_jitter_up_to_its_cap() -> None:
     backoff = Backoff(random.Random(1))
     waits = [backoff.next_s() for _ in range(12)]
-    assert 0.1 <= waits[0] <= 0.2
+    assert 0.02 <= waits[0] <= 0.2
     for attempt, wait_s in enumerate(waits):
         most_s = min(0.2 * 2**attempt, 5.0)
-        assert most_s / 2 <= wait_s <= most_s
+        assert most_s / 10 <= wait_s <= most_s
     backoff.reset()
     assert backoff.next_s() <= 0.2
 

@@ -40,7 +40,7 @@ class TestProcessFaults(FaultKit):
 
 
 def test_the_catalogue_has_every_fault_under_its_name() -> None:
-    assert set(FAULTS) == {fault.name for fault in QUICK}
+    assert {name for name in FAULTS if name.startswith("process.")} == {f.name for f in QUICK}
     assert all(FAULTS[fault.name] is type(fault) for fault in QUICK)
 
 

@@ -10,6 +10,7 @@ from chaoslab.plan import (
     Distribution,
     FaultPlan,
     FleetSpec,
+    LinkKind,
     Outage,
     Pick,
     Stop,
@@ -41,7 +42,9 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         "training: {learners: 8, merge: average, grace: {gamma: 0.5}, outer: {lr: 1}, "
         "inner: {final_share: 20%, batch: 4}, stop: {rounds: 120, tokens: 2M, time: 1m30s}, "
         "suspect_after: 500ms, drop_after: 3s, evaluate_every: 200k}\n"
-        "fleet: {kind: local, links: none, labels: {learner-0: {region: eu}}}\n"
+        "fleet: {kind: local, links: toxiproxy, labels: {learner-0: {region: eu}}, "
+        "regions: {us: [learner-1], asia: 2}, profiles: {us: lan}, "
+        "toxiproxy: 127.0.0.1:8474}\n"
         "baseline: {warmup: 6 rounds, window: 10 rounds, max_variation: 25%}\n"
         "limits: {min_alive: 2, max_affected: 50%, protected: [learner-3], timeout: 10m}\n"
         "abort:\n- when: {no_round_for: 2m}\n- {when: {alive_below: 2}}\n"
@@ -56,7 +59,13 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
     assert plan.training.inner.final_share == 0.2
     assert plan.training.outer.lr == 1.0
     assert (plan.training.suspect_after_s, plan.training.evaluate_every) == (0.5, 200_000)
-    assert plan.fleet == FleetSpec(labels={"learner-0": {"region": "eu"}})
+    assert plan.fleet == FleetSpec(
+        links=LinkKind.TOXIPROXY,
+        labels={"learner-0": {"region": "eu"}},
+        regions={"us": ("learner-1",), "asia": 2},
+        profiles={"us": "lan"},
+        toxiproxy="127.0.0.1:8474",
+    )
     assert plan.baseline == Baseline(warmup_rounds=6, window_rounds=10, max_variation=0.25)
     assert plan.limits.protected == ("learner-3",)
     assert plan.limits.max_affected == 0.5

@@ -35,6 +35,7 @@ def test_it_is_a_valid_schema_of_the_2020_draft(schema: dict[str, Any]) -> None:
         HEAD + "expect: [{check: continuity, max_gap: 3x baseline}, {check: rejoin, within: 3s}]",
         one_fault("fault: process.kill, target: {region: eu}, arrivals: {mtbf: 3s}, for: rest"),
         HEAD + "fleet: {kind: local, links: none, labels: {learner-0: {region: eu}}}\n",
+        HEAD + "fleet: {regions: {eu: [learner-0], us: 2}, profiles: {eu: transatlantic}}\n",
         HEAD + "baseline: {warmup: 3 rounds}\nabort: [{when: {alive_below: 2}}]\n",
     ],
 )

@@ -1,6 +1,8 @@
 """Whom a fault hits."""
 
+import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from chaoslab.errors import PlanError
 from chaoslab.plan import FleetSpec, Limits, Pick, Target, Trigger
-from chaoslab.schedule import roster_of
+from chaoslab.schedule import roster_of, schedule
 from tests.schedule.drawing import drawn, fault, plan_of
 
 EU = {"learner-0": {"region": "eu"}, "learner-2": {"region": "eu"}, "syncer": {"region": "eu"}}
@@ -47,6 +49,35 @@ def test_names_all_and_the_syncer_mean_themselves() -> None:
     assert hit(Target(names=("learner-3", "learner-1"))) == ("learner-1", "learner-3")
     assert hit(Target(everyone=True)) == ("learner-0", "learner-1", "learner-2", "learner-3")
     assert hit(Target(syncer=True)) == ("syncer",)
+
+
+def test_regions_label_their_learners_by_name_and_by_number() -> None:
+    fleet = FleetSpec(regions={"eu": 1, "us": ("learner-0", "learner-3"), "asia": 1})
+    plan = replace(plan_of(fault(Target(labels={"region": "us"}))), fleet=fleet)
+    regions = {entry.name: entry.labels.get("region") for entry in roster_of(plan)}
+    assert regions == {
+        "syncer": None,
+        "learner-0": "us",
+        "learner-1": "eu",
+        "learner-2": "asia",
+        "learner-3": "us",
+    }
+    (injection,) = schedule(plan, roster_of(plan)).injections
+    assert injection.targets == ("learner-0", "learner-3")
+
+
+@pytest.mark.parametrize(
+    ("fleet", "says"),
+    [
+        ({"regions": {"eu": 5}}, "'eu' wants 5 learners, and 4 of 4 are left"),
+        ({"regions": {"eu": ("learner-0",), "us": ("learner-0",)}}, "learner-0 is in two regions"),
+        ({"regions": {"eu": 2}, "profiles": {"us": "lan"}}, "regions: {us: 2}"),
+        ({"regions": {"eu": ("learner-9",)}}, "`fleet.regions` names learner-9"),
+    ],
+)
+def test_regions_that_cannot_be_are_refused(fleet: dict[str, Any], says: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(says)):
+        roster_of(replace(plan_of(fault(Target(everyone=True))), fleet=FleetSpec(**fleet)))
 
 
 def test_a_label_means_every_node_that_carries_it() -> None:

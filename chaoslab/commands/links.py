@@ -1,0 +1,98 @@
+"""Which links a plan gets: the kind it says or needs, and the profiles of its regions.
+
+    fleet.links ──────────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
+       └ nothing said: embedded if anything needs links, none otherwise                    ├─► LinkSetup
+    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ────────┘
+
+Names the concrete kinds of links. Nothing is started here.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from chaoslab.conduct import LinkSetup, LinksFactory
+from chaoslab.errors import PlanError
+from chaoslab.faults.base import ShapesLinks
+from chaoslab.fleet.base import ObligationLog
+from chaoslab.links.base import Links, NoLinks, Shaping
+from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.plan import REGION, FaultPlan, LinkKind
+from chaoslab.schedule import Schedule
+
+
+def link_setup(plan: FaultPlan) -> LinkSetup:
+    """How the learners of a plan reach the syncer. PlanError for an unknown profile."""
+    return LinkSetup(factory=FACTORIES[link_kind(plan)](plan), standing=standing(plan))
+
+
+def link_kind(plan: FaultPlan) -> LinkKind:
+    """What the plan says; if it does not, embedded when anything needs links, else none."""
+    if plan.fleet.links is not None:
+        return plan.fleet.links
+    return LinkKind.EMBEDDED if _needs_links(plan) else LinkKind.NONE
+
+
+def why_this_kind(plan: FaultPlan) -> str:
+    """For a preview: who chose, the plan or its needs."""
+    if plan.fleet.links is not None:
+        return "as the plan says"
+    needs = "a fault or a profile needs them" if _needs_links(plan) else "nothing needs any"
+    return f"the plan does not say, and {needs}"
+
+
+def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
+    """By learner: what its region's profile puts on its link from the start."""
+    profiles = plan.fleet.profiles
+    if not profiles:
+        return {}
+    from chaoslab.links.profiles import profile
+
+    regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
+    try:
+        shapings = {region: profile(name).shapings for region, name in profiles.items()}
+    except PlanError as error:
+        raise PlanError(f"fleet.profiles: {error.message}") from error
+    return {
+        name: shapings[region]
+        for name, region in regions.items()
+        if region in shapings and name in plan.training.learner_names
+    }
+
+
+def caveats(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
+    """Where these links differ from what the plan asks of them, each once."""
+    setup = link_setup(plan)
+    links = setup.ask()
+    asked = [shaping for shapings in setup.standing.values() for shaping in shapings]
+    for injection in schedule.injections:
+        if isinstance(injection.settings, ShapesLinks):
+            asked += injection.settings.shapings()
+    return tuple(dict.fromkeys(said for _, effect in asked for said in links.caveats(effect)))
+
+
+def _needs_links(plan: FaultPlan) -> bool:
+    faults = (spec.settings for spec in plan.faults)
+    return bool(plan.fleet.profiles) or any(isinstance(fault, ShapesLinks) for fault in faults)
+
+
+# ---------------------------------------------------------------- the concrete kinds
+
+
+def _none(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001 - nothing is owed
+    return NoLinks()
+
+
+def _toxiproxy(
+    run_directory: Path, /, *, obligations: ObligationLog, address: str | None
+) -> Links:
+    from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
+
+    return ToxiproxyLinks(run_directory, obligations=obligations, address=address)
+
+
+FACTORIES: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
+    LinkKind.NONE: lambda _: _none,
+    LinkKind.EMBEDDED: lambda plan: partial(EmbeddedLinks, seed=plan.seed),
+    LinkKind.TOXIPROXY: lambda plan: partial(_toxiproxy, address=plan.fleet.toxiproxy),
+}

@@ -1,0 +1,228 @@
+"""What the two ends of a link said of it, read as evidence: delay, rate, silence, broken streams.
+
+    link.measured (down: the learner's word, up: the syncer's) ─┐
+    link.opened, link.closed (the learner's)                   ─┼─► Scene ─► Found
+    calm reports, from before any fault on this link           ─┘
+
+Everything is measured where it arrives; what was asked of the link is never taken for what happened
+on it. A stated tolerance decides between proved and weak; a link that carried nothing, or went on
+as before, proves nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Status
+from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, nothing
+from chaoslab.links.base import Direction
+
+FRESH_S = 3.0
+"""A link whose end has reported, and heard, within this time was carrying traffic."""
+_NOTHING = 0.1
+"""Less than this share of what was asked is nothing that could be told from chance."""
+_AS_BEFORE = 0.8
+"""At this share of its usual rate a link goes on as before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """From which share of what was asked to which one it is proved."""
+
+    low: float
+    high: float
+    floor: float = 0.0
+    """So far off it may be in any case, in the unit of what was asked."""
+
+    def holds(self, measured: float, asked: float) -> bool:
+        """Whether the measured value is near enough."""
+        low, high = self.low * asked, self.high * asked
+        return min(low, asked - self.floor) <= measured <= max(high, asked + self.floor)
+
+    def __str__(self) -> str:
+        return f"tolerance {self.low:.0%} to {self.high:.0%}"
+
+
+# ---------------------------------------------------------------- delay
+
+
+def look_delayed(scene: Scene, added_s: float, tolerance: Tolerance) -> Found:
+    """The round trip during the fault against the one before; `added_s` sums up both ways."""
+    usual_s = round_trip_s(reports(scene.calm))
+    seen = _whole(scene, reports(scene.during))
+    answered = [e for e in seen if e.data.get("rtt_s") is not None]
+    rtt_s = round_trip_s(answered)
+    if usual_s is None:
+        return nothing("had no round trip measured before the fault")
+    if rtt_s is None:
+        return nothing(f"carried no traffic: no ping was answered in {_lasted(scene):.1f} s")
+    more_s = rtt_s - usual_s
+    measured: dict[str, Json] = {
+        "added_rtt_s": more_s,
+        "rtt_s": rtt_s,
+        "usual_rtt_s": usual_s,
+        "pings_answered": sum(e.integer("pings_answered") for e in answered),
+    }
+    text = (
+        f"took {1000 * rtt_s:.0f} ms for a round trip, {1000 * more_s:.0f} ms more than before; "
+        f"{1000 * added_s:.0f} ms more were asked ({tolerance})"
+    )
+    if more_s < _NOTHING * added_s:
+        return nothing(text, **measured)
+    is_near = tolerance.holds(more_s, added_s)
+    return Found(
+        status=Status.PROVED if is_near else Status.WEAK,
+        text=text,
+        measured=measured,
+        proof=(answered[0], answered[-1]),
+    )
+
+
+def round_trip_s(events: Iterable[Event]) -> float | None:
+    """Median of the round trips that the ends reported; None without any."""
+    found = [e.number("rtt_s") for e in events if e.data.get("rtt_s") is not None]
+    return median(found) if found else None
+
+
+# ---------------------------------------------------------------- rate
+
+
+def look_paced(
+    scene: Scene, direction: Direction, asked_per_s: float, tolerance: Tolerance
+) -> Found:
+    """How fast payloads arrived during the fault, in each direction that it was asked for."""
+    found = [_look_way(scene, way, asked_per_s, tolerance) for way in direction.ways]
+    return worst(found)
+
+
+def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Tolerance) -> Found:
+    usual = payload_rate(reports(scene.calm, way))
+    seen = [e for e in _whole(scene, reports(scene.during, way)) if e.integer("payload_bytes")]
+    rate = payload_rate(seen)
+    heard = sum(1 for e in reports(scene.during, way) if e.number("silent_s") < FRESH_S)
+    measured: dict[str, Json] = {
+        f"{way}_bytes_per_s": rate,
+        f"usual_{way}_bytes_per_s": usual,
+        f"{way}_payload_bytes": sum(e.integer("payload_bytes") for e in seen),
+    }
+    if not heard:
+        return nothing(f"carried no traffic {way} during the fault", **measured)
+    if rate is None:
+        return Found(
+            status=Status.WEAK,
+            text=f"carried nothing {way} that was large enough to time",
+            measured=measured,
+        )
+    text = (
+        f"took payloads {way} at {rate / 1e3:,.1f} kB/s; "
+        f"{asked_per_s / 1e3:,.1f} kB/s were asked ({tolerance})"
+    )
+    if rate > tolerance.high * asked_per_s and usual and rate >= _AS_BEFORE * usual:
+        return nothing(f"{text}, and that is no less than before", **measured)
+    is_near = tolerance.holds(rate, asked_per_s)
+    return Found(
+        status=Status.PROVED if is_near else Status.WEAK,
+        text=text,
+        measured=measured,
+        proof=(seen[0], seen[-1]),
+    )
+
+
+def payload_rate(events: Iterable[Event]) -> float | None:
+    """Bytes per second at which payloads came in, over all that were timed; None without any."""
+    timed = [
+        (e.integer("payload_bytes"), e.number("bytes_per_s"))
+        for e in events
+        if e.data.get("bytes_per_s") and e.integer("payload_bytes")
+    ]
+    took_s = sum(size / rate for size, rate in timed)
+    return sum(size for size, _ in timed) / took_s if took_s else None
+
+
+# ---------------------------------------------------------------- silence
+
+
+def look_silent(scene: Scene, direction: Direction) -> Found:
+    """Whether nothing arrived, in each direction, until the end of the fault."""
+    return worst([_look_for_silence(scene, way) for way in direction.ways])
+
+
+def _look_for_silence(scene: Scene, way: Direction) -> Found:
+    before, during = reports(scene.before, way), reports(scene.during, way)
+    if not before or before[-1].number("silent_s") > FRESH_S:
+        return nothing(f"had carried no traffic {way} when the fault began")
+    if not during or scene.end_s - during[-1].time_s > FRESH_S:
+        return nothing(f"was reported on by nobody {way} while the fault lasted")
+    heard_s = during[-1].time_s - during[-1].number("silent_s")
+    silent_s = scene.end_s - max(heard_s, scene.begin_s)
+    measured: dict[str, Json] = {f"{way}_silent_s": silent_s}
+    text = f"got nothing {way} for the last {silent_s:.1f} s of {_lasted(scene):.1f} s"
+    if silent_s < FRESH_S and silent_s < _lasted(scene) / 2:
+        return nothing(f"{text}: bytes went on arriving", **measured)
+    return Found(
+        status=scene.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
+    )
+
+
+# ---------------------------------------------------------------- streams that end
+
+
+def closings(scene: Scene) -> list[Event]:
+    """Streams of the target that were open and ended during the fault."""
+    return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
+
+
+def failed_dials(scene: Scene) -> list[Event]:
+    """Dials of the target during the fault that nobody answered."""
+    return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and not e.flag("was_open")]
+
+
+def openings(scene: Scene) -> list[Event]:
+    """Streams of the target that began during the fault."""
+    return [e for e in scene.during if e.kind is Kind.LINK_OPENED]
+
+
+def was_open(scene: Scene) -> bool:
+    """Whether the target had a stream when the fault began."""
+    said = [e for e in scene.before if e.kind in (Kind.LINK_OPENED, Kind.LINK_CLOSED)]
+    return bool(said) and said[-1].kind is Kind.LINK_OPENED
+
+
+# ---------------------------------------------------------------- reports
+
+
+def reports(events: Sequence[Event], way: Direction | None = None) -> list[Event]:
+    """The link.measured among events: of one direction, or of both."""
+    return [
+        e
+        for e in events
+        if e.kind is Kind.LINK_MEASURED and way in (None, Direction(e.text("direction")))
+    ]
+
+
+def worst(found: Sequence[Found]) -> Found:
+    """One finding out of several about one target: the worst status, all that was measured."""
+    order = (Status.FAILED, Status.WEAK, Status.PROVED)
+    ranked = sorted(found, key=lambda one: order.index(one.status))
+    texts = [one.text for one in ranked if one.status is ranked[0].status]
+    return Found(
+        status=ranked[0].status,
+        text=" and ".join(texts),
+        measured={key: value for one in found for key, value in one.measured.items()},
+        proof=tuple(event for one in found for event in one.proof),
+    )
+
+
+def _whole(scene: Scene, events: Iterable[Event]) -> list[Event]:
+    """Reports on windows that began after the fault did."""
+    return [e for e in events if e.time_s - e.number("window_s") >= scene.begin_s]
+
+
+def _lasted(scene: Scene) -> float:
+    return scene.end_s - scene.begin_s
+
+
+def is_soon(scene: Scene, event: Event, after_s: float = 0.0) -> bool:
+    """Whether an event followed the injection, or a moment after it, within the afterglow."""
+    return 0.0 <= event.time_s - (scene.begin_s + after_s) <= 2 * AFTERGLOW_S

@@ -1,0 +1,273 @@
+"""Faults by which a link carries everything, but late, slowly, in pieces or with losses.
+
+What proves each is measured where bytes arrive, beside what was asked, within a stated tolerance.
+Learners stay in training: nobody is taken away.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Status
+from chaoslab.faults.link import LinkFault
+from chaoslab.faults.link_proof import (
+    Tolerance,
+    closings,
+    look_delayed,
+    look_paced,
+    reports,
+    round_trip_s,
+)
+from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.links.base import (
+    Bandwidth,
+    Direction,
+    JitterShape,
+    Latency,
+    LimitData,
+    Loss,
+    Per,
+    Shaping,
+    Slice,
+)
+from chaoslab.units import Share
+
+DELAY = Tolerance(low=0.8, high=1.5, floor=0.025)
+"""A busy machine answers late, and a chunk that waits for an earlier one is later still."""
+RATE = Tolerance(low=0.6, high=1.3)
+"""Rates are kept over tenths of seconds, and payloads share them with everything else."""
+SHARE = Tolerance(low=0.6, high=1.4)
+_PACKETS_LEAST = 100
+"""So few packets say little about a share of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLatency(LinkFault):
+    """Every byte arrives later, each way by `mean`; a round trip takes the sum of both ways."""
+
+    mean_s: float = 0.1
+    """One way, in each direction that is asked for."""
+    jitter_s: float = 0.0
+    """Half the width of the uniform distribution, the standard deviation of the others."""
+    distribution: JitterShape = JitterShape.UNIFORM
+    """How delays spread; toxiproxy knows uniform alone."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.latency"
+    summary: ClassVar[str] = "every byte of the link arrives later"
+    proof: ClassVar[str] = f"round trip of the stream's own pings, more than before; {DELAY}"
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.mean_s <= 0:
+            raise PlanError("`mean` is a duration above 0s")
+        self.shapings()
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One delay each way."""
+        effect = Latency(mean_s=self.mean_s, jitter_s=self.jitter_s, shape=self.distribution)
+        return ((self.direction, effect),)
+
+    def requested(self) -> dict[str, Json]:
+        """The round trip's growth."""
+        return {"added_rtt_s": self._added_s, "jitter_s": self.jitter_s}
+
+    def look(self, scene: Scene) -> Found:
+        """The round trip against the one before."""
+        return look_delayed(scene, self._added_s, DELAY)
+
+    @property
+    def _added_s(self) -> float:
+        return len(self.direction.ways) * self.mean_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkBandwidth(LinkFault):
+    """The link carries at most so many bytes per second in each direction that is asked for."""
+
+    rate_bytes_per_s: float = 1e6
+    """Of the stream, without what the kernel adds to it."""
+    per: Per = Per.LINK
+    """toxiproxy limits each connection by itself; a learner has one."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.bandwidth"
+    summary: ClassVar[str] = "the link carries only so many bytes per second"
+    proof: ClassVar[str] = f"throughput of real fragments where they arrive; {RATE}"
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.shapings()
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One limit each way."""
+        return ((self.direction, Bandwidth(rate_bytes_per_s=self.rate_bytes_per_s, per=self.per)),)
+
+    def requested(self) -> dict[str, Json]:
+        """The rate, by direction."""
+        return {f"{way}_bytes_per_s": self.rate_bytes_per_s for way in self.direction.ways}
+
+    def look(self, scene: Scene) -> Found:
+        """The rate at which payloads arrived."""
+        return look_paced(scene, self.direction, self.rate_bytes_per_s, RATE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkSlice(LinkFault):
+    """The stream arrives in small pieces with a pause after each."""
+
+    size_bytes: int = 1000
+    """Of a piece, at most."""
+    delay_s: float = 0.01
+    """Between two pieces. Without any nobody could tell that the stream was cut."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.slice"
+    summary: ClassVar[str] = "the stream arrives in small pieces, one after the other"
+    proof: ClassVar[str] = f"throughput of real fragments against size / delay; {RATE}"
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.delay_s <= 0:
+            raise PlanError(
+                "`delay` is a duration above 0s: pieces without a pause are just a stream"
+            )
+        self.shapings()
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One knife each way."""
+        return ((self.direction, Slice(size_bytes=self.size_bytes, delay_s=self.delay_s)),)
+
+    def requested(self) -> dict[str, Json]:
+        """The rate that size and delay come to, by direction."""
+        return {f"{way}_bytes_per_s": self._rate for way in self.direction.ways}
+
+    def look(self, scene: Scene) -> Found:
+        """The rate at which payloads arrived."""
+        return look_paced(scene, self.direction, self._rate, RATE)
+
+    @property
+    def _rate(self) -> float:
+        return self.size_bytes / self.delay_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLoss(LinkFault):
+    """A share of the packets is dropped below TCP, which sends them again."""
+
+    share: Share = 0.01
+    """Of the link's packets, in each direction that is asked for."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.loss"
+    summary: ClassVar[str] = "packets are lost and TCP sends them again"
+    proof: ClassVar[str] = f"packets of the link that the kernel counted and dropped; {SHARE}"
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.shapings()
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One rule each way."""
+        return ((self.direction, Loss(share=self.share)),)
+
+    def requested(self) -> dict[str, Json]:
+        """The share."""
+        return {"dropped_share": self.share}
+
+    def look(self, scene: Scene) -> Found:
+        """The kernel's counters, from before the fault to just before its heal."""
+        counted = [e for e in scene.during if _count(e) is not None]
+        if not counted:
+            return nothing("has no packets counted on its link")
+        packets, dropped = _count(counted[-1]) or (0, 0)
+        for earlier in [e for e in scene.before if _count(e) is not None][-1:]:
+            had = _count(earlier) or (0, 0)
+            packets, dropped = packets - had[0], dropped - had[1]
+        return self._judge(packets, dropped, scene, counted[-1])
+
+    def _judge(self, packets: int, dropped: int, scene: Scene, counted: Event) -> Found:
+        share = dropped / packets if packets else 0.0
+        measured: Mapping[str, Json] = {
+            "dropped_share": share,
+            "packets": packets,
+            "dropped": dropped,
+            "rtt_s": round_trip_s(reports(scene.during)),
+        }
+        text = (
+            f"lost {dropped} of {packets} packets ({share:.1%}); "
+            f"{self.share:.1%} were asked ({SHARE})"
+        )
+        if not dropped:
+            return nothing(text, **measured)
+        noise = Tolerance(low=SHARE.low, high=SHARE.high, floor=3 * (self.share / packets) ** 0.5)
+        is_near = noise.holds(share, self.share) and packets >= _PACKETS_LEAST
+        return Found(
+            status=Status.PROVED if is_near else Status.WEAK,
+            text=text,
+            measured=measured,
+            proof=(counted,),
+        )
+
+
+def _count(event: Event) -> tuple[int, int] | None:
+    """Packets looked at and dropped, if an event tells them."""
+    if event.kind is not Kind.LINK_COUNTED or event.data.get("packets") is None:
+        return None
+    return event.integer("packets"), event.integer("dropped")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkLimitData(LinkFault):
+    """A connection ends once it has carried so many bytes; the next one has as many again."""
+
+    size_bytes: int = 200_000
+    """Of the stream, from the injection or from the connection's beginning."""
+    direction: Direction = Direction.UP
+    """Which way bytes are counted; with both, each way for itself."""
+
+    name: ClassVar[str] = "network.limit_data"
+    summary: ClassVar[str] = "connections end after so many bytes, again and again"
+    proof: ClassVar[str] = "the learner's streams broke off, each with about so many bytes"
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        self.shapings()
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One limit each way."""
+        return ((self.direction, LimitData(size_bytes=self.size_bytes)),)
+
+    def requested(self) -> dict[str, Json]:
+        """The bytes of a stream."""
+        return {"bytes_of_a_stream": self.size_bytes}
+
+    def look(self, scene: Scene) -> Found:
+        """Streams that ended, and what they carried on the average."""
+        ended = closings(scene)
+        if not ended:
+            return nothing("had no stream that broke off")
+        most = max(_carried(scene, way) for way in self.direction.ways) / len(ended)
+        text = (
+            f"had {len(ended)} streams broken off after {most / 1e3:,.0f} kB each; "
+            f"{self.size_bytes / 1e3:,.0f} kB were asked"
+        )
+        return Found(
+            status=Status.PROVED if most <= RATE.high * self.size_bytes else Status.WEAK,
+            text=text,
+            measured={"streams_ended": len(ended), "bytes_of_a_stream": most},
+            proof=(ended[0], ended[-1]),
+        )
+
+
+def _carried(scene: Scene, way: Direction) -> int:
+    """Bytes that arrived that way during the fault, as far as they were reported."""
+    had = [e.integer("bytes") for e in reports(scene.before, way)][-1:]
+    seen = [e.integer("bytes") for e in reports(scene.during, way)]
+    return max(seen, default=0) - (had[0] if had else 0)

@@ -1,0 +1,225 @@
+"""Faults by which connections end: refuse, reset, flap, half_open.
+
+A refused dial says no at once, a reset connection may be dialled again, a link that flaps does both
+in turns, and a half-open connection is dead at one end while the other is not told. The learner
+must be back when the fault is healed.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json
+from chaoslab.faults.base import Status
+from chaoslab.faults.link import LinkFault, clear_all, shape_all
+from chaoslab.faults.link_proof import closings, failed_dials, is_soon, openings, was_open
+from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.fleet.base import Fleet
+from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset, Shaping
+from chaoslab.plan import Injection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRefuse(LinkFault):
+    """Open connections end and new ones are refused, as if nobody listened."""
+
+    name: ClassVar[str] = "network.refuse"
+    summary: ClassVar[str] = "connections end, and new ones are refused"
+    proof: ClassVar[str] = "the learner's stream ended at once and no dial was answered"
+    takes_away: ClassVar[bool] = True
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """Nobody listens."""
+        return ((Direction.BOTH, Refuse()),)
+
+    def requested(self) -> dict[str, Json]:
+        """No stream."""
+        return {"streams_opened": 0}
+
+    def look(self, scene: Scene) -> Found:
+        """The end of the stream, and what came of the dials after it."""
+        if not was_open(scene):
+            return nothing("had no stream when the fault began")
+        ended = next(iter(closings(scene)), None)
+        if ended is None:
+            return nothing("kept its stream")
+        opened, failed = openings(scene), failed_dials(scene)
+        down_s = (opened[0].time_s if opened else scene.end_s) - ended.time_s
+        return Found(
+            status=Status.WEAK if opened else scene.lasted(down_s),
+            text=f"lost its stream after {ended.time_s - scene.begin_s:.1f} s and had none for "
+            f"{down_s:.1f} s; {len(failed)} dials failed",
+            measured={
+                "streams_opened": len(opened),
+                "dials_failed": len(failed),
+                "down_s": down_s,
+            },
+            proof=(ended, *failed[:1], *opened[:1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkReset(LinkFault):
+    """Open connections break off at once and may be opened again; once, or several times."""
+
+    times: int = 1
+    """How often."""
+    every_s: float = 4.0
+    """From one time to the next; a learner needs a moment to be back."""
+
+    name: ClassVar[str] = "network.reset"
+    summary: ClassVar[str] = "connections break off, once or again and again"
+    proof: ClassVar[str] = "the learner's stream ended as often as asked, each time at once"
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise PlanError(f"`times: {self.times}`: connections are reset at least once")
+        if self.every_s <= 0:
+            raise PlanError("`every` is a duration above 0s")
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """An act: it leaves nothing to clear."""
+        return ((Direction.BOTH, Reset()),)
+
+    def beats(self) -> tuple[float, ...]:
+        """The second time and all later ones."""
+        return tuple(self.every_s * number for number in range(1, self.times))
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:  # noqa: ARG002 - alike
+        """Once more."""
+        shape_all(injection, fleet, self.shapings())
+
+    def requested(self) -> dict[str, Json]:
+        """How often."""
+        return {"streams_ended": self.times}
+
+    def look(self, scene: Scene) -> Found:
+        """Ends of streams that followed a reset at once."""
+        if not was_open(scene):
+            return nothing("had no stream when the fault began")
+        ended = _struck(scene, [self.every_s * number for number in range(self.times)])
+        text = f"had its stream broken off {len(ended)} times; {self.times} were asked"
+        if not ended:
+            return nothing(text, streams_ended=0)
+        return Found(
+            status=Status.PROVED if len(ended) >= self.times else Status.WEAK,
+            text=text,
+            measured={"streams_ended": len(ended), "streams_opened": len(openings(scene))},
+            proof=tuple(ended),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFlap(LinkFault):
+    """The link goes down and comes up again, several times: down, connections are refused."""
+
+    times: int = 3
+    """How often it goes down."""
+    down_s: float = 2.0
+    """For how long each time."""
+    up_s: float = 4.0
+    """And how long it is up between two of them."""
+
+    name: ClassVar[str] = "network.flap"
+    summary: ClassVar[str] = "the link goes down and comes up, again and again"
+    proof: ClassVar[str] = "the learner's stream ended as often as asked, each time at once"
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise PlanError(f"`times: {self.times}`: a link that flaps goes down at least once")
+        if self.down_s <= 0 or self.up_s <= 0:
+            raise PlanError("`down` and `up` are durations above 0s")
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """Down."""
+        return ((Direction.BOTH, Refuse()),)
+
+    def beats(self) -> tuple[float, ...]:
+        """Up, down, up, …; the last is up."""
+        return tuple(
+            self._period_s * number + offset_s
+            for number in range(self.times)
+            for offset_s in (0.0, self.down_s)
+        )[1:]
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """Up at even beats, down at odd ones."""
+        if beat % 2:
+            shape_all(injection, fleet, self.shapings())
+        else:
+            clear_all(injection, fleet)
+
+    def requested(self) -> dict[str, Json]:
+        """How often, and for how long."""
+        return {"streams_ended": self.times, "down_s": self.down_s}
+
+    def look(self, scene: Scene) -> Found:
+        """Ends of streams that followed a fall of the link at once."""
+        if not was_open(scene):
+            return nothing("had no stream when the fault began")
+        ended = _struck(scene, [self._period_s * number for number in range(self.times)])
+        failed = failed_dials(scene)
+        text = f"went down {len(ended)} times with a stream on it; {self.times} were asked"
+        if not ended:
+            return nothing(text, streams_ended=0)
+        return Found(
+            status=Status.PROVED if len(ended) >= self.times else Status.WEAK,
+            text=text,
+            measured={"streams_ended": len(ended), "dials_failed": len(failed)},
+            proof=(*ended, *failed[:1]),
+        )
+
+    @property
+    def _period_s(self) -> float:
+        return self.down_s + self.up_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkHalfOpen(LinkFault):
+    """Open connections lose one end and the other is not told; new ones work."""
+
+    direction: Direction = Direction.DOWN
+    """up: the learner's end breaks, the syncer keeps a silent one; down: the other way round; both:
+    the middle forgot the connection and both ends keep theirs."""
+
+    name: ClassVar[str] = "network.half_open"
+    summary: ClassVar[str] = "one end of the connection breaks and the other is not told"
+    proof: ClassVar[str] = "the learner's stream ended: at once (up), or not before it was missed"
+    takes_away: ClassVar[bool] = True
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One broken end."""
+        return ((self.direction, HalfOpen()),)
+
+    def requested(self) -> dict[str, Json]:
+        """How the learner's stream should end."""
+        return {"learner_is_told": self.direction is Direction.UP}
+
+    def look(self, scene: Scene) -> Found:
+        """When the learner's stream ended."""
+        if not was_open(scene):
+            return nothing("had no stream when the fault began")
+        ended = next(iter(closings(scene)), None)
+        after_s = (ended.time_s if ended else scene.end_s) - scene.begin_s
+        measured: dict[str, Json] = {
+            "learner_is_told": ended is not None and is_soon(scene, ended),
+            "learner_noticed_after_s": after_s if ended else None,
+        }
+        text = f"noticed after {after_s:.1f} s that its stream was dead"
+        if ended is None:
+            text = f"did not notice for {after_s:.1f} s that its stream was dead"
+            told = Status.FAILED  # nothing shows that it was
+        elif measured["learner_is_told"] == (self.direction is Direction.UP):
+            told = Status.PROVED
+        else:
+            told = Status.WEAK
+        return Found(status=told, text=text, measured=measured, proof=(ended,))
+
+
+def _struck(scene: Scene, strokes_s: list[float]) -> list[Event]:
+    """Of each stroke, the first end of a stream that it brought about."""
+    ended = closings(scene)
+    found = [next((e for e in ended if is_soon(scene, e, at_s)), None) for at_s in strokes_s]
+    return list({e.seq: e for e in found if e is not None}.values())

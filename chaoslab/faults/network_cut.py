@@ -1,0 +1,79 @@
+"""Faults by which a link falls silent: blackhole, freeze, partition.
+
+From above they look alike and are not: a frozen link keeps every byte, a black hole keeps none, and
+a partition cuts a whole group off in one moment. Who is cut off is taken away from training and
+must come back when the fault is healed.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.events import Json
+from chaoslab.faults.link import LinkFault
+from chaoslab.faults.link_proof import look_silent
+from chaoslab.faults.proof import Found, Scene
+from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, Shaping
+
+
+class _Silence(LinkFault):
+    """Nothing gets through in one direction or both, until the heal."""
+
+    __slots__ = ()
+
+    direction: Direction
+    effect: ClassVar[Effect]
+
+    proof: ClassVar[str] = "nothing arrived any more, as the end that should have heard it reports"
+    takes_away: ClassVar[bool] = True
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """The effect, each way that is asked for."""
+        return ((self.direction, self.effect),)
+
+    def requested(self) -> dict[str, Json]:
+        """Which way."""
+        return {"silent": self.direction.value}
+
+    def look(self, scene: Scene) -> Found:
+        """Silence to the end."""
+        return look_silent(scene, self.direction)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkBlackhole(_Silence):
+    """Bytes vanish. Connections open and stay silent; the heal ends those that were open."""
+
+    direction: Direction = Direction.BOTH
+    """Which way nothing gets through: up to the syncer, down to the learner, or both."""
+
+    name: ClassVar[str] = "network.blackhole"
+    summary: ClassVar[str] = "everything that is sent vanishes without a word"
+    effect: ClassVar[Effect] = Blackhole()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkFreeze(_Silence):
+    """Nothing moves and nothing is lost: healed soon enough, the stream goes on where it stood."""
+
+    direction: Direction = Direction.BOTH
+    """Which way nothing gets through: up to the syncer, down to the learner, or both."""
+
+    name: ClassVar[str] = "network.freeze"
+    summary: ClassVar[str] = "the link stands still; nothing is lost"
+    effect: ClassVar[Effect] = Freeze()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkPartition(_Silence):
+    """The targets are cut off from the syncer and everybody on its side, all in one moment.
+
+    As in a network whose packets find no way: TCP keeps what was on its way and tries again.
+    Learners reach each other by the syncer alone, so the groups are the targets and the rest.
+    """
+
+    direction: Direction = Direction.BOTH
+    """both: nobody hears anybody; up: the syncer does not hear them; down: they do not hear it."""
+
+    name: ClassVar[str] = "network.partition"
+    summary: ClassVar[str] = "a group of learners is cut off from the syncer and the others"
+    effect: ClassVar[Effect] = Freeze()

@@ -1,0 +1,86 @@
+"""Faults on whole regions: the links and the processes of the targets at once.
+
+A plan names the region as its target: `target: {region: eu}`.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.link import clear_all, shape_all
+from chaoslab.faults.link_proof import openings, worst
+from chaoslab.faults.process import death
+from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.links.base import Direction, Refuse, Shaping
+from chaoslab.plan import Injection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegionOutage(OneAct):
+    """A region goes dark: its links refuse everybody, and its processes are killed.
+
+    Healed, the links come first; the nodes start again as their next incarnations.
+    """
+
+    name: ClassVar[str] = "region.outage"
+    summary: ClassVar[str] = "a whole region goes dark: links and processes at once"
+    proof: ClassVar[str] = "exit by SIGKILL, and a link without connections meanwhile"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.LINK})
+    takes_away: ClassVar[bool] = True
+    shares_targets: ClassVar[bool] = False
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """Nobody gets through."""
+        return ((Direction.BOTH, Refuse()),)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Cut all links, then kill all processes."""
+        shape_all(injection, fleet, self.shapings())
+        for name in injection.targets:
+            fleet.kill(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Clear all links, then start all processes."""
+        clear_all(injection, fleet)
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """The end of each process, and what its link did meanwhile."""
+        requested: dict[str, Json] = {"down_s": injection.for_s, "connections": 0}
+        return look_at_each(injection, history, _look, requested)
+
+
+def _look(scene: Scene) -> Found:
+    exited = scene.exited
+    if scene.incarnation is None:
+        return nothing("was not running when the fault began")
+    if exited is None or exited.data.get("signal") != "SIGKILL":
+        return nothing("was not killed")
+    return worst([death(scene, exited), _look_at_link(scene)])
+
+
+def _look_at_link(scene: Scene) -> Found:
+    """Its link was cut, and nothing that counts it or uses it saw it carry anything."""
+    cut = scene.first(Kind.LINK_SHAPED)
+    counted = [e for e in scene.during if e.kind is Kind.LINK_COUNTED]
+    if cut is None:
+        return nothing("had a link that was never cut")
+    opened, carried = openings(scene), _carried(counted)
+    connections = counted[-1].data.get("connections") if counted else None
+    is_dark = not (opened or carried or connections)
+    return Found(
+        status=Status.PROVED if is_dark else Status.WEAK,
+        text="had a dark link" if is_dark else "had a link that was still in use",
+        measured={"connections": connections, "streams_opened": len(opened)},
+        proof=(cut, *counted[-1:], *opened[:1]),
+    )
+
+
+def _carried(counted: list[Event]) -> bool:
+    """Whether the link's own counters went on from the first count to the last."""
+    keys = ("up_bytes", "down_bytes")
+    return len({tuple(event.data.get(key) for key in keys) for event in counted}) > 1

@@ -1,0 +1,1 @@
+"""The paths between learners and the syncer, each shaped on request."""

@@ -1,0 +1,233 @@
+"""The path between a learner and the syncer: the `Link` interface, and the links that do nothing.
+
+    learner ── dials link.address ──► Link ──► upstream: the syncer
+                                       ▲
+    faults ── shape(injection, direction, effect) / clear(injection)
+
+`Links` makes one link for each learner and owns whatever carries them (a proxy process, rules of
+the kernel). Effects are keyed by injection: two faults on one link never heal each other. A kind
+of links declares what it can do; a plan that needs more is refused before anything starts. It knows
+nothing of faults, plans or journals.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Protocol, Self, TypeAlias
+
+from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.links.effects import (
+    Bandwidth,
+    Blackhole,
+    Corrupt,
+    Direction,
+    Duplicate,
+    Effect,
+    Freeze,
+    HalfOpen,
+    JitterShape,
+    Latency,
+    LimitData,
+    LinkAbility,
+    Loss,
+    PacketEffect,
+    Per,
+    Refuse,
+    Reorder,
+    Reset,
+    Slice,
+    StreamEffect,
+)
+
+__all__ = [
+    "Bandwidth", "Blackhole", "Corrupt", "Counters", "Direction", "Duplicate", "Effect", "Freeze",
+    "HalfOpen", "JitterShape", "Latency", "LimitData", "Link", "LinkAbility", "Links", "Loss",
+    "NoLinks", "PacketEffect", "Per", "Refuse", "Reorder", "Reset", "Shaping", "Slice",
+    "StreamEffect", "require",
+]  # fmt: skip
+
+
+Shaping: TypeAlias = tuple[Direction, Effect]
+"""What is put on a link, and which way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """What a link has carried since it was made; None where its kind cannot count (COUNTERS)."""
+
+    up_bytes: int | None
+    """Handed on to the syncer."""
+    down_bytes: int | None
+    """Handed on to the learner."""
+    connections: int | None
+    """Of learners, open now."""
+    opened: int | None
+    """Of learners, ever."""
+    packets: int | None = None
+    """That a Loss has looked at so far; None when there never was one."""
+    dropped: int | None = None
+    """Of those, the ones it dropped."""
+
+
+class Link(Protocol):
+    """One learner's path to the syncer.
+
+    The verbs return when they are done: the effect holds for every byte that comes later. They
+    raise FleetError when the world refuses, PlanError for a direction in which the effect cannot
+    act, AbilityError for what the kind of link cannot do.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its learner's, usually."""
+        ...
+
+    @property
+    def address(self) -> str:
+        """host:port that the learner dials; the same as long as the link exists."""
+        ...
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        """Put an effect on the link in that direction.
+
+        The same injection, direction and kind of effect again: its strength changes, and nothing
+        else. Another kind or another injection: both hold, latencies add up, the least rate counts.
+        """
+        ...
+
+    def clear(self, injection: str) -> None:
+        """Take all effects of this injection away, and no other; safe to repeat."""
+        ...
+
+    def counters(self) -> Counters:
+        """What it has carried so far."""
+        ...
+
+
+class Links(Protocol):
+    """All links of a run. A context manager: leaving it ends whatever carries them."""
+
+    @property
+    def kind(self) -> str:
+        """embedded, toxiproxy, none."""
+        ...
+
+    @property
+    def abilities(self) -> frozenset[LinkAbility]:
+        """What these links can do on this machine; known before they are entered."""
+        ...
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def create(self, name: str, upstream: str) -> Link:
+        """A link to host:port `upstream`, which need not listen yet. FleetError if refused."""
+        ...
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link made, by name."""
+        ...
+
+    def troubles(self) -> Sequence[str]:
+        """One sentence for everything that is broken (the proxy has died); empty: all is well.
+
+        Cheap enough to ask every second.
+        """
+        ...
+
+    def why_not(self, ability: LinkAbility) -> str:
+        """Why it is missing here and what to do about it, as half a sentence."""
+        ...
+
+    def caveats(self, effect: Effect) -> Sequence[str]:
+        """Where these links differ from what the effect promises, a sentence each; for previews."""
+        ...
+
+
+def require(links: Links, direction: Direction, effect: Effect) -> None:
+    """AbilityError if these links cannot do it, PlanError if nobody can in that direction."""
+    if direction not in effect.directions:
+        possible = " or ".join(sorted(effect.directions))
+        raise PlanError(
+            f"{effect.kind} cannot act in direction {direction} alone: use direction: {possible}"
+        )
+    for ability in sorted(effect.needs - links.abilities):
+        raise AbilityError(
+            f"links: {links.kind} cannot do {ability} here: {links.why_not(ability)}"
+        )
+
+
+# ---------------------------------------------------------------- the links that do nothing
+
+
+class DirectLink:
+    """The learner dials the syncer itself. Effects are written down and nothing happens."""
+
+    def __init__(self, name: str, upstream: str) -> None:
+        self.name, self.address = name, upstream
+        self.effects: dict[tuple[str, Direction, str], Effect] = {}
+        """What was asked for, by injection, direction and kind."""
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        """Write it down."""
+        if not effect.is_act:
+            self.effects[injection, direction, effect.kind] = effect
+
+    def clear(self, injection: str) -> None:
+        """Strike it out."""
+        self.effects = {key: one for key, one in self.effects.items() if key[0] != injection}
+
+    def counters(self) -> Counters:
+        """Nobody counts."""
+        return Counters(up_bytes=None, down_bytes=None, connections=None, opened=None)
+
+
+class NoLinks:
+    """Learners dial the syncer themselves. No abilities, unless a test says otherwise."""
+
+    kind = "none"
+
+    def __init__(self, abilities: frozenset[LinkAbility] = frozenset()) -> None:
+        self.abilities = abilities
+        self._links: dict[str, DirectLink] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Nothing was begun."""
+
+    def create(self, name: str, upstream: str) -> DirectLink:
+        """A link that is none; FleetError if there is one of that name."""
+        if name in self._links:
+            raise FleetError(f"there is a link for {name} already")
+        self._links[name] = DirectLink(name, upstream)
+        return self._links[name]
+
+    @property
+    def links(self) -> Mapping[str, DirectLink]:
+        """Every link that was asked for."""
+        return dict(self._links)
+
+    def troubles(self) -> Sequence[str]:
+        """What is not there cannot break."""
+        return ()
+
+    def why_not(self, ability: LinkAbility) -> str:  # noqa: ARG002 - the protocol's signature
+        """There is nothing between the learner and the syncer."""
+        return "learners reach the syncer directly; use fleet.links: embedded"
+
+    def caveats(self, effect: Effect) -> Sequence[str]:  # noqa: ARG002 - the protocol's signature
+        """Nothing is carried out."""
+        return ()

@@ -1,0 +1,73 @@
+"""The embedded proxy's process: `python -m chaoslab.links.embedded_proxy`.
+
+    standard output ◄── where its API listens, when it chose that itself: 127.0.0.1:41234
+    HTTP API ──► links (see `links.proxy`)
+    end of standard input, SIGTERM ──► the end
+
+It ends with whoever started it: when nobody holds the other end of its standard input any more.
+Standard library only.
+"""
+
+import argparse
+import asyncio
+import gc
+import os
+import resource
+import signal
+import sys
+from contextlib import suppress
+
+from chaoslab.links.proxy.api import Api
+from chaoslab.links.proxy.http import serve
+
+
+def main() -> int:
+    """Serve until the end of standard input."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--host", default="127.0.0.1", help="of the API (default 127.0.0.1)")
+    parser.add_argument("--port", type=int, default=0, help="of the API (default: a free one)")
+    options = parser.parse_args()
+    _want_descriptors()
+    asyncio.run(_serve(options.host, options.port))
+    return 0
+
+
+async def _serve(host: str, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    end = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, end.set)
+    _watch_parent(loop, end)
+    api = Api()
+    server = await serve(api.handle, host, port)
+    where = server.sockets[0].getsockname()
+    if not port:
+        sys.stdout.write(f"{where[0]}:{where[1]}\n")
+        sys.stdout.flush()
+    gc.freeze()
+    await end.wait()
+    server.close()
+    api.close()
+
+
+def _watch_parent(loop: asyncio.AbstractEventLoop, end: asyncio.Event) -> None:
+    os.set_blocking(sys.stdin.fileno(), False)
+
+    def look() -> None:
+        with suppress(BlockingIOError):
+            if not os.read(sys.stdin.fileno(), 4096):
+                loop.remove_reader(sys.stdin.fileno())
+                end.set()
+
+    loop.add_reader(sys.stdin.fileno(), look)
+
+
+def _want_descriptors() -> None:
+    """Two sockets and up to four pipe ends for each connection: as many as allowed."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Calls of a proxy's HTTP API, each with a deadline: JSON in, JSON out.
+
+    call ─► request ─► answer, or FleetError with what the server said, or that it said nothing
+
+No retries: a call that got lost may have been carried out, and its caller knows how to find out.
+"""
+
+import http.client
+import json
+from collections.abc import Mapping
+
+from chaoslab.errors import FleetError
+from chaoslab.events import Json
+
+CALL_S = 5.0
+"""How long one call may take: all of them are on loopback or in one data centre."""
+
+
+class NotThere(FleetError):
+    """The server has nothing of that name (404)."""
+
+
+class NobodyThere(FleetError):
+    """Nobody listens at that address: whatever a server had there is gone with it."""
+
+
+def call(
+    address: str, method: str, path: str, body: Json = None, *, within_s: float = CALL_S
+) -> Json:
+    """One call of `address` (host:port). The answer is None when it has no body.
+
+    FleetError: nobody answered within `within_s`, or the answer was an error.
+    """
+    connection = http.client.HTTPConnection(address, timeout=within_s)
+    try:
+        text = None if body is None else json.dumps(body)
+        connection.request(method, path, text, {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        status, answer = response.status, response.read().decode(errors="replace")
+    except ConnectionRefusedError as error:
+        raise NobodyThere(f"no proxy listens at {address} any more") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise FleetError(
+            f"the proxy at {address} does not answer {method} {path}: {error or type(error)}"
+        ) from error
+    finally:
+        connection.close()
+    if status >= 400:
+        kind = NotThere if status == 404 else FleetError
+        raise kind(f"the proxy at {address} refused {method} {path}: {_reason(answer)}")
+    return _decoded(answer)
+
+
+def an_object(value: Json) -> Mapping[str, Json]:
+    """The object that an answer must be; FleetError otherwise."""
+    if not isinstance(value, Mapping):
+        raise FleetError(f"the proxy answered {value!r}, which is no object")
+    return value
+
+
+def _decoded(answer: str) -> Json:
+    try:
+        value: Json = json.loads(answer) if answer else None
+    except ValueError:
+        return answer  # a text such as the version
+    return value
+
+
+def _reason(answer: str) -> str:
+    value = _decoded(answer)
+    return str(value.get("error", answer)) if isinstance(value, Mapping) else answer

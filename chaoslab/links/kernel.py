@@ -1,0 +1,50 @@
+"""Asking the kernel's network tools: with a deadline, and with what they said when they fail."""
+
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaoslab.errors import FleetError
+
+_ASK_S = 10.0
+_CAP_NET_ADMIN = 12
+
+
+def may_administer_network() -> bool:
+    """Whether this process has CAP_NET_ADMIN."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return False
+    effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
+    return bool(int(effective, 16) >> _CAP_NET_ADMIN & 1)
+
+
+def which(program: str) -> str | None:
+    """Where it is; system administrators' programs are not on everybody's PATH."""
+    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
+
+
+def run(tool: str, *words: str, text: str = "") -> str:
+    """What the tool prints. FleetError with what it said if it fails."""
+    code, said = ask((tool, *words), text)
+    if code:
+        raise FleetError(f"{tool} {shlex.join(words)} failed: {said}")
+    return said
+
+
+def ask(command: Sequence[str], text: str = "") -> tuple[int, str]:
+    """Exit code and output, or error output if it failed."""
+    program = which(command[0])
+    if program is None:
+        return 127, f"{command[0]} is not on PATH"
+    try:
+        done = subprocess.run(
+            [program, *command[1:]], input=text, capture_output=True, text=True, timeout=_ASK_S,
+            check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return 1, str(error)
+    return done.returncode, done.stdout if done.returncode == 0 else done.stderr.strip()

@@ -1,0 +1,228 @@
+"""Packet loss: the kernel drops a share of one port's packets, and TCP sends them again.
+
+    Drops.add(rule) ──► INPUT: count all of port P; drop a share of them     (iptables, else nft)
+    Drops.remove(rule) ──► exactly the rules that carry this rule's comment
+
+The rules match packets that come in on one interface (loopback by default) from or to the link's
+own port, so nobody else's traffic is touched. On loopback a packet holds up to 64 KiB: a share of
+packets there is a larger share of a transfer's time than on a wire with 1500-byte packets. Needs
+root (CAP_NET_ADMIN); `is_available` says whether it works here, by trying it.
+"""
+
+import json
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Protocol
+
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.links.effects import Direction
+from chaoslab.links.kernel import ask, may_administer_network, run, which
+
+_TABLE = "chaoslab"
+_FINEST = 1_000_000
+"""nft draws a number below it: shares are kept to a millionth."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """Drop this share of the packets of one port that travel one way (`up`: to the port)."""
+
+    comment: str
+    """Unique; letters, digits and . _ - / only."""
+    port: int
+    way: Direction
+    share: float
+    interface: str = "lo"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a rule has done so far."""
+
+    packets: int = 0
+    dropped: int = 0
+
+    def __add__(self, other: "Seen") -> "Seen":
+        return Seen(packets=self.packets + other.packets, dropped=self.dropped + other.dropped)
+
+
+class Drops(Protocol):
+    """One of the two tools that write the kernel's rules."""
+
+    tool: str
+
+    def add(self, drop: Drop) -> None:
+        """From now on. FleetError if the kernel refuses."""
+        ...
+
+    def remove(self, comment: str) -> Seen:
+        """Take exactly these rules away; returns what they did. Safe to repeat."""
+        ...
+
+    def seen(self, comment: str) -> Seen:
+        """What they have done."""
+        ...
+
+
+def is_available() -> tuple[bool, str]:
+    """Whether packets can be dropped here, and why not, or by which tool."""
+    if not may_administer_network():
+        return False, "it needs root (CAP_NET_ADMIN): run as root, or in a container that has it"
+    reasons = []
+    for drops in (Iptables, Nft):
+        if which(drops.tool) is None:
+            reasons.append(f"{drops.tool} is not on PATH")
+        elif reason := _try(drops.tool):
+            reasons.append(f"{drops.tool}: {reason}")
+        else:
+            return True, f"by {drops.tool}"
+    return False, f"{'; '.join(reasons)}: install iptables or nftables"
+
+
+def drops() -> Drops:
+    """The tool that works here; AbilityError if there is none."""
+    can, how = is_available()
+    if not can:
+        raise AbilityError(f"packets cannot be dropped here: {how}")
+    return Iptables() if how.endswith(Iptables.tool) else Nft()
+
+
+def undo(tool: str, comment: str) -> None:
+    """Take the rules with this comment away, for whoever cleans up after a dead harness."""
+    (Iptables() if tool == Iptables.tool else Nft()).remove(comment)
+
+
+# ---------------------------------------------------------------- iptables
+
+
+class Iptables:
+    """Two rules for each drop: one that counts, one that drops."""
+
+    tool = "iptables"
+
+    def add(self, drop: Drop) -> None:
+        """The counting rule stands first; both match the same packets."""
+        side = "--dport" if drop.way is Direction.UP else "--sport"
+        match = ("INPUT", "-i", drop.interface, "-p", "tcp", side, str(drop.port))
+        label = ("-m", "comment", "--comment", drop.comment)
+        chance = ("-m", "statistic", "--mode", "random", "--probability", f"{drop.share:.8f}")
+        self._run("-A", *match, *label)
+        self._run("-A", *match, *chance, *label, "-j", "DROP")
+
+    def remove(self, comment: str) -> Seen:
+        """Deleted by what they say, as the kernel lists them."""
+        seen = self.seen(comment)
+        for words in self._rules(comment):
+            self._run("-D", *words[1:])
+        return seen
+
+    def seen(self, comment: str) -> Seen:
+        """By the kernel's own counters."""
+        total = Seen()
+        for words in self._rules(comment, "-v"):
+            packets = int(words[words.index("-c") + 1])
+            total += Seen(dropped=packets) if "DROP" in words else Seen(packets=packets)
+        return total
+
+    def _rules(self, comment: str, *flags: str) -> list[list[str]]:
+        lines = [shlex.split(line) for line in self._run("-S", "INPUT", *flags).splitlines()]
+        return [words for words in lines if comment in words]
+
+    def _run(self, *words: str) -> str:
+        return run(self.tool, "-w", "5", *words)
+
+
+# ---------------------------------------------------------------- nftables
+
+
+class Nft:
+    """Rules in a table of our own, which disappears with the last of them."""
+
+    tool = "nft"
+
+    def add(self, drop: Drop) -> None:
+        """Table and chain are made if need be."""
+        side = "dport" if drop.way is Direction.UP else "sport"
+        match = f'iifname "{drop.interface}" tcp {side} {drop.port}'
+        label = f'comment "{drop.comment}"'
+        limit = max(1, round(drop.share * _FINEST))
+        chance = f"numgen random mod {_FINEST} < {limit}"
+        chain = f"inet {_TABLE} input"
+        self._apply(
+            f"add table inet {_TABLE}",
+            f"add chain {chain} {{ type filter hook input priority 0; }}",
+            f"add rule {chain} {match} counter {label}",
+            f"add rule {chain} {match} {chance} counter drop {label}",
+        )
+
+    def remove(self, comment: str) -> Seen:
+        """Deleted by the handles that the kernel gave them."""
+        rules = self._rules()
+        seen = _total(rules, comment)
+        doomed = [rule for rule in rules if rule.comment == comment]
+        if len(doomed) == len(rules):
+            self._apply(*([f"delete table inet {_TABLE}"] if rules else []))
+        else:
+            self._apply(*(f"delete rule inet {_TABLE} input handle {r.handle}" for r in doomed))
+        return seen
+
+    def seen(self, comment: str) -> Seen:
+        """By the kernel's own counters."""
+        return _total(self._rules(), comment)
+
+    def _apply(self, *lines: str) -> None:
+        """All of them or none."""
+        if lines:
+            run(self.tool, "-f", "-", text="\n".join(lines) + "\n")
+
+    def _rules(self) -> list["_NftRule"]:
+        if f"table inet {_TABLE}" not in run(self.tool, "list", "tables").splitlines():
+            return []
+        listing = json.loads(run(self.tool, "-j", "list", "table", "inet", _TABLE))
+        return [_nft_rule(one["rule"]) for one in listing["nftables"] if "rule" in one]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NftRule:
+    handle: int
+    comment: str
+    packets: int
+    is_drop: bool
+
+
+def _nft_rule(rule: dict[str, object]) -> _NftRule:
+    parts = rule["expr"]
+    if not isinstance(parts, list):
+        raise FleetError(f"nft lists a rule that cannot be read: {rule}")
+    counters = [part["counter"]["packets"] for part in parts if "counter" in part]
+    return _NftRule(
+        handle=int(str(rule["handle"])),
+        comment=str(rule.get("comment", "")),
+        packets=sum(counters),
+        is_drop=any("drop" in part for part in parts),
+    )
+
+
+def _total(rules: Iterable[_NftRule], comment: str) -> Seen:
+    total = Seen()
+    for rule in rules:
+        if rule.comment == comment:
+            packets = rule.packets
+            total += Seen(dropped=packets) if rule.is_drop else Seen(packets=packets)
+    return total
+
+
+@cache
+def _try(tool: str) -> str:
+    """Why the tool cannot do it; empty if it can. Tried in a network namespace that vanishes."""
+    script = {
+        "iptables": "iptables -w 5 -A INPUT -i lo -p tcp --dport 9 -m statistic --mode random "
+        "--probability 0.5 -m comment --comment trial -j DROP",
+        "nft": "nft add table inet trial && nft add chain inet trial input "
+        "'{ type filter hook input priority 0; }' && nft add rule inet trial input tcp dport 9 "
+        "numgen random mod 10 \\< 5 counter drop comment trial",
+    }[tool]
+    code, said = ask(("unshare", "-n", "sh", "-c", script))
+    return "" if code == 0 else said or f"exit code {code}"

@@ -1,0 +1,136 @@
+"""What happens to the packets below a link's stream: loss by netfilter, the rest by netem.
+
+    KernelPackets.add(injection, port, direction, effect) ─► one rule per way, written down first
+    remove(injection, port) ─► exactly those rules
+
+Rules outlive a process, so each is an obligation: the janitor takes away what a dead harness left.
+"""
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaoslab.errors import FleetError
+from chaoslab.fleet.base import ObligationLog
+from chaoslab.links import netem, netfilter
+from chaoslab.links.effects import Direction, LinkAbility, Loss, PacketEffect
+from chaoslab.links.netem import FIRST_BAND, Shake
+from chaoslab.links.netfilter import Drop, Drops, Seen
+
+BY_NETEM = frozenset({LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT})
+PACKET_ABILITIES = BY_NETEM | {LinkAbility.LOSS}
+UNDO_DROPS = "drop_rules"
+"""The undo verb for `netfilter.undo`: tool, comment."""
+UNDO_BANDS = "close_bands"
+"""The undo verb for `netem.close_bands`: interface."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    """What is in the kernel, and its obligation."""
+
+    what: Drop | Shake
+    obligation: int
+
+
+class KernelPackets:
+    """The rules of one run, on one interface."""
+
+    def __init__(self, obligations: ObligationLog, *, interface: str = "lo") -> None:
+        self._obligations, self._interface = obligations, interface
+        self._run = secrets.token_hex(4)
+        self._rules: dict[tuple[str, int, Direction, str], _Rule] = {}
+        self._gone: dict[int, Seen] = {}
+        """What rules that are no more have done, by port."""
+        self._bands: int | None = None
+        """The obligation of the qdisc that all netem rules hang on."""
+
+    @property
+    def abilities(self) -> frozenset[LinkAbility]:
+        """What this kernel and user can do."""
+        loss = frozenset({LinkAbility.LOSS} if netfilter.is_available()[0] else ())
+        return loss | (BY_NETEM if netem.is_available()[0] else frozenset())
+
+    def why_not(self, ability: LinkAbility) -> str:
+        """The reason that the kernel or the system gave."""
+        return netem.is_available()[1] if ability in BY_NETEM else netfilter.is_available()[1]
+
+    def add(self, injection: str, port: int, direction: Direction, effect: PacketEffect) -> None:
+        """From now on, in each of its ways; the same again changes its share."""
+        for way in direction.ways:
+            key = (injection, port, way, effect.kind)
+            old = self._rules.pop(key, None)
+            if isinstance(effect, Loss):
+                label = f"chaoslab/{self._run}/{injection}/{port}/{way}/{secrets.token_hex(2)}"
+                drop = Drop(
+                    comment=label, port=port, way=way, share=effect.share, interface=self._interface
+                )
+                self._rules[key] = self._drop(drop)
+            if old is not None:
+                self._take_away(old)
+            if not isinstance(effect, Loss):
+                self._rules[key] = self._shake(port, way, effect)
+
+    def remove(self, injection: str, port: int) -> None:
+        """All of this injection's on that port."""
+        for key in [key for key in self._rules if key[:2] == (injection, port)]:
+            self._take_away(self._rules[key])
+            del self._rules[key]
+
+    def close(self) -> None:
+        """All that is left, and what they hang on."""
+        for key in tuple(self._rules):
+            self._take_away(self._rules[key])
+            del self._rules[key]
+        if self._bands is not None:
+            netem.close_bands(self._interface)
+            self._obligations.close(self._bands)
+            self._bands = None
+
+    def count(self, port: int) -> tuple[int, int] | None:
+        """Packets looked at and dropped on that port so far; None when there never was a rule."""
+        drops = [rule.what for rule in self._rules.values() if isinstance(rule.what, Drop)]
+        mine = [drop for drop in drops if drop.port == port]
+        if not mine and port not in self._gone:
+            return None
+        total = self._gone.get(port, Seen())
+        for drop in mine:
+            total += netfilter.drops().seen(drop.comment)
+        return total.packets, total.dropped
+
+    # ---------------------------------------------------------------- one rule
+
+    def _drop(self, drop: Drop) -> _Rule:
+        tool: Drops = netfilter.drops()
+        owed = self._obligations.open(UNDO_DROPS, tool=tool.tool, comment=drop.comment)
+        tool.add(drop)
+        return _Rule(what=drop, obligation=owed)
+
+    def _shake(self, port: int, way: Direction, effect: PacketEffect) -> _Rule:
+        if self._bands is None:
+            self._bands = self._obligations.open(UNDO_BANDS, interface=self._interface)
+            netem.open_bands(self._interface)
+        taken = {rule.what.band for rule in self._rules.values() if isinstance(rule.what, Shake)}
+        free = next((n for n in range(FIRST_BAND, netem.BANDS + 1) if n not in taken), None)
+        if free is None:
+            raise FleetError(f"{len(taken)} netem rules at once are all that {self._interface} has")
+        shake = Shake(band=free, port=port, way=way, effect=effect, interface=self._interface)
+        netem.add(shake)
+        return _Rule(what=shake, obligation=self._bands)
+
+    def _take_away(self, rule: _Rule) -> None:
+        if isinstance(rule.what, Shake):
+            netem.remove(rule.what)
+            return
+        port = rule.what.port
+        seen = netfilter.drops().remove(rule.what.comment)
+        self._gone[port] = self._gone.get(port, Seen()) + seen
+        self._obligations.close(rule.obligation)
+
+
+def undo(do: str, facts: Mapping[str, object]) -> None:
+    """Carry out one of the undo verbs above. FleetError if the kernel refuses."""
+    if do == UNDO_DROPS:
+        netfilter.undo(str(facts["tool"]), str(facts["comment"]))
+    else:
+        netem.close_bands(str(facts["interface"]))

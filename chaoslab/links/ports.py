@@ -1,0 +1,48 @@
+"""A TCP port that stays ours, whoever listens on it and whenever.
+
+    HeldPort: bound, never listening ──► connections are refused, nobody is given this port
+    a proxy that binds it with SO_REUSEADDR and listens ──► connections are let in
+
+Linux lets several sockets bind one port if all of them set SO_REUSEADDR and none listens yet, as
+ours does not. So a proxy may stop listening and find its port free afterwards.
+"""
+
+import socket
+from pathlib import Path
+
+_ESTABLISHED = "01"
+
+
+class HeldPort:
+    """A free port of `host`, held until `release`."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        """OSError when there is none."""
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((host, 0))
+        except OSError:
+            self._socket.close()
+            raise
+        self.host, self.number = self._socket.getsockname()
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"{self.host}:{self.number}"
+
+    def release(self) -> None:
+        """Anybody may have it now."""
+        self._socket.close()
+
+
+def established(port: int) -> int | None:
+    """How many TCP connections this machine has on that local port now; None if it cannot say."""
+    try:
+        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    except OSError:
+        return None
+    words = (line.split() for line in lines)
+    suffix = f":{port:04X}"
+    return sum(word[1].endswith(suffix) and word[3] == _ESTABLISHED for word in words)

@@ -1,0 +1,1 @@
+"""The embedded proxy: what runs in its own process. Standard library only."""

@@ -1,0 +1,181 @@
+"""One connection of a learner, carried on to the syncer: two sockets, two pumps.
+
+    learner ══ upstream pump ══► syncer
+            ◄═ downstream pump ══
+
+It keeps the stages that each toxic has on it, and decides what an end is told when the other one
+ends or breaks: news travels as bytes do, so while its direction is frozen or a hole nobody is told.
+"""
+
+import socket
+import struct
+from asyncio import AbstractEventLoop, TimerHandle
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+
+from chaoslab.links.proxy.pump import Pump, Traffic
+from chaoslab.links.proxy.stages import Stage
+from chaoslab.links.proxy.toxics import DOWN, UP, HalfOpen, ResetPeer, Timeout, Toxic
+
+_RST_ON_CLOSE = struct.pack("ii", 1, 0)
+"""SO_LINGER on, for no time: close sends a RST and drops what is unsent."""
+
+
+class Connection:
+    """Both ends are open when it is made; `begin` lets bytes through."""
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        seat: tuple[str, int],
+        ends: tuple[socket.socket, socket.socket],
+        traffic: Mapping[str, Traffic],
+        on_close: "Callable[[Connection], None]",
+    ) -> None:
+        """`seat`: the link and which of its connections this is. `ends`: learner's and syncer's.
+
+        `on_close` is called once, when nothing is left of it.
+        """
+        learner, syncer = ends
+        self._loop, self._seat, self._on_close = loop, seat, on_close
+        self._ends = {UP: learner, DOWN: syncer}
+        """By the direction in which each end sends."""
+        self._pumps = {
+            UP: Pump(loop, learner, syncer, traffic[UP], self),
+            DOWN: Pump(loop, syncer, learner, traffic[DOWN], self),
+        }
+        self._stages: dict[str, dict[str, Stage]] = {UP: {}, DOWN: {}}
+        """Of every toxic that has one, by direction and the toxic's name."""
+        self._timers: dict[str, TimerHandle] = {}
+        self._halved_by: set[str] = set()
+        self._untold: str | None = None
+        """The direction in which news of a broken end must travel as soon as it can."""
+        self._ended: set[str] = set()
+        self._is_closed = False
+
+    # ---------------------------------------------------------------- toxics
+
+    def begin(self, toxics: Iterable[Toxic]) -> None:
+        """Let bytes through, as these toxics allow."""
+        for toxic in toxics:
+            self._take_on(toxic)
+        for way in (UP, DOWN):
+            self._shape(way)
+
+    def meet(self, toxic: Toxic) -> None:
+        """A toxic was added or changed while it is open."""
+        if isinstance(toxic.kind, HalfOpen):
+            self._halve(toxic)
+        self._take_on(toxic)
+        for way in toxic.ways:
+            self._shape(way)
+
+    def part(self, toxic: Toxic) -> None:
+        """A toxic is gone. One that has lost bytes leaves a stream that cannot go on."""
+        if isinstance(toxic.kind, Timeout):
+            self.reset()
+        self._cancel(toxic.name)
+        for way in toxic.ways:
+            self._stages[way].pop(toxic.name, None)
+            self._shape(way)
+        if toxic.name in self._halved_by:
+            self._halved_by.remove(toxic.name)
+            self._tell()
+
+    def _take_on(self, toxic: Toxic) -> None:
+        for way in toxic.ways:
+            stage = toxic.stage(way, *self._seat)
+            if stage is not None:
+                self._stages[way][toxic.name] = stage
+        self._cancel(toxic.name)
+        match toxic.kind:
+            case Timeout(timeout=after_ms) if after_ms:
+                self._reset_after(toxic.name, after_ms)
+            case ResetPeer(timeout=after_ms):
+                self._reset_after(toxic.name, after_ms)
+
+    def _reset_after(self, name: str, after_ms: float) -> None:
+        self._timers[name] = self._loop.call_later(after_ms / 1e3, self.reset)
+
+    def _cancel(self, name: str) -> None:
+        timer = self._timers.pop(name, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _shape(self, way: str) -> None:
+        if not self._is_closed:
+            self._pumps[way].shape(self._stages[way])
+            self._tell()
+
+    # ---------------------------------------------------------------- endings
+
+    def close(self) -> None:
+        """End it in order: a FIN to both ends, after what they were sent."""
+        self._finish(is_reset=False)
+
+    def reset(self) -> None:
+        """Break it off: a RST to both ends."""
+        self._finish(is_reset=True)
+
+    def _finish(self, *, is_reset: bool) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        for name in tuple(self._timers):
+            self._cancel(name)
+        self._stop()
+        for end in self._ends.values():
+            close(end, is_reset=is_reset)
+        self._on_close(self)
+
+    def _stop(self) -> None:
+        for pump in self._pumps.values():
+            pump.stop()
+
+    # ---------------------------------------------------------------- one end is gone
+
+    def _halve(self, toxic: Toxic) -> None:
+        """Break the end that sends in the toxic's direction, with both none; tell nobody."""
+        self._halved_by.add(toxic.name)
+        self._lose(*toxic.ways)
+
+    def _lose(self, way: str, *_both: str) -> None:
+        """From now on one end is gone, or with both ways the path between them."""
+        self._stop()
+        self._untold = way
+        if not _both:
+            close(self._ends[way], is_reset=True)
+
+    def _tell(self) -> None:
+        if self._untold and not self._halved_by and not self._pumps[self._untold].is_silent:
+            self.reset()
+
+    # ---------------------------------------------------------------- what pumps meet
+
+    def source_broke(self, pump: Pump) -> None:
+        """The end that this pump takes from is gone."""
+        self._lose(UP if pump is self._pumps[UP] else DOWN)
+        self._tell()
+
+    def target_broke(self, pump: Pump) -> None:
+        """The end that this pump delivers to is gone."""
+        self._lose(DOWN if pump is self._pumps[UP] else UP)
+        self._tell()
+
+    def stream_ended(self, pump: Pump) -> None:
+        """One direction is done; with the other it is over."""
+        self._ended.add(UP if pump is self._pumps[UP] else DOWN)
+        if len(self._ended) == len(self._pumps):
+            self.close()
+
+    def limit_reached(self, pump: Pump) -> None:  # noqa: ARG002 - the protocol's signature
+        """It has carried what it may."""
+        self.close()
+
+
+def close(end: socket.socket, *, is_reset: bool) -> None:
+    """Close a socket, with a RST or in order."""
+    if is_reset:
+        with suppress(OSError):  # closed already, or gone
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_ON_CLOSE)
+    end.close()

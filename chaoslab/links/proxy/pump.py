@@ -1,0 +1,311 @@
+"""One direction of one connection: bytes from a source socket to a target socket, shaped.
+
+    source ─► take ─► stages: how late, how slowly, whether at all ─► queue ─► deliver ─► target
+    source ════════════ splice, while there is no stage ═════════════════════════════► target
+
+`advance` is the whole machine: it delivers what is due, takes what may come, and says which of
+three things it waits for: the source, the target, a moment. It is called when one of them happens
+and when the stages change. What is on its way is bounded, so a slow target holds the source back.
+"""
+
+import fcntl
+import os
+import socket
+from asyncio import AbstractEventLoop, TimerHandle
+from collections import deque
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Protocol
+
+from chaoslab.links.proxy.stages import CHUNK_BYTES_MAX, Stage
+
+WINDOW_BYTES = 32 << 20
+"""On its way at most, per direction of a connection: delay times rate cannot exceed it."""
+_CHUNK_COST = 512
+"""What a chunk costs beside its bytes: many tiny ones are bounded, too."""
+_PIPE_BYTES = 1 << 20
+_TURN_BYTES = 4 << 20
+"""Moved in one turn at most; then the other connections have theirs."""
+_AHEAD_S = 0.002
+"""The event loop wakes up to a millisecond late; so much of a paced stream is taken beforehand."""
+_LATE_S = 0.1
+"""A turn that comes late makes up for so much of it: a rate is kept on a busy machine, too."""
+
+
+class Traffic:
+    """What passed in one direction of a link, over all its connections."""
+
+    def __init__(self) -> None:
+        self.delivered = 0
+        self.lost = 0
+
+
+class Owner(Protocol):
+    """Whom a pump tells what it meets: its connection. The pump may be stopped by it."""
+
+    def source_broke(self, pump: "Pump") -> None:
+        """The source was reset; nothing more will come from it."""
+        ...
+
+    def target_broke(self, pump: "Pump") -> None:
+        """The target takes nothing any more."""
+        ...
+
+    def stream_ended(self, pump: "Pump") -> None:
+        """The end of the stream was passed on; the pump has stopped."""
+        ...
+
+    def limit_reached(self, pump: "Pump") -> None:
+        """It has carried all that it may: the connection must end."""
+        ...
+
+
+class _SourceBroke(Exception):
+    """An error of the source, told apart from one of the target."""
+
+
+class _Chunk:
+    __slots__ = ("data", "due_s")
+
+    def __init__(self, data: memoryview, due_s: float) -> None:
+        self.data, self.due_s = data, due_s
+
+
+class Pump:
+    """Call `shape` to begin, once both sockets are connected and non-blocking."""
+
+    can_splice = hasattr(os, "splice")
+
+    def __init__(
+        self,
+        loop: AbstractEventLoop,
+        source: socket.socket,
+        target: socket.socket,
+        traffic: Traffic,
+        owner: Owner,
+    ) -> None:
+        self._loop, self._source, self._target = loop, source, target
+        self._traffic, self._owner = traffic, owner
+        self._stages: tuple[Stage, ...] = ()
+        self._is_held = self._is_lossy = False
+        self._queue: deque[_Chunk] = deque()
+        self._queued = 0
+        self._last_due_s = 0.0
+        self._next_take_s = 0.0
+        """When a paced stream may be taken from again; 0 while the source has had nothing."""
+        self._has_ended = False
+        self._end_due_s = 0.0
+        self._is_limited = False
+        self._is_stopped = False
+        self._is_blocked = False
+        """The target has no room."""
+        self._pipe: tuple[int, int] | None = None
+        self._in_pipe = 0
+        self._waits_for_source = self._waits_for_target = False
+        self._timer: TimerHandle | None = None
+
+    # ---------------------------------------------------------------- from outside
+
+    @property
+    def is_silent(self) -> bool:
+        """Nothing gets through, news of a broken end included."""
+        return self._is_held or self._is_lossy
+
+    def shape(self, stages: Mapping[str, Stage]) -> None:
+        """From now on these stages; what is on its way is hurried up if it would be too late."""
+        self._stages = tuple(sorted(stages.values(), key=lambda stage: not stage.paces))
+        self._is_held = any(stage.holds for stage in self._stages)
+        self._is_lossy = any(stage.loses for stage in self._stages)
+        latest_s = self._loop.time() + sum(stage.delay_s for stage in self._stages)
+        for chunk in self._queue:
+            chunk.due_s = min(chunk.due_s, latest_s)
+        self._last_due_s = min(self._last_due_s, latest_s)
+        self._end_due_s = min(self._end_due_s, latest_s)
+        self._next_take_s = 0.0
+        self.advance()
+
+    def stop(self) -> None:
+        """Touch the sockets no more; what is on its way is gone."""
+        self._is_stopped = True
+        self._listen(source=False, target=False)
+        self._wake_at(None)
+        self._queue.clear()
+        if self._pipe is not None:
+            for end in self._pipe:
+                os.close(end)
+            self._pipe = None
+
+    def advance(self) -> None:
+        """Do what can be done now, then wait for what must happen first."""
+        if self._is_stopped:
+            return
+        now_s = self._loop.time()
+        try:
+            self._deliver(now_s)
+            self._take(now_s)
+        except _SourceBroke:
+            self._owner.source_broke(self)
+        except OSError:
+            self._owner.target_broke(self)
+        if not self._is_stopped:
+            self._wait(now_s)
+
+    # ---------------------------------------------------------------- taking
+
+    def _may_take(self, now_s: float) -> bool:
+        return (
+            not self._has_ended
+            and not self._is_held
+            and not self._is_stopped
+            and self._queued < WINDOW_BYTES
+            and self._next_take_s <= now_s + _AHEAD_S
+        )
+
+    def _take(self, now_s: float) -> None:
+        turn = _TURN_BYTES
+        while turn > 0 and self._may_take(now_s):
+            is_plain = self.can_splice and not self._stages and not self._queue
+            if is_plain and self._in_pipe:
+                return
+            try:
+                taken = self._relay(now_s) if is_plain else self._receive(now_s)
+            except BlockingIOError:
+                self._next_take_s = 0.0
+                return
+            except OSError as error:
+                raise _SourceBroke from error
+            self._deliver(now_s)
+            turn -= taken
+
+    def _receive(self, now_s: float) -> int:
+        size = min((stage.chunk_bytes for stage in self._stages), default=CHUNK_BYTES_MAX)
+        lefts = (stage.bytes_left for stage in self._stages)
+        data = self._source.recv(min([size, *(left for left in lefts if left is not None)]))
+        if not data:
+            self._end(now_s)
+        elif self._is_lossy:
+            self._traffic.lost += len(data)
+        else:
+            self._enqueue(data, now_s)
+        return len(data)
+
+    def _enqueue(self, data: bytes, now_s: float) -> None:
+        due_s = max(self._next_take_s, now_s - _LATE_S) if self._next_take_s else now_s
+        for stage in self._stages:
+            due_s = stage.pass_at(len(data), due_s)
+            if stage.paces:
+                self._next_take_s = due_s
+        self._last_due_s = due_s = max(due_s, self._last_due_s)
+        self._queue.append(_Chunk(memoryview(data), due_s))
+        self._queued += len(data) + _CHUNK_COST
+        if any(stage.bytes_left == 0 for stage in self._stages):
+            self._is_limited = True
+            self._end(now_s)
+
+    def _end(self, now_s: float) -> None:
+        """No more comes; what is on its way arrives first."""
+        self._has_ended = True
+        late_s = sum(stage.close_delay_s for stage in self._stages)
+        self._end_due_s = max(now_s, self._last_due_s) + late_s
+
+    # ---------------------------------------------------------------- delivering
+
+    def _deliver(self, now_s: float) -> None:
+        if self._is_held:
+            return
+        self._is_blocked = False
+        try:
+            self._empty_pipe()
+            while self._queue and self._queue[0].due_s <= now_s:
+                self._send(self._queue[0])
+        except BlockingIOError:
+            self._is_blocked = True
+            return
+        is_news = self._has_ended and not self._queue and self._end_due_s <= now_s
+        if is_news and not self.is_silent:
+            self._tell_end()
+
+    def _send(self, chunk: _Chunk) -> None:
+        sent = self._target.send(chunk.data)
+        self._traffic.delivered += sent
+        if sent < len(chunk.data):
+            chunk.data = chunk.data[sent:]
+            self._queued -= sent
+        else:
+            self._queue.popleft()
+            self._queued -= sent + _CHUNK_COST
+
+    def _tell_end(self) -> None:
+        if self._is_limited:
+            self._owner.limit_reached(self)
+            return
+        with suppress(OSError):  # the target is gone, which the other direction notices
+            self._target.shutdown(socket.SHUT_WR)
+        self.stop()
+        self._owner.stream_ended(self)
+
+    # ---------------------------------------------------------------- kernel to kernel
+
+    def _relay(self, now_s: float) -> int:
+        """Take bytes into a pipe of the kernel, without looking at them."""
+        if self._pipe is None:
+            self._pipe = _new_pipe()
+        flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
+        taken = os.splice(self._source.fileno(), self._pipe[1], _PIPE_BYTES, flags=flags)
+        self._in_pipe += taken
+        if not taken:
+            self._end(now_s)
+        return taken
+
+    def _empty_pipe(self) -> None:
+        flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK if self._in_pipe else 0
+        while self._in_pipe and self._pipe is not None:
+            sent = os.splice(self._pipe[0], self._target.fileno(), self._in_pipe, flags=flags)
+            self._in_pipe -= sent
+            self._traffic.delivered += sent
+
+    # ---------------------------------------------------------------- waiting
+
+    def _wait(self, now_s: float) -> None:
+        """For the source, the target or a moment: whatever must come before the next turn."""
+        if self._is_held:
+            self._listen(source=False, target=False)
+            self._wake_at(None)
+            return
+        moments = []
+        if self._queue and not self._is_blocked:
+            moments.append(self._queue[0].due_s)
+        elif self._has_ended and not self._is_blocked and not self.is_silent:
+            moments.append(self._end_due_s)
+        if not self._has_ended and self._next_take_s > now_s + _AHEAD_S:
+            moments.append(self._next_take_s - _AHEAD_S)
+        self._listen(source=self._may_take(now_s) and not self._in_pipe, target=self._is_blocked)
+        self._wake_at(min(moments, default=None))
+
+    def _listen(self, *, source: bool, target: bool) -> None:
+        if source != self._waits_for_source:
+            self._waits_for_source = source
+            if source:
+                self._loop.add_reader(self._source.fileno(), self.advance)
+            else:
+                self._loop.remove_reader(self._source.fileno())
+        if target != self._waits_for_target:
+            self._waits_for_target = target
+            if target:
+                self._loop.add_writer(self._target.fileno(), self.advance)
+            else:
+                self._loop.remove_writer(self._target.fileno())
+
+    def _wake_at(self, moment_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if moment_s is not None:
+            self._timer = self._loop.call_at(moment_s, self.advance)
+
+
+def _new_pipe() -> tuple[int, int]:
+    ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    with suppress(OSError):  # a smaller pipe serves, too
+        fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+    return ends

@@ -1,0 +1,125 @@
+"""Effects in the words of Toxiproxy's API, and what a server answers.
+
+    Effect ─ translate ──────► type and attributes for the embedded proxy, to the fraction
+           ─ whole_numbers ──► the same for Toxiproxy, which takes whole numbers only
+
+Refuse, Reset and what happens to packets are no toxics: see `proxied`.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from chaoslab.errors import AbilityError, FleetError, HarnessBug
+from chaoslab.events import Json
+from chaoslab.links.carrier import Sight, Toxic
+from chaoslab.links.effects import (
+    Bandwidth,
+    Blackhole,
+    Direction,
+    Effect,
+    Freeze,
+    HalfOpen,
+    Latency,
+    LimitData,
+    Slice,
+)
+from chaoslab.links.http_api import an_object
+
+STREAMS: Mapping[Direction, str] = MappingProxyType(
+    {Direction.UP: "upstream", Direction.DOWN: "downstream", Direction.BOTH: "both"}
+)
+_ROUNDING = 0.05
+"""How far from what was asked a whole number may be."""
+
+
+def translate(effect: Effect, *, seed: int) -> tuple[str, Mapping[str, Json]]:
+    """The type of toxic and its attributes, as the embedded proxy takes them."""
+    match effect:
+        case Latency():
+            return "latency", {
+                "latency": 1e3 * effect.mean_s,
+                "jitter": 1e3 * effect.jitter_s,
+                "shape": effect.shape.value,
+                "seed": seed,
+            }
+        case Bandwidth():
+            return "bandwidth", {
+                "rate": effect.rate_bytes_per_s / 1e3,
+                "per": effect.per.value,
+            }
+        case Slice():
+            return "slicer", {
+                "average_size": effect.size_bytes,
+                "delay": 1e6 * effect.delay_s,
+            }
+        case LimitData():
+            return "limit_data", {"bytes": effect.size_bytes}
+        case Freeze():
+            return "freeze", {}
+        case Blackhole():
+            return "timeout", {"timeout": 0.0}
+        case HalfOpen():
+            return "half_open", {}
+        case _:
+            raise HarnessBug(f"{effect.kind} is no toxic")
+
+
+def whole_numbers(effect: Effect) -> tuple[str, Mapping[str, Json]]:
+    """The type of toxic and its attributes for Toxiproxy.
+
+    AbilityError if no whole number of its units is near enough to what was asked.
+    """
+    match effect:
+        case Latency():
+            return "latency", {
+                "latency": _whole(1e3 * effect.mean_s, "latency in ms"),
+                "jitter": _whole(1e3 * effect.jitter_s, "jitter in ms"),
+            }
+        case Bandwidth():
+            return "bandwidth", {"rate": _whole(effect.rate_bytes_per_s / 1e3, "rate in KB/s")}
+        case Slice():
+            return "slicer", {
+                "average_size": effect.size_bytes,
+                "size_variation": 0,
+                "delay": _whole(1e6 * effect.delay_s, "delay in us"),
+            }
+        case LimitData():
+            return "limit_data", {"bytes": effect.size_bytes}
+        case Freeze():
+            return "bandwidth", {"rate": 0}
+        case Blackhole():
+            return "timeout", {"timeout": 0}
+        case _:
+            raise HarnessBug(f"{effect.kind} is no toxic of Toxiproxy's")
+
+
+def _whole(value: float, what: str) -> int:
+    near = round(value)
+    if abs(near - value) > _ROUNDING * value:
+        raise AbilityError(
+            f"Toxiproxy takes its {what} as a whole number, and {value:g} is none: ask for "
+            f"{max(1, near)}, or use links: embedded"
+        )
+    return near
+
+
+# ---------------------------------------------------------------- answers
+
+
+def sight(proxy: Mapping[str, Json]) -> Sight:
+    """What a server says of one proxy."""
+    toxics = proxy.get("toxics")
+    names = toxics if isinstance(toxics, list) else []
+    return Sight(
+        is_on=proxy.get("enabled") is True,
+        toxics=frozenset(str(an_object(one).get("name")) for one in names),
+    )
+
+
+def require_same(asked: Toxic, answer: Json) -> None:
+    """FleetError if the server did not understand what it was asked for."""
+    got = an_object(answer)
+    attributes = an_object(got.get("attributes"))
+    wrong = [key for key, value in asked.attributes.items() if attributes.get(key) != value]
+    if got.get("stream") != asked.stream or got.get("type") != asked.kind or wrong:
+        raise FleetError(f"the proxy was asked for {asked} and made {dict(got)}")

@@ -1,0 +1,159 @@
+"""Links through a real Toxiproxy server, driven by `toxiproxy-python`: its only door.
+
+    ToxiproxyLinks ── toxiproxy-python, every call with a deadline ──► Toxiproxy
+        its own server from a binary that is found, or a given one that may serve others, too
+
+The library has no deadlines, no update and one server per process; the server takes a misspelt
+attribute for none and dies of a negative rate. So everything is checked before it is sent and read
+back afterwards, and nothing but our own proxies is touched: no /reset, no toxicity, no populate.
+"""
+
+import secrets
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.fleet.base import NoObligations, ObligationLog
+from chaoslab.links import toxiproxy_binary
+from chaoslab.links.carrier import Carrier
+from chaoslab.links.effects import (
+    Bandwidth,
+    Effect,
+    Freeze,
+    Latency,
+    LinkAbility,
+    Per,
+    Reset,
+    Slice,
+)
+from chaoslab.links.http_api import NobodyThere, NotThere, call
+from chaoslab.links.ports import HeldPort
+from chaoslab.links.proxied import ProxiedLinks
+from chaoslab.links.server import Server
+from chaoslab.links.toxics import whole_numbers
+from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
+
+UNDO_PROXY = "delete_proxy"
+"""The undo verb for a proxy on a server that is not ours: api, proxy."""
+
+
+class ToxiproxyLinks(ProxiedLinks):
+    """All links of a run through one Toxiproxy server; see `base.Links`. One per process."""
+
+    kind = "toxiproxy"
+    stream_abilities = frozenset(
+        {
+            LinkAbility.LATENCY, LinkAbility.BANDWIDTH, LinkAbility.BLACKHOLE, LinkAbility.REFUSE,
+            LinkAbility.FREEZE, LinkAbility.RESET, LinkAbility.SLICE, LinkAbility.LIMIT_DATA,
+        }
+    )  # fmt: skip
+    _open: ClassVar[str] = ""
+    """The API that the library is bound to, in this process."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        obligations: ObligationLog | None = None,
+        address: str | None = None,
+    ) -> None:
+        """Uses the server whose API is at `address` on this machine, or starts one that it finds.
+
+        AbilityError says how to get what is missing.
+        """
+        super().__init__(obligations or NoObligations())
+        self._directory, self._address = directory, address
+        self._binary = toxiproxy_binary.find() if address is None else None
+        if address is None and self._binary is None:
+            raise AbilityError(
+                "links: toxiproxy needs a Toxiproxy server, and there is none on PATH or in the "
+                "cache: run `chaoslab doctor --fix` to install one, or use links: embedded, which "
+                "needs nothing"
+            )
+        if address is not None and address.rpartition(":")[0] not in ("127.0.0.1", "localhost"):
+            raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
+        self._server: Server | None = None
+        self._asker: ToxiproxyCarrier | None = None
+        self._run = secrets.token_hex(3)
+        self._owed: dict[str, int] = {}
+
+    # ---------------------------------------------------------------- the server
+
+    def _begin(self) -> Carrier:
+        if ToxiproxyLinks._open:
+            raise FleetError(
+                f"toxiproxy-python is bound to {ToxiproxyLinks._open}: one server per process"
+            )
+        api = self._address or self._start()
+        call(api, "GET", "/version")
+        ToxiproxyLinks._open = api
+        self._asker = ToxiproxyCarrier(api)
+        return self._asker
+
+    def _start(self) -> str:
+        def command(port: HeldPort) -> Sequence[str]:
+            return str(self._binary), "-host", port.host, "-port", str(port.number)
+
+        self._server = Server(
+            "toxiproxy-server",
+            command,
+            self._directory,
+            self._obligations,
+            environment={"LOG_LEVEL": "warn"},
+        )
+        return self._server.api
+
+    def _end(self) -> None:
+        """Delete our proxies from somebody's server; end our own."""
+        if self._asker is not None:
+            self._asker.close()
+            self._asker, ToxiproxyLinks._open = None, ""
+        if self._server is not None:
+            self._server.stop()
+            return
+        for proxy, owed in self._owed.items():
+            undo(str(self._address), proxy)
+            self._obligations.close(owed)
+        self._owed.clear()
+
+    def _ended(self) -> str:
+        return self._server.ended() if self._server is not None else ""
+
+    def _proxy_name(self, link: str) -> str:
+        """Unique on a server that may serve others; written down before it is made there."""
+        name = f"chaoslab-{self._run}-{link}"
+        if self._server is None:
+            self._owed[name] = self._obligations.open(UNDO_PROXY, api=self._address, proxy=name)
+        return name
+
+    @property
+    def pid(self) -> int | None:
+        """Of a server of ours."""
+        return self._server.pid if self._server is not None else None
+
+    # ---------------------------------------------------------------- what is different here
+
+    def caveats(self, effect: Effect) -> Sequence[str]:
+        """See `base.Links.caveats`. AbilityError for what Toxiproxy's whole numbers cannot say."""
+        match effect:
+            case Reset():
+                return ("Toxiproxy ends open connections with a FIN instead of a RST",)
+            case Latency() | Bandwidth() | Slice():
+                whole_numbers(effect)
+        match effect:
+            case Bandwidth(per=Per.LINK):
+                return ("Toxiproxy limits each connection of a link, not all of them together",)
+            case Latency(jitter_s=jitter_s) if jitter_s:
+                return ("Toxiproxy's jitter is not seeded: a second run has other delays",)
+            case Freeze():
+                return ("Toxiproxy lets bytes through when another effect on the link changes",)
+            case _:
+                return ()
+
+
+def undo(api: str, proxy: str) -> None:
+    """Delete a proxy that a dead harness left on somebody's server."""
+    with suppress(NotThere, NobodyThere):
+        call(api, "DELETE", f"/proxies/{proxy}")

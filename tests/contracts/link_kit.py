@@ -1,0 +1,407 @@
+"""What every kind of links promises. A kind's tests subclass the kit and say how to make it.
+
+    python -m tests.contracts.link_kit --table      asked, measured and tolerance, for each kind
+
+Everything that has a strength is measured where it arrives, against what was asked, with the
+tolerance that the table shows; everything else is yes or no. What a kind cannot do it must say
+(`abilities`), and refuse.
+"""
+
+import argparse
+import json
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.links.base import (
+    Bandwidth,
+    Blackhole,
+    Direction,
+    Duplicate,
+    Effect,
+    Freeze,
+    HalfOpen,
+    Latency,
+    LinkAbility,
+    Links,
+    Loss,
+    Per,
+    Refuse,
+    Reset,
+)
+from tests.contracts.link_measures import (
+    BOTH,
+    DOWN,
+    UP,
+    Measure,
+    Row,
+    Stage,
+    dropped_share,
+    measures,
+    shared_rate_mb_per_s,
+    take,
+    taken_in_pairs,
+)
+from tests.contracts.link_stage import (
+    LIMIT_S,
+    Upstream,
+    dial,
+    digest_of,
+    how_it_ends,
+    is_open,
+    is_silent,
+    median_delay_s,
+    read_exactly,
+    receive,
+    receiving,
+    sending,
+    transfer,
+)
+
+MEASURES = tuple(measures())
+QUICK_S = 0.008
+"""A delay that nothing asked for stays below this, on a busy machine, too."""
+
+
+def stage_of(links: Links, upstream: Upstream) -> Stage:
+    """A stage with one link."""
+    link = links.create("learner-0", upstream.address)
+    return Stage(links=links, upstream=upstream, link=link)
+
+
+class LinkKit:
+    """Subclasses provide the fixture `links`, entered, and `end_the_proxy(links)`."""
+
+    def end_the_proxy(self, links: Links) -> None:
+        """As somebody else would: without asking."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def upstream(self) -> Iterator[Upstream]:
+        with closing(Upstream()) as upstream:
+            yield upstream
+
+    @pytest.fixture
+    def stage(self, links: Links, upstream: Upstream) -> Stage:
+        return stage_of(links, upstream)
+
+    # ------------------------------------------------------------ carrying
+
+    def test_bytes_arrive_as_they_were_sent_both_ways(self, stage: Stage) -> None:
+        pair = stage.connect()
+        for way in (UP, DOWN):
+            size = 5_000_001
+            arrived = transfer(pair, way, size)
+            assert (arrived.size, arrived.digest) == (size, digest_of(size))
+
+    def test_the_end_of_one_direction_is_told_and_the_other_goes_on(self, stage: Stage) -> None:
+        pair = stage.connect()
+        pair.learner.sendall(b"last words")
+        pair.learner.shutdown(socket.SHUT_WR)
+        assert read_exactly(pair.syncer, 10) == b"last words"
+        assert pair.syncer.recv(1) == b""
+
+    def test_an_upstream_that_does_not_listen_ends_the_connection(self, links: Links) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as unused:
+            host, port = unused.getsockname()
+        link = links.create("learner-1", f"{host}:{port}")
+        with closing(dial(link.address)) as learner:
+            assert how_it_ends(learner) in ("reset", "closed")
+
+    def test_links_are_told_apart(self, stage: Stage, upstream: Upstream) -> None:
+        other = stage.links.create("learner-1", upstream.address)
+        assert set(stage.links.links) == {"learner-0", "learner-1"}
+        stage.link.shape("injection-0", BOTH, Latency(mean_s=0.05))
+        assert median_delay_s(upstream.connect(other), UP) < 0.05
+        with pytest.raises(FleetError, match="learner-0"):
+            stage.links.create("learner-0", upstream.address)
+
+    # ------------------------------------------------------------ strengths
+
+    @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: f"{one.name}-{one.direction}")
+    def test_what_arrives_is_what_was_asked(self, stage: Stage, measure: Measure) -> None:
+        if missing := measure.missing(stage.links):
+            assert_refused(stage, measure.effect)
+            pytest.skip(f"links: {stage.links.kind} has no {', '.join(sorted(missing))}")
+        row = take(measure, stage)
+        assert row.holds, (row.measured, measure.asked, measure.tolerance)
+
+    def test_a_rate_of_the_link_is_shared_where_that_can_be(self, stage: Stage) -> None:
+        if LinkAbility.SHARED_BANDWIDTH not in stage.links.abilities:
+            caveats = stage.links.caveats(Bandwidth(rate_bytes_per_s=4e6))
+            assert any("each connection" in caveat for caveat in caveats)
+            return
+        assert_soon(lambda: abs(shared_rate_mb_per_s(stage, Per.LINK) - 4) <= 0.6)
+
+    def test_a_rate_of_each_connection_is_not_shared(self, stage: Stage) -> None:
+        assert_soon(lambda: abs(shared_rate_mb_per_s(stage, Per.CONNECTION) - 16) <= 3)
+
+    def test_lost_packets_are_sent_again_and_nothing_is_missing(self, stage: Stage) -> None:
+        if LinkAbility.LOSS not in stage.links.abilities:
+            assert_refused(stage, Loss(share=0.05))
+            pytest.skip(f"no packet loss here: {stage.links.why_not(LinkAbility.LOSS)}")
+        for way in (UP, DOWN):
+            share, is_whole = dropped_share(stage, way, 0.1)
+            assert is_whole
+            assert 0.04 < share < 0.2
+
+    # ------------------------------------------------------------ stopping and going on
+
+    @pytest.mark.parametrize("way", [UP, DOWN, BOTH])
+    def test_a_frozen_link_goes_on_where_it_stood(self, stage: Stage, way: Direction) -> None:
+        pair, size = stage.connect(), 3_000_000
+        one = way.ways[0]
+        sender, receiver = pair.ends(one)
+        assert is_open(pair)
+        stage.link.shape("injection-0", way, Freeze())
+        with sending(sender, size):
+            assert is_silent(receiver, 0.5)
+            stage.link.clear("injection-0")
+            arrived = receive(receiver, size)
+        assert (arrived.size, arrived.digest) == (size, digest_of(size))
+        assert is_open(pair)
+
+    @pytest.mark.parametrize("way", [UP, DOWN])
+    def test_a_link_frozen_one_way_still_carries_the_other(
+        self, stage: Stage, way: Direction
+    ) -> None:
+        pair = stage.connect()
+        stage.link.shape("injection-0", way, Freeze())
+        other = DOWN if way is UP else UP
+        assert transfer(pair, other, 100_000).size == 100_000
+
+    @pytest.mark.parametrize("way", [UP, DOWN, BOTH])
+    def test_what_fell_into_a_black_hole_never_arrives(self, stage: Stage, way: Direction) -> None:
+        pair = stage.connect()
+        sender, receiver = pair.ends(way.ways[0])
+        stage.link.shape("injection-0", way, Blackhole())
+        later = stage.connect()
+        sender.sendall(b"lost")
+        assert is_silent(receiver)
+        stage.link.clear("injection-0")
+        for end in (pair.learner, pair.syncer, later.learner, later.syncer):
+            assert how_it_ends(end) in ("reset", "closed")
+        assert is_open(stage.connect())
+
+    def test_a_refusing_link_is_as_if_nobody_listened(self, stage: Stage) -> None:
+        pair = stage.connect()
+        stage.link.shape("injection-0", BOTH, Refuse())
+        for end in (pair.learner, pair.syncer):
+            assert how_it_ends(end) in ("reset", "closed")
+        with pytest.raises(ConnectionRefusedError):
+            dial(stage.link.address)
+        stage.link.clear("injection-0")
+        assert is_open(stage.connect())
+
+    def test_a_reset_ends_what_is_open_and_lets_in_what_is_new(self, stage: Stage) -> None:
+        pairs = [stage.connect() for _ in range(3)]
+        assert all(is_open(pair) for pair in pairs)
+        stage.link.shape("injection-0", BOTH, Reset())
+        endings = {how_it_ends(end) for pair in pairs for end in (pair.learner, pair.syncer)}
+        if LinkAbility.RESET_OPEN in stage.links.abilities:
+            assert endings == {"reset"}
+        else:
+            assert any("FIN" in caveat for caveat in stage.links.caveats(Reset()))
+        assert is_open(stage.connect())
+
+    @pytest.mark.parametrize("way", [UP, DOWN, BOTH])
+    def test_a_half_open_connection_is_silent_until_the_heal(
+        self, stage: Stage, way: Direction
+    ) -> None:
+        if LinkAbility.HALF_OPEN not in stage.links.abilities:
+            assert_refused(stage, HalfOpen())
+            pytest.skip(f"links: {stage.links.kind} cannot")
+        pair = stage.connect()
+        assert is_open(pair)
+        stage.link.shape("injection-0", way, HalfOpen())
+        broken = {UP: [pair.learner], DOWN: [pair.syncer], BOTH: []}[way]
+        for end in broken:
+            assert how_it_ends(end) == "reset"
+        untold = [end for end in (pair.learner, pair.syncer) if end not in broken]
+        assert all(is_silent(end) for end in untold)
+        assert is_open(stage.connect())
+        stage.link.clear("injection-0")
+        assert [how_it_ends(end) for end in untold] == ["reset"] * len(untold)
+
+    # ------------------------------------------------------------ healing
+
+    def test_two_effects_on_one_link_heal_independently(self, stage: Stage) -> None:
+        pair = stage.connect()
+        stage.link.shape("injection-0", UP, Latency(mean_s=0.03))
+        stage.link.shape("injection-1", UP, Latency(mean_s=0.06))
+        assert_soon(lambda: 0.088 < median_delay_s(pair, UP) < 0.11)
+        stage.link.clear("injection-0")
+        assert_soon(lambda: 0.058 < median_delay_s(pair, UP) < 0.08)
+        stage.link.clear("injection-1")
+        assert_soon(lambda: median_delay_s(pair, UP) < QUICK_S)
+
+    @pytest.mark.parametrize("first", ["injection-0", "injection-1"])
+    def test_a_freeze_and_a_latency_heal_in_either_order(self, stage: Stage, first: str) -> None:
+        pair, size = stage.connect(), 2_000_000
+        stage.link.shape("injection-0", UP, Latency(mean_s=0.03))
+        stage.link.shape("injection-1", UP, Freeze())
+        with sending(pair.learner, size):
+            time.sleep(0.2)
+            second = "injection-1" if first == "injection-0" else "injection-0"
+            stage.link.clear(first)
+            stage.link.clear(second)
+            arrived = receive(pair.syncer, size)
+        assert (arrived.size, arrived.digest) == (size, digest_of(size))
+
+    def test_two_refusals_end_with_the_second(self, stage: Stage) -> None:
+        for injection in ("injection-0", "injection-1"):
+            stage.link.shape(injection, BOTH, Refuse())
+        stage.link.clear("injection-0")
+        with pytest.raises(ConnectionRefusedError):
+            dial(stage.link.address)
+        stage.link.clear("injection-1")
+        assert is_open(stage.connect())
+
+    def test_two_black_holes_end_with_the_second(self, stage: Stage) -> None:
+        for injection in ("injection-0", "injection-1"):
+            stage.link.shape(injection, UP, Blackhole())
+        stage.link.clear("injection-0")
+        pair = stage.connect()
+        pair.learner.sendall(b"lost")
+        assert is_silent(pair.syncer)
+        stage.link.clear("injection-1")
+        assert is_open(stage.connect())
+
+    def test_the_same_again_changes_the_strength_and_breaks_nothing(self, stage: Stage) -> None:
+        pair = stage.connect()
+        for mean_s in (0.05, 0.02, 0.0):
+            stage.link.shape("injection-0", BOTH, Latency(mean_s=mean_s))
+            assert_soon(lambda wanted=mean_s: abs(median_delay_s(pair, DOWN) - wanted) < QUICK_S)
+
+    def test_removal_under_load_loses_nothing(self, stage: Stage) -> None:
+        pair, size = stage.connect(), 40_000_000
+        effects: list[Effect] = [
+            Latency(mean_s=0.02, jitter_s=0.01),
+            Bandwidth(rate_bytes_per_s=20e6, per=Per.CONNECTION),
+            Freeze(),
+        ]
+        with (
+            receiving(pair.syncer, size) as at_syncer,
+            receiving(pair.learner, size) as at_learner,
+            sending(pair.learner, size),
+            sending(pair.syncer, size),
+        ):
+            for turn in range(6):
+                stage.link.shape(f"injection-{turn}", BOTH, effects[turn % len(effects)])
+                time.sleep(0.05)
+                stage.link.clear(f"injection-{turn}")
+        for arrived in (*at_syncer, *at_learner):
+            assert (arrived.size, arrived.digest) == (size, digest_of(size))
+        assert len(at_syncer) == len(at_learner) == 1
+
+    def test_healing_twice_or_what_never_was_does_nothing(self, stage: Stage) -> None:
+        pair = stage.connect()
+        stage.link.shape("injection-0", BOTH, Latency(mean_s=0.01))
+        for injection in ("injection-0", "injection-0", "injection-7"):
+            stage.link.clear(injection)
+        assert is_open(pair)
+        assert not stage.links.troubles()
+
+    # ------------------------------------------------------------ honesty
+
+    def test_what_cannot_be_done_is_refused_with_a_reason(self, stage: Stage) -> None:
+        for ability in LinkAbility:
+            if ability not in stage.links.abilities:
+                assert stage.links.why_not(ability)
+        with pytest.raises(PlanError, match="both"):
+            stage.link.shape("injection-0", UP, Refuse())
+        if LinkAbility.DUPLICATE not in stage.links.abilities:
+            assert_refused(stage, Duplicate(share=0.1))
+
+    def test_connections_and_bytes_are_counted_while_they_are_open(self, stage: Stage) -> None:
+        pair = stage.connect()
+        transfer(pair, UP, 123_456)
+        transfer(pair, DOWN, 654_321)
+        counters = stage.link.counters()
+        assert counters.connections == 1
+        if LinkAbility.COUNTERS in stage.links.abilities:
+            assert (counters.up_bytes, counters.down_bytes) == (123_456, 654_321)
+            assert counters.opened == 1
+        else:
+            assert counters.up_bytes is None
+        pair.close()
+        assert_soon(lambda: stage.link.counters().connections == 0)
+
+    def test_a_dead_proxy_is_noticed(self, stage: Stage) -> None:
+        assert not stage.links.troubles()
+        self.end_the_proxy(stage.links)
+        assert_soon(lambda: bool(stage.links.troubles()))
+        with pytest.raises(FleetError):
+            stage.link.shape("injection-0", UP, Latency(mean_s=0.01))
+
+
+def assert_refused(stage: Stage, effect: Effect) -> None:
+    """It is refused, with a reason, and nothing stands."""
+    with pytest.raises(AbilityError) as refused:
+        stage.link.shape("injection-9", BOTH, effect)
+    assert stage.links.kind in str(refused.value)
+
+
+def assert_soon(is_so: Callable[[], bool]) -> None:
+    """Ask until it is, within the limit: machines are busy, and news takes its time."""
+    deadline_s = time.monotonic() + LIMIT_S / 3
+    while not is_so():
+        assert time.monotonic() < deadline_s, "it never came true"
+        time.sleep(0.01)
+
+
+# ---------------------------------------------------------------- the table
+
+
+def kinds(directory: Path) -> Iterator[Links]:
+    """Every kind that this machine has; AbilityError is said and passed over."""
+    from chaoslab.links.embedded import EmbeddedLinks  # noqa: PLC0415 - only for the table
+
+    yield EmbeddedLinks(directory)
+    try:
+        from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
+
+        yield ToxiproxyLinks(directory)
+    except AbilityError as error:
+        if "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", ""):
+            raise
+        sys.stderr.write(f"{error}\n")
+
+
+def rows(links: Links) -> Iterator[Row]:
+    """Every measure, taken; one that cannot be taken has no measurement."""
+    with closing(Upstream()) as upstream, links:
+        stage = stage_of(links, upstream)
+        for measure in MEASURES:
+            if measure.missing(links):
+                yield Row(measure=measure, kind=links.kind, measured=())
+            else:
+                yield take(measure, stage)
+        yield from taken_in_pairs(stage)
+
+
+def main() -> int:
+    """Print the table; 1 if a row that was taken does not hold."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--table", action="store_true", help="print it as text (the default)")
+    parser.add_argument("--json", action="store_true", help="print one JSON list")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        taken = [row for links in kinds(Path(directory)) for row in rows(links)]
+    if options.json:
+        sys.stdout.write(json.dumps([row.to_json() for row in taken]) + "\n")
+    else:
+        sys.stdout.write("\n".join(row.to_text() for row in taken) + "\n")
+    return 0 if all(row.holds or not row.measured for row in taken) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

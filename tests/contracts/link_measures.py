@@ -1,0 +1,325 @@
+"""What is asked of a link and what arrives, as rows of a table: the measured half of the kit.
+
+    Measure: asked 20 ms ─ shape ─► link ─ receiver ─► measured 20.4 ms, tolerance 3 ms: ok
+
+A row is taken up to three times, because the machine may be busy with something else; it holds if
+one of them is within its tolerance. All of them are shown when none is.
+"""
+
+import statistics
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from chaoslab.links.base import (
+    Bandwidth,
+    Blackhole,
+    Direction,
+    Effect,
+    Freeze,
+    JitterShape,
+    Latency,
+    LimitData,
+    Link,
+    LinkAbility,
+    Links,
+    Loss,
+    Per,
+    Slice,
+    require,
+)
+from tests.contracts.link_stage import (
+    Pair,
+    Upstream,
+    is_silent,
+    median_delay_s,
+    one_way_delays_s,
+    receive,
+    sending,
+    together,
+    transfer,
+)
+
+TRIES = 3
+UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH
+_INJECTION = "injection-0"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Links, entered, and where they lead."""
+
+    links: Links
+    upstream: Upstream
+    link: Link
+
+    def connect(self) -> Pair:
+        """A new connection through the link."""
+        return self.upstream.connect(self.link)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """One row: what is asked for, and how what arrives is measured."""
+
+    name: str
+    direction: Direction
+    effect: Effect
+    asked: float
+    unit: str
+    tolerance: float
+    """Largest accepted difference from `asked`, in its unit."""
+    take: Callable[[Pair], float]
+    needs: frozenset[LinkAbility] = frozenset()
+    """Abilities beside the effect's own."""
+
+    def once(self, stage: Stage) -> float:
+        """Shape, measure on a new connection, clear."""
+        stage.link.shape(_INJECTION, self.direction, self.effect)
+        pair = stage.connect()
+        try:
+            return self.take(pair)
+        finally:
+            pair.close()
+            stage.link.clear(_INJECTION)
+
+    def missing(self, links: Links) -> frozenset[LinkAbility]:
+        """What these links lack for it."""
+        return (self.effect.needs | self.needs) - links.abilities
+
+    def holds(self, measured: float) -> bool:
+        """Whether that is near enough."""
+        return abs(measured - self.asked) <= self.tolerance
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A measure as taken."""
+
+    measure: Measure
+    kind: str
+    measured: tuple[float, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the last try was within the tolerance."""
+        return bool(self.measured) and self.measure.holds(self.measured[-1])
+
+    def to_text(self) -> str:
+        """One line of the table."""
+        measure = self.measure
+        head = f"{self.kind:10} {measure.direction:4} {measure.name:40}"
+        if not self.measured:
+            lacking = ", ".join(sorted(measure.effect.needs | measure.needs))
+            return f"{head} this kind cannot ({lacking})"
+        tries = ", ".join(f"{one:.4g}" for one in self.measured)
+        word = "ok" if self.holds else "NOT WITHIN"
+        numbers = f"asked {measure.asked:8.4g}  measured {tries:>8} {measure.unit}"
+        return f"{head} {numbers}  tolerance {measure.tolerance:.3g}: {word}"
+
+    def to_json(self) -> dict[str, object]:
+        """The same for programs."""
+        return {
+            "kind": self.kind,
+            "name": self.measure.name,
+            "direction": self.measure.direction.value,
+            "asked": self.measure.asked,
+            "measured": list(self.measured),
+            "unit": self.measure.unit,
+            "tolerance": self.measure.tolerance,
+            "holds": self.holds if self.measured else None,
+        }
+
+
+def take(measure: Measure, stage: Stage) -> Row:
+    """Up to three times; AbilityError if these links cannot."""
+    require(stage.links, measure.direction, measure.effect)
+    measured: list[float] = []
+    while len(measured) < TRIES and not (measured and measure.holds(measured[-1])):
+        measured.append(measure.once(stage))
+    return Row(measure=measure, kind=stage.links.kind, measured=tuple(measured))
+
+
+# ---------------------------------------------------------------- how it is measured
+
+
+def delay_ms(pair: Pair, *, way: Direction) -> float:
+    """The median one-way delay."""
+    return 1e3 * median_delay_s(pair, way)
+
+
+def mean_delay_ms(pair: Pair, *, way: Direction, count: int) -> float:
+    """The mean of many."""
+    return 1e3 * statistics.fmean(one_way_delays_s(pair, way, count))
+
+
+def spread_ms(pair: Pair, *, way: Direction, count: int) -> float:
+    """Their standard deviation."""
+    return 1e3 * statistics.stdev(one_way_delays_s(pair, way, count))
+
+
+def rate_mb_per_s(pair: Pair, *, way: Direction, size: int) -> float:
+    """Of a transfer, from its first byte to its last."""
+    return transfer(pair, way, size).bytes_per_s / 1e6
+
+
+def gap_ms(pair: Pair, *, way: Direction) -> float:
+    """Mean time between two pieces."""
+    arrived = transfer(pair, way, 40_000)
+    return 1e3 * arrived.seconds / max(1, len(arrived.pieces) - 1)
+
+
+def beyond(pair: Pair, *, way: Direction, size: int) -> float:
+    """By how much the largest piece is larger than that."""
+    return float(max(0, max(transfer(pair, way, 20_000).pieces) - size))
+
+
+def bytes_until_the_end(pair: Pair, *, way: Direction) -> float:
+    """What arrives of more than is allowed."""
+    sender, receiver = pair.ends(way)
+    with sending(sender, 1_000_000):
+        return float(receive(receiver, 1_000_000).size)
+
+
+def silence_s(pair: Pair, *, way: Direction) -> float:
+    """1 if nothing of what is sent arrives in half a second, 0 otherwise."""
+    sender, receiver = pair.ends(way)
+    sender.sendall(b"x" * 1000)
+    return float(is_silent(receiver, 0.5))
+
+
+# ---------------------------------------------------------------- the rows
+
+
+def measures() -> Iterator[Measure]:
+    """Every effect on the stream, in both directions."""
+    for way in (UP, DOWN):
+        yield from _delays(way)
+        yield from _rates(way)
+        yield from _pieces(way)
+        for effect in (Freeze(), Blackhole()):
+            yield Measure(
+                name=effect.kind, direction=way, effect=effect, asked=1.0, unit="silent",
+                tolerance=0.0, take=partial(silence_s, way=way),
+            )  # fmt: skip
+
+
+def _delays(way: Direction) -> Iterator[Measure]:
+    other = DOWN if way is UP else UP
+    for mean_ms in (5, 40):
+        yield Measure(
+            name=f"latency {mean_ms}ms", direction=way, effect=Latency(mean_s=mean_ms / 1e3),
+            asked=mean_ms, unit="ms", tolerance=3.0, take=partial(delay_ms, way=way),
+        )  # fmt: skip
+    yield Measure(
+        name=f"latency 40ms, seen {other}", direction=way, effect=Latency(mean_s=0.04), asked=0.0,
+        unit="ms", tolerance=3.0, take=partial(delay_ms, way=other),
+    )  # fmt: skip
+    uniform = Latency(mean_s=0.02, jitter_s=0.015)
+    yield Measure(
+        name="latency 20ms, jitter 15ms: mean", direction=way, effect=uniform, asked=20.0,
+        unit="ms", tolerance=5.0, take=partial(mean_delay_ms, way=way, count=60),
+    )  # fmt: skip
+    yield Measure(
+        name="latency 20ms, jitter 15ms: deviation", direction=way, effect=uniform,
+        asked=15 / 3**0.5, unit="ms", tolerance=3.0, take=partial(spread_ms, way=way, count=60),
+    )  # fmt: skip
+    for shape in (JitterShape.NORMAL, JitterShape.LOGNORMAL, JitterShape.PARETO):
+        yield Measure(
+            name=f"latency 20ms, jitter 5ms, {shape}: mean", direction=way,
+            effect=Latency(mean_s=0.02, jitter_s=0.005, shape=shape), asked=20.0, unit="ms",
+            tolerance=4.0, take=partial(mean_delay_ms, way=way, count=60),
+        )  # fmt: skip
+
+
+def _rates(way: Direction) -> Iterator[Measure]:
+    for mb_per_s, tolerance in ((0.5, 0.05), (10.0, 1.0), (125.0, 31.0)):
+        yield Measure(
+            name=f"bandwidth {mb_per_s:g}MB/s", direction=way,
+            effect=Bandwidth(rate_bytes_per_s=1e6 * mb_per_s, per=Per.CONNECTION), asked=mb_per_s,
+            unit="MB/s", tolerance=tolerance,
+            take=partial(rate_mb_per_s, way=way, size=int(0.8e6 * mb_per_s)),
+        )  # fmt: skip
+
+
+def _pieces(way: Direction) -> Iterator[Measure]:
+    sliced = Slice(size_bytes=1000, delay_s=0.005)
+    yield Measure(
+        name="slice 1kB every 5ms: gap", direction=way, effect=sliced, asked=5.0, unit="ms",
+        tolerance=2.5, take=partial(gap_ms, way=way),
+    )  # fmt: skip
+    yield Measure(
+        name="slice 1kB every 5ms: larger pieces", direction=way, effect=sliced, asked=0.0,
+        unit="B", tolerance=0.0, take=partial(beyond, way=way, size=1000),
+    )  # fmt: skip
+    yield Measure(
+        name="limit_data 100kB", direction=way, effect=LimitData(size_bytes=100_000),
+        asked=100_000, unit="B", tolerance=0.0, take=partial(bytes_until_the_end, way=way),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- rows that need more than a pair
+
+
+def shared_rate_mb_per_s(stage: Stage, per: Per, *, connections: int = 4) -> float:
+    """Of several connections together, at 4 MB/s."""
+    stage.link.shape(_INJECTION, UP, Bandwidth(rate_bytes_per_s=4e6, per=per))
+    pairs = [stage.connect() for _ in range(connections)]
+    try:
+        return together(pairs, UP, 1_000_000 if per is Per.LINK else 4_000_000) / 1e6
+    finally:
+        for pair in pairs:
+            pair.close()
+        stage.link.clear(_INJECTION)
+
+
+def dropped_share(stage: Stage, way: Direction, share: float) -> tuple[float, bool]:
+    """What share the kernel says it dropped, and whether the stream arrived all the same."""
+    before = stage.link.counters()
+    stage.link.shape(_INJECTION, way, Loss(share=share))
+    pair = stage.connect()
+    try:
+        size = 60_000_000
+        arrived = transfer(pair, way, size)
+    finally:
+        pair.close()
+        stage.link.clear(_INJECTION)
+    after = stage.link.counters()
+    packets = (after.packets or 0) - (before.packets or 0)
+    dropped = (after.dropped or 0) - (before.dropped or 0)
+    return dropped / max(1, packets), arrived.size == size
+
+
+def taken_in_pairs(stage: Stage) -> Iterator[Row]:
+    """The rows above, as rows of the table."""
+    for per, asked, tolerance in ((Per.LINK, 4.0, 0.6), (Per.CONNECTION, 16.0, 3.0)):
+        measure = Measure(
+            name=f"bandwidth 4MB/s per {per}, 4 connections", direction=UP,
+            effect=Bandwidth(rate_bytes_per_s=4e6, per=per), asked=asked, unit="MB/s",
+            tolerance=tolerance, take=_never,
+            needs=frozenset({LinkAbility.SHARED_BANDWIDTH} if per is Per.LINK else ()),
+        )  # fmt: skip
+        yield _row(measure, stage, partial(shared_rate_mb_per_s, stage, per))
+    for way in (UP, DOWN):
+        measure = Measure(
+            name="loss 10%: share dropped", direction=way, effect=Loss(share=0.1), asked=10.0,
+            unit="%", tolerance=5.0, take=_never,
+        )  # fmt: skip
+        yield _row(measure, stage, partial(_dropped_percent, stage, way))
+
+
+def _row(measure: Measure, stage: Stage, ask: Callable[[], float]) -> Row:
+    measured: list[float] = []
+    if not measure.missing(stage.links):
+        while len(measured) < TRIES and not (measured and measure.holds(measured[-1])):
+            measured.append(ask())
+    return Row(measure=measure, kind=stage.links.kind, measured=tuple(measured))
+
+
+def _dropped_percent(stage: Stage, way: Direction) -> float:
+    share, is_whole = dropped_share(stage, way, 0.1)
+    return 100 * share if is_whole else -1.0
+
+
+def _never(_: Pair) -> float:
+    raise NotImplementedError("this row takes more than one connection")

@@ -1,0 +1,215 @@
+"""What a broken link does to training: nothing twice, nothing that grows, nobody who waits.
+
+The real syncer, the real messenger and wire; the model is missing, and a relay stands between.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaoslab.diloco.fragments import TensorSpec
+from chaoslab.diloco.wire import Limits
+from chaoslab.events import Kind
+from tests.diloco.hand_learner import SPECS, RunningSyncer, running_syncer
+from tests.diloco.little_learner import PATIENCE_S, LittleLearner
+from tests.diloco.tcp_proxy import TcpProxy
+
+LARGE = (
+    TensorSpec(name="embed", shape=(50, 60), is_averaged=True),
+    TensorSpec(name="head", shape=(2000,), is_averaged=False),
+)
+
+
+def until(is_so: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, f"never: {what}"
+        time.sleep(0.002)
+
+
+def merged_with(syncer: RunningSyncer, name: str = "learner-0") -> int:
+    merged = syncer.told.of(Kind.ROUND_MERGED)
+    return sum(any(c["learner"] == name for c in one["contributors"]) for one in merged)
+
+
+def nothing_was_applied_twice(syncer: RunningSyncer) -> None:
+    spans: dict[tuple[Any, ...], list[tuple[int, int]]] = defaultdict(list)
+    for merged in syncer.told.of(Kind.ROUND_MERGED):
+        for part in merged["contributors"]:
+            key = (part["learner"], part["incarnation"], merged["fragment"])
+            spans[key].append((part["tokens_from"], part["tokens_to"]))
+    for taken in spans.values():
+        ordered = sorted(taken)
+        assert all(before[1] <= after[0] for before, after in pairwise(ordered))
+
+
+def the_books_agree(syncer: RunningSyncer, learner: LittleLearner) -> None:
+    """What the learner believes to be committed is what the syncer has merged up to its version."""
+    for fragment, version in enumerate(learner.versions):
+        booked = sum(
+            part["c_tokens"]
+            for merged in syncer.told.of(Kind.ROUND_MERGED)
+            if merged["fragment"] == fragment and merged["version"] <= version
+            for part in merged["contributors"]
+            if part["learner"] == learner.name
+        )
+        assert learner.committed[fragment] == booked
+        in_flight = learner.tokens - learner.since_tokens[fragment]
+        assert booked + learner.discarded[fragment] + in_flight == learner.tokens
+
+
+def cut_in_the_next_push(learner: LittleLearner, proxy: TcpProxy, after_bytes: int) -> None:
+    def cut() -> None:
+        learner.on_push = lambda: None
+        proxy.cut_after(after_bytes)
+
+    learner.on_push = cut
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("specs", "cuts"),
+    [(SPECS, range(0, 360, 2)), (LARGE, range(0, 14_000, 199))],
+    ids=["small pushes", "pushes of several chunks"],
+)
+def test_a_reset_anywhere_in_a_push_applies_nothing_twice(
+    tmp_path: Path, specs: Any, cuts: range
+) -> None:
+    with running_syncer(tmp_path) as syncer, TcpProxy(syncer.address) as proxy:
+        learner = LittleLearner(proxy.address, specs=specs)
+        learner.join()
+        with learner.running():
+            for cut in cuts:
+                opened, merged = len(learner.of(Kind.LINK_OPENED)), merged_with(syncer)
+                cut_in_the_next_push(learner, proxy, cut)
+                until(lambda o=opened: len(learner.of(Kind.LINK_OPENED)) > o, f"{cut}: reopened")
+                until(lambda m=merged: merged_with(syncer) > m + 1, f"{cut}: merged again")
+        learner.leave()
+        nothing_was_applied_twice(syncer)
+        the_books_agree(syncer, learner)
+        joined = syncer.told.of(Kind.MEMBER_JOINED)
+        assert {one["incarnation"] for one in joined} == {1}
+        assert {one["source"] for one in joined[1:]} == {"resumed"}
+        assert len(joined) > len(cuts)
+        given, taken = learner.of(Kind.LEARNER_PUSHED), syncer.told.of(Kind.PUSH_ACCEPTED)
+        assert len(given) - len(taken) > len(cuts) / 4, "many were cut before their end"
+        assert len(taken) > len(cuts), "and many went on as if nothing had happened"
+
+
+def test_only_what_is_newer_is_sent_again_when_only_the_link_broke(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer, TcpProxy(syncer.address) as proxy:
+        learner = LittleLearner(proxy.address)
+        learner.join()
+        with learner.running():
+            until(lambda: merged_with(syncer) > 3, "it takes part")
+            proxy.reset()
+            until(lambda: len(learner.of(Kind.LINK_OPENED)) > 1, "it dials again")
+            merged = merged_with(syncer)
+            until(lambda: merged_with(syncer) > merged + 3, "it takes part again")
+        learner.leave()
+        first, again = syncer.told.of(Kind.MEMBER_JOINED)
+        assert (first["source"], again["source"]) == ("initial", "resumed")
+        assert first["incarnation"] == again["incarnation"] == 1
+        (fenced,) = learner.of(Kind.LEARNER_FENCED)
+        assert fenced["epoch"] == first["epoch"]
+        nothing_was_applied_twice(syncer)
+        the_books_agree(syncer, learner)
+
+
+# ---------------------------------------------------------------- nobody says that it is broken
+
+WATCHFUL = Limits(keepalive_s=0.5, answer_s=0.5)
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"break_learner": True}, {"break_syncer": True}], ids=["none", "learner", "syncer"]
+)
+def test_a_half_open_connection_is_noticed_and_the_learner_dials_again(
+    tmp_path: Path, told: dict[str, bool]
+) -> None:
+    """`told`: which end hears of it; the other must find out by itself."""
+    with (
+        running_syncer(tmp_path, limits=WATCHFUL) as syncer,
+        TcpProxy(syncer.address) as proxy,
+    ):
+        learner = LittleLearner(proxy.address, limits=WATCHFUL)
+        learner.join()
+        with learner.running():
+            until(lambda: merged_with(syncer) > 3, "it takes part")
+            proxy.forget(**told)
+            until(lambda: len(learner.of(Kind.LINK_OPENED)) > 1, "it dials again")
+            merged = merged_with(syncer)
+            until(lambda: merged_with(syncer) > merged + 3, "it takes part again")
+        learner.leave()
+        nothing_was_applied_twice(syncer)
+        the_books_agree(syncer, learner)
+
+
+def test_the_syncer_finds_out_by_itself_that_a_connection_leads_nowhere(tmp_path: Path) -> None:
+    """Its member would not be dropped for a long time: only the link tells."""
+    with (
+        running_syncer(
+            tmp_path, limits=WATCHFUL, suspect_after_s=1000.0, drop_after_s=2000.0
+        ) as syncer,
+        TcpProxy(syncer.address) as proxy,
+    ):
+        learner = LittleLearner(proxy.address, limits=WATCHFUL)
+        learner.join()
+        with learner.running():
+            until(lambda: merged_with(syncer) > 3, "it takes part")
+            proxy.refuse_new()
+            proxy.forget(break_learner=True)
+            left = syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-0")
+        learner.leave()
+        assert left["reason"] == "closed"
+
+
+# ---------------------------------------------------------------- frozen
+
+PATIENT = Limits(keepalive_s=3600.0, answer_s=3600.0)
+
+
+def test_nothing_piles_up_at_either_end_of_a_frozen_link(tmp_path: Path) -> None:
+    """Both go on as if it were open: the learner makes 2,000 steps, the other 40 rounds."""
+    rules = {"suspect_after_s": 1000.0, "drop_after_s": 2000.0}
+    with (
+        running_syncer(tmp_path, limits=PATIENT, **rules) as syncer,
+        TcpProxy(syncer.address) as proxy,
+    ):
+        frozen = LittleLearner(proxy.address, specs=LARGE, limits=PATIENT)
+        other = LittleLearner(syncer.address, "learner-1", specs=LARGE)
+        frozen.join()
+        other.join()
+        with other.running():
+            until(lambda: frozen.step() or merged_with(syncer) > 3, "it takes part")
+            proxy.freeze()
+            session = max(syncer.hub._sessions) - 1
+            most, most_bytes, merged = (0, 0), 0, merged_with(syncer, "learner-1")
+            rounds = lambda: merged_with(syncer, "learner-1") - merged  # noqa: E731
+            while frozen.step_count < 2000 or rounds() < 40:
+                frozen.step()
+                for controls, payloads in (
+                    frozen.connections[0].waiting,
+                    syncer.hub.waiting(session),
+                ):
+                    most = max(most[0], controls), max(most[1], payloads)
+                outboxes = (
+                    frozen.connections[0]._outbox, syncer.hub._sessions[session].outbox
+                )  # fmt: skip
+                most_bytes = max(most_bytes, *(outbox.waiting_bytes for outbox in outboxes))
+            assert len(frozen.connections) == 1, "the stream was open all the time"
+            assert most[0] <= 8, "a report, a ping, a pong, and a pull for each open round"
+            assert 1 <= most[1] <= 2, "one payload for each fragment"
+            assert most_bytes <= 2 * 4 * 3000 + 2000, "the bytes of one version and some messages"
+            merged = merged_with(syncer)
+            proxy.thaw()
+            until(lambda: frozen.step() or merged_with(syncer) > merged + 3, "it takes part again")
+        frozen.leave()
+        other.leave()
+        assert len(frozen.connections) == 1
+        nothing_was_applied_twice(syncer)
