@@ -160,7 +160,8 @@ def test_a_learner_that_was_still_joining_when_training_ended_is_not_waited_for(
     tmp_path: Path,
 ) -> None:
     troubles = Troubles(not_back=frozenset({"learner-3"}))
-    history = Stage(tmp_path, [replace(HALF, trigger=Trigger(round=70))], troubles=troubles).execute()
+    injections = [replace(HALF, trigger=Trigger(round=70))]
+    history = Stage(tmp_path, injections, troubles=troubles).execute()
 
     exited = {e.text("node"): e for e in history.of(Kind.NODE_EXITED)}
     assert exited["learner-3"].data["signal"] == "SIGTERM"

@@ -1,7 +1,7 @@
-"""Real trainings without the harness: processes that are killed, stopped, wedged and asked to leave.
+"""Real trainings without the harness: processes killed, stopped, wedged and asked to leave.
 
-What the issue of each test is, `rivals` of ours got wrong: who is alive by its heartbeats alone, who
-returns as its former self, who becomes the state of the run by being alone, who waits for whom.
+What other systems get wrong under these faults: who is alive by its heartbeats alone, who returns
+as its former self, who becomes the state of the run by being alone, who waits for whom.
 """
 
 import argparse

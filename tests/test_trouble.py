@@ -81,9 +81,7 @@ class Striker:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judged]:
     """Carry a plan out with mutants in place of some roles; the run and its verdict."""
 
-    def carry(
-        plan: Path, *, strike: Callable[[], None] | None = None, **mutants: str
-    ) -> Judged:
+    def carry(plan: Path, *, strike: Callable[[], None] | None = None, **mutants: str) -> Judged:
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         monkeypatch.setenv("PYTHONPATH", path)
         for role, name in mutants.items():

@@ -100,7 +100,7 @@ def _ending(history: History) -> Iterator[Finding]:
 
 
 def _stop(history: History) -> Iterator[Finding]:
-    """Training must end by its stop rule; only a run that was cut short may ask the syncer to end."""
+    """Training must end by its stop rule; only a run that was cut short may ask for the end."""
     final, finished = history.last(Kind.SYNCER_FINAL), history.last(Kind.RUN_FINISHED)
     was_cut_short = finished is not None and finished.text("outcome") != "completed"
     if final and final.data.get("was_asked") is True and not was_cut_short:

@@ -1,8 +1,8 @@
 """Which links a plan gets: the kind it says or needs, and the profiles of its regions.
 
-    fleet.links ──────────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
-       └ nothing said: embedded if anything needs links, none otherwise                    ├─► LinkSetup
-    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ────────┘
+    fleet.links ──────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
+       └ nothing said: embedded if anything needs links, none otherwise                ├─► LinkSetup
+    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ────┘
 
 Names the concrete kinds of links. Nothing is started here.
 """
@@ -46,7 +46,7 @@ def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     profiles = plan.fleet.profiles
     if not profiles:
         return {}
-    from chaoslab.links.profiles import profile
+    from chaoslab.links.profiles import profile  # noqa: PLC0415 - commands load what they need
 
     regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
     try:
@@ -83,9 +83,7 @@ def _none(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001 -
     return NoLinks()
 
 
-def _toxiproxy(
-    run_directory: Path, /, *, obligations: ObligationLog, address: str | None
-) -> Links:
+def _toxiproxy(run_directory: Path, /, *, obligations: ObligationLog, address: str | None) -> Links:
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 
     return ToxiproxyLinks(run_directory, obligations=obligations, address=address)
