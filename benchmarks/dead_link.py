@@ -293,7 +293,7 @@ def _table(result: dict, options: argparse.Namespace) -> str:
         f"one {options.model} learner; step time in ms, median of samples a quarter second long;",
         "processor time in ms for each step; others: the share of its core that others used",
         "",
-        "state       |  step healthy  ratio |   cpu healthy | others |   RSS  growth | queued bytes",
+        "state       |  step healthy  ratio |   cpu healthy | others |   RSS  growth | queued B",
     ]
     lines += [
         f"{row['state']:11s} | {row['step_ms']:5.2f}   {row['healthy_step_ms']:5.2f}  "

@@ -21,6 +21,7 @@ from chaoslab.events import Event, Json, Kind, MalformedEvent
 
 JOURNAL = "journal.jsonl"
 _REDACTED = "[redacted]"
+_PARTIES = ("node", "learner", "link")
 
 
 class Observer(Protocol):
@@ -130,6 +131,7 @@ class History:
         """The fault-free twin of the run, when there is one."""
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
+        self._by_party: dict[str, list[Event]] = defaultdict(list)
         for event in events:
             self.append(event)
 
@@ -148,6 +150,9 @@ class History:
             raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
         self._events.append(event)
         self._by_kind[event.kind].append(event)
+        named = (event.source, *(event.data.get(key) for key in _PARTIES))
+        for party in {name for name in named if isinstance(name, str)}:
+            self._by_party[party].append(event)
 
     @property
     def events(self) -> Sequence[Event]:
@@ -165,6 +170,10 @@ class History:
             return self._by_kind.get(kinds[0], [])
         found = [event for kind in kinds for event in self._by_kind.get(kind, [])]
         return sorted(found, key=lambda event: event.seq)
+
+    def about(self, party: str) -> Sequence[Event]:
+        """All that a node said, and all that names it as its node, learner or link, in order."""
+        return self._by_party.get(party, [])
 
     def last(self, kind: Kind) -> Event | None:
         """The latest event of a kind."""

@@ -21,8 +21,11 @@ from chaoslab.launch import SYNCER
 from chaoslab.news import News
 from chaoslab.plan import FaultPlan
 from chaoslab.triggers import Progress, fired, fires_s, rule_text
+from chaoslab.urgency import first_in_line
 
 SAMPLE_S = 1.0
+_SOON_S = 0.2
+"""So long before something is due the harness sees to it that it gets a core in time."""
 
 
 class Outcome(StrEnum):
@@ -71,8 +74,10 @@ class Watch:
         while not is_done():
             if self.news.now_s >= until_s:
                 return False
-            self.news.read(min(until_s, self._next_due_s()))
-            if self.injector.act():
+            with first_in_line(is_urgent=self._is_due_soon()):
+                self.news.read(min(until_s, self._next_due_s()))
+                has_acted = self.injector.act()
+            if has_acted:
                 self.news.drain()  # what it started and ended counts from now on
             self._sample()
             self._end_if_due()
@@ -107,10 +112,14 @@ class Watch:
         """Since when training must go on; None while it need not."""
         return None if self.is_over else self._training_since_s
 
+    def _is_due_soon(self) -> bool:
+        next_time_s = self.injector.next_time_s
+        return next_time_s is not None and next_time_s - self.news.now_s < _SOON_S
+
     def _next_due_s(self) -> float:
         times_s = [self._sample_s, self._deadline_s]
-        if self.injector.next_time_s is not None:
-            times_s.append(self.injector.next_time_s)
+        if (next_time_s := self.injector.next_time_s) is not None:
+            times_s.append(next_time_s - (0.0 if self._is_due_soon() else _SOON_S))
         if (since_s := self._since_s) is not None:
             times_s += [fires_s(rule, self._progress, since_s=since_s) for rule in self.plan.abort]
         return min(times_s)

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import click
-import psutil
 import pytest
 from click.testing import CliRunner, Result
 
@@ -19,7 +18,7 @@ from chaoslab import __version__, conduct
 from chaoslab.cli import SUMMARIES, main
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands import plans
-from chaoslab.fleet.base import NODE_MARK, Ability, ObligationLog
+from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.plan import FleetKind
 
@@ -386,51 +385,3 @@ def test_the_doctor_says_what_this_machine_can_do(fleets: FakeFleets) -> None:
     found = json.loads(call("doctor", "--json").stdout)
     assert {"name", "state", "detail", "remedy"} <= set(found["abilities"][0])
     assert "python" in call("doctor").stdout
-
-
-# ---------------------------------------------------------------- with real processes
-
-LAUNCH = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # as on a terminal
-runpy.run_module("chaoslab", run_name="__main__", alter_sys=True)
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_real_run_that_is_interrupted_in_mid_fault_leaves_nothing_behind(
-    tmp_path: Path, number: signal.Signals
-) -> None:
-    words = ("run", "kill_half", "--no-control", "--json", "--out", str(tmp_path))
-    with subprocess.Popen(
-        [sys.executable, "-c", LAUNCH, *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parent.parent,
-    ) as run:
-        assert run.stderr is not None
-        assert run.stdout is not None
-        told = []
-        for line in run.stderr:
-            told.append(line)
-            if "is in: process.kill" in line:
-                run.send_signal(number)
-        verdict = json.load(run.stdout)
-    assert run.returncode == verdict["exit_code"] == 130, "".join(told)
-    assert verdict["outcome"] == "UNKNOWN"
-    assert any("is healed: process.kill" in line for line in told)
-    assert not _nodes_of(tmp_path)
-
-
-def _nodes_of(root: Path) -> list[int]:
-    """Processes that a run below `root` started and that still live."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if str(root) in process.environ().get(NODE_MARK, ""):
-                found.append(process.pid)
-        except psutil.Error:
-            continue
-    return found

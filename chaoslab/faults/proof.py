@@ -7,6 +7,7 @@ what was written before `fault.injecting` cannot be the fault's doing.
 """
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -35,8 +36,13 @@ class Scene:
     end_s: float
     before: tuple[Event, ...]
     during: tuple[Event, ...]
-    calm: tuple[Event, ...] = ()
-    """Of those before: while no fault was upon the target, nor its last one just over."""
+    busy: tuple[tuple[float, float], ...] = ()
+    """From when to when faults were upon the target, and a little longer."""
+
+    @property
+    def calm(self) -> tuple[Event, ...]:
+        """What was before, while no fault was upon the target, nor its last one just over."""
+        return tuple(e for e in self.before if not any(a <= e.time_s <= b for a, b in self.busy))
 
     @property
     def incarnation(self) -> int | None:
@@ -136,34 +142,29 @@ def _scene(target: str, injection: Injection, begin: Event, history: History) ->
     healing = next(
         (e for e in history.of(Kind.FAULT_HEALING) if e.text("injection") == injection.id), None
     )
-    about = [e for e in history.events if _is_about(e, target)]
-    busy = list(_busy(target, history))
+    about = history.about(target)
+    starts = bisect_left(about, begin.seq, key=_seq)
+    ends = len(about) if healing is None else bisect_left(about, healing.seq, key=_seq)
     return Scene(
         target=target,
         asked_s=injection.for_s,
         begin_s=begin.time_s,
         end_s=healing.time_s if healing else history.end_s,
-        before=tuple(e for e in about if e.seq < begin.seq),
-        calm=tuple(
-            e for e in about if e.seq < begin.seq and not any(a <= e.time_s <= b for a, b in busy)
-        ),
-        during=tuple(
-            e for e in about if e.seq > begin.seq and (healing is None or e.seq < healing.seq)
-        ),
+        before=tuple(about[:starts]),
+        during=tuple(about[starts:ends]),
+        busy=tuple(_busy(target, history)),
     )
 
 
 def _busy(target: str, history: History) -> Iterator[tuple[float, float]]:
-    """From when to when faults were upon the target, and a little longer."""
     healed_s = {e.text("injection"): e.time_s + CALM_AFTER_S for e in history.of(Kind.FAULT_HEALED)}
     for begin in history.of(Kind.FAULT_INJECTING):
         if target in begin.names("targets"):
             yield begin.time_s, healed_s.get(begin.text("injection"), math.inf)
 
 
-def _is_about(event: Event, target: str) -> bool:
-    names = (event.data.get(key) for key in ("node", "learner", "link"))
-    return target in (event.source, *names)
+def _seq(event: Event) -> int:
+    return event.seq
 
 
 def _rounded(value: Json) -> Json:

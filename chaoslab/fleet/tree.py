@@ -10,14 +10,15 @@ of a tree whose main process is dead is known by the mark that the fleet put int
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 
 from chaoslab.fleet.base import NODE_MARK
+from chaoslab.urgency import first_in_line
 
 SAME_START_S = 1.01
 """The kernel keeps start times as ticks since boot; the date of boot may be corrected by 1 s."""
@@ -98,38 +99,20 @@ _STATES = {
 def signal_trees(mains: Iterable[Identity], number: int) -> None:
     """Send a signal to main processes, their groups and sessions and all descendants.
 
-    As close together as this machine allows: who is meant is found out before the first signal,
-    then all groups follow one another at once, then those who left them. A main process whose pid
-    belongs to another one by now, and what was below it, gets none.
+    As close together as this machine allows: who is meant is found out before the first signal
+    (which wakes its receivers, and they want a core), then all groups follow one another at once,
+    then those who left them. A main process whose pid belongs to another one by now, and what was
+    below it, gets none.
     """
     groups: list[int] = []
     outsiders: list[int] = []
-    with _first_in_line():
+    with first_in_line():
         for main in filter(is_same, mains):
             below = {pid: _group(pid) for pid in _below(main.pid)}
             groups += {main.pid} & set(below.values())
             outsiders += [pid for pid, group in below.items() if group != main.pid]
         for pid in (*(-group for group in groups), *outsiders):
             _send(pid, number)
-
-
-@contextmanager
-def _first_in_line() -> Iterator[None]:
-    """Nothing takes the core from this thread meanwhile, where the kernel lets us ask for that.
-
-    The first signal wakes its receivers; on a busy machine they, and then the other victims, would
-    run for tens of milliseconds before the next signal is sent.
-    """
-    try:
-        before = os.sched_getscheduler(0), os.sched_getparam(0)
-        os.sched_setscheduler(0, os.SCHED_RR | os.SCHED_RESET_ON_FORK, os.sched_param(1))
-    except (AttributeError, OSError):  # another system, or no right to: a little later, then
-        yield
-        return
-    try:
-        yield
-    finally:
-        os.sched_setscheduler(0, *before)
 
 
 def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
