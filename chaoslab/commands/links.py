@@ -1,8 +1,8 @@
 """Which links a plan gets: the kind it says or needs, and the profiles of its regions.
 
-    fleet.links ──────────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
-       └ nothing said: embedded if anything needs links, none otherwise                    ├─► LinkSetup
-    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ────────┘
+    fleet.links ────────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
+       └ nothing said: embedded if anything needs links, none otherwise                 ├► LinkSetup
+    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ─────┘
 
 Names the concrete kinds of links. Nothing is started here.
 """
@@ -17,6 +17,7 @@ from chaoslab.faults.base import ShapesLinks
 from chaoslab.fleet.base import ObligationLog
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.profiles import profile
 from chaoslab.plan import REGION, FaultPlan, LinkKind
 from chaoslab.schedule import Schedule
 
@@ -44,10 +45,6 @@ def why_this_kind(plan: FaultPlan) -> str:
 def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     """By learner: what its region's profile puts on its link from the start."""
     profiles = plan.fleet.profiles
-    if not profiles:
-        return {}
-    from chaoslab.links.profiles import profile
-
     regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
     try:
         shapings = {region: profile(name).shapings for region, name in profiles.items()}
@@ -83,9 +80,7 @@ def _none(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001 -
     return NoLinks()
 
 
-def _toxiproxy(
-    run_directory: Path, /, *, obligations: ObligationLog, address: str | None
-) -> Links:
+def _toxiproxy(run_directory: Path, /, *, obligations: ObligationLog, address: str | None) -> Links:
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 
     return ToxiproxyLinks(run_directory, obligations=obligations, address=address)
