@@ -12,6 +12,7 @@ point holds until the fault is healed. Shaping again only changes strengths: con
 import csv
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from chaoslab.errors import PlanError
@@ -53,7 +54,7 @@ def read_trace(path: Path) -> tuple[TracePoint, ...]:
     _check_columns(path, tuple(rows[0]))
     points = tuple(_points(path, rows))
     times = [point.at_s for point in points]
-    if times[0] != 0 or any(a >= b for a, b in zip(times, times[1:], strict=False)):
+    if times[0] != 0 or any(a >= b for a, b in pairwise(times)):
         raise PlanError(f"the times of the trace {path} must begin at 0s and rise")
     return points
 
@@ -71,6 +72,10 @@ def _check_columns(path: Path, names: Sequence[str | None]) -> None:
 
 def _points(path: Path, rows: Sequence[Mapping[str, str]]) -> Iterator[TracePoint]:
     for number, row in enumerate(rows, start=2):
+        if len(row) != len(rows[0]) or None in row.values():
+            raise PlanError(
+                "this row has more or fewer values than columns", where=f"{path}:{number}"
+            )
         try:
             point = TracePoint(
                 at_s=duration_s(row["time"] or ""),
