@@ -14,7 +14,7 @@ from itertools import zip_longest
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
-from chaoslab.checks.timeline import baseline_end_s, baseline_figure, parts, training_end_s
+from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import FaultStory, History
@@ -24,7 +24,7 @@ _WINDOW_S = 2.0
 _WINDOW_ROUNDS = 12
 """A window is at least so long, and as long as the baseline needs for so many rounds."""
 _BASELINE_ROUNDS = 24
-"""The last ones of the baseline tell how often each learner contributes."""
+"""The last ones of the baseline tell how often they come, and each learner's contributions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +148,14 @@ class Recovery:
 
 
 def _pace(history: History) -> _Pace | None:
-    end_s, gap_s = baseline_end_s(history), baseline_figure(history, "gap_s_median")
-    if end_s is None or not gap_s:
+    end_s = baseline_end_s(history)
+    if end_s is None:
         return None
     rounds = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s <= end_s][-_BASELINE_ROUNDS:]
-    if not rounds:
+    length_s = rounds[-1].time_s - rounds[0].time_s if rounds else 0.0
+    if length_s <= 0:
         return None
+    rounds_per_s = (len(rounds) - 1) / length_s
     by_learner: dict[str, list[float]] = {}
     own: dict[str, int] = {}
     for part in parts(history):
@@ -161,9 +163,9 @@ def _pace(history: History) -> _Pace | None:
         if rounds[0].seq <= part.merged.seq <= rounds[-1].seq:
             own[part.learner] = own.get(part.learner, 0) + 1
     return _Pace(
-        rounds_per_s=1 / gap_s,
+        rounds_per_s=rounds_per_s,
         shares={learner: count / len(rounds) for learner, count in own.items()},
-        window_s=max(_WINDOW_S, _WINDOW_ROUNDS * gap_s),
+        window_s=max(_WINDOW_S, _WINDOW_ROUNDS / rounds_per_s),
         times_s=[event.time_s for event in history.of(Kind.ROUND_MERGED)],
         by_learner=by_learner,
     )
