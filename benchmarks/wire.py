@@ -3,10 +3,10 @@
     raw:   client process ── 1 MiB sends ──► server process ── the same bytes ──► client
     wire:  learner process ── Push + payload ──► hub process ── Fragment + payload ──► learner
 
-Both move the same payloads on loopback, both directions at once, `--in-flight` payloads at a time
-(two rounds are in flight in training as well). The wire's payloads are cut, checksummed, put
-together and delivered whole before they are sent back. Runs of the two take turns, so that a busy
-machine slows both; the result is the median of the ratios of neighbouring runs.
+Both echo whole payloads on loopback, one after the other: the server sends a payload back when all
+of it has arrived, as a syncer publishes what was pushed. The wire cuts, checks and reassembles it
+besides. Runs of the two take turns, so that a busy machine slows both; the result is the median of
+the ratios of neighbouring runs.
 
     python benchmarks/wire.py [--json]          exit code 1 if the ratio is below the target
 """
@@ -18,7 +18,6 @@ import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from typing import IO
@@ -41,7 +40,6 @@ def main() -> int:
     ratios = [row["wire_gb_per_s"] / row["raw_gb_per_s"] for row in rows]
     result = {
         "payload_mib": options.mib,
-        "in_flight": options.in_flight,
         "runs": rows,
         "raw_gb_per_s": statistics.median(row["raw_gb_per_s"] for row in rows),
         "wire_gb_per_s": statistics.median(row["wire_gb_per_s"] for row in rows),
@@ -57,7 +55,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--mib", type=int, default=64, help="size of one payload (default 64)")
     parser.add_argument("--payloads", type=int, default=8, help="payloads in one run (default 8)")
-    parser.add_argument("--in-flight", type=int, default=2, help="payloads at once (default 2)")
     parser.add_argument("--runs", type=int, default=9, help="pairs of runs (default 9)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
@@ -67,8 +64,7 @@ def _options() -> argparse.Namespace:
 
 def _table(result: dict, ratios: list[float]) -> str:
     lines = [
-        f"{result['payload_mib']} MiB payloads, {result['in_flight']} in flight",
-        "GB/s of both directions together",
+        f"{result['payload_mib']} MiB payloads, GB/s of both directions together",
         "",
         "run      raw     wire    ratio",
     ]
@@ -112,7 +108,7 @@ def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
 def _child(role: str, options: argparse.Namespace, address: str = "") -> subprocess.Popen[str]:
     command = [
         sys.executable, __file__, "--role", role, "--address", address, "--mib", str(options.mib),
-        "--payloads", str(options.payloads), "--in-flight", str(options.in_flight),
+        "--payloads", str(options.payloads),
     ]  # fmt: skip
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
@@ -142,36 +138,44 @@ def _serve_asks(run: Callable[[], None], options: argparse.Namespace) -> None:
 # ---------------------------------------------------------------- raw sockets
 
 
-def raw_server(_: argparse.Namespace) -> None:
-    """Send back whatever arrives."""
+def raw_server(options: argparse.Namespace) -> None:
+    """Send each payload back when it has arrived."""
     with socket.create_server((LOOPBACK, 0)) as listener:
         print(f"{LOOPBACK}:{listener.getsockname()[1]}", flush=True)
         connection, _peer = listener.accept()
-        buffer = memoryview(bytearray(BUFFER_BYTES))
-        while count := connection.recv_into(buffer):
-            connection.sendall(buffer[:count])
+        buffer = memoryview(bytearray(options.mib * 2**20))
+        while receive_whole(connection, buffer):
+            send_whole(connection, buffer)
+
+
+def receive_whole(connection: socket.socket, buffer: memoryview) -> bool:
+    """Fill the buffer; False at the end of the connection."""
+    filled = 0
+    while filled < len(buffer):
+        count = connection.recv_into(buffer[filled : filled + BUFFER_BYTES])
+        if not count:
+            return False
+        filled += count
+    return True
+
+
+def send_whole(connection: socket.socket, buffer: memoryview) -> None:
+    """Send it in calls of one buffer size."""
+    for offset in range(0, len(buffer), BUFFER_BYTES):
+        connection.sendall(buffer[offset : offset + BUFFER_BYTES])
 
 
 def raw_client(options: argparse.Namespace) -> None:
-    """Send the payloads, and receive them meanwhile."""
+    """Send a payload, receive it again, and so on."""
     host, port = options.address.split(":")
     connection = socket.create_connection((host, int(port)))
     payload = memoryview(os.urandom(options.mib * 2**20))
     received = memoryview(bytearray(len(payload)))
 
-    def send() -> None:
-        for _ in range(options.payloads):
-            for offset in range(0, len(payload), BUFFER_BYTES):
-                connection.sendall(payload[offset : offset + BUFFER_BYTES])
-
     def run() -> None:
-        sender = threading.Thread(target=send)
-        sender.start()
         for _ in range(options.payloads):
-            filled = 0
-            while filled < len(received):
-                filled += connection.recv_into(received[filled : filled + BUFFER_BYTES])
-        sender.join()
+            send_whole(connection, payload)
+            receive_whole(connection, received)
 
     _serve_asks(run, options)
 
@@ -192,24 +196,18 @@ def hub(_: argparse.Namespace) -> None:
 
 
 def learner(options: argparse.Namespace) -> None:
-    """Push, take what is published, keep `in_flight` payloads on the way."""
+    """Push a payload, take it back as a published fragment, and so on."""
     connection = Connection(options.address)
     connection.open()
     payload = memoryview(os.urandom(options.mib * 2**20))
 
-    def push(number: int) -> None:
-        message = pb.FromLearner(epoch=1, push=pb.Push(round=number))
-        connection.send_payload(message, lambda: payload, key=number)
-
     def run() -> None:
-        for number in range(min(options.in_flight, options.payloads)):
-            push(number)
         for number in range(options.payloads):
+            message = pb.FromLearner(epoch=1, push=pb.Push(round=number))
+            connection.send_payload(message, lambda: payload, key=number)
             what = connection.arrivals.get(timeout=60).what
             if not isinstance(what, Received) or len(what.payload) != len(payload):
                 raise RuntimeError(f"not what was sent: {what}")
-            if number + options.in_flight < options.payloads:
-                push(number + options.in_flight)
 
     _serve_asks(run, options)
 

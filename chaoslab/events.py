@@ -43,8 +43,8 @@ class Kind(StrEnum):
     NODE_STARTED = "node.started"
     """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {}"""
     NODE_EXITED = "node.exited"
-    """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed to
-    be events and were none it may report)"""
+    """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
+    to be events and were none it may report)"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
 
@@ -70,14 +70,16 @@ class Kind(StrEnum):
     """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
     tokens_from, tokens_to"""
     PUSH_REJECTED = "push.rejected"
-    """learner, incarnation, epoch, round, fragment, reason (a `policy.Refusal`), c_tokens"""
+    """learner, incarnation, epoch, round, fragment, reason (a `decisions.Refusal`), c_tokens,
+    detail"""
     SYNCER_FINAL = "syncer.final"
     """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
-    stored_digests {} (read back from disk), committed_tokens, rejected {reason: n}, reason, was_asked (it ended before a stop rule was met)"""
+    stored_digests {} and stored_momentum_digests {} (read back from disk), committed_tokens,
+    rejected {reason: n}, reason, was_asked (it ended before a stop rule was met)"""
 
     # -- learners, printed by them
     LEARNER_STARTED = "learner.started"
-    """learner, incarnation, devices, parameters"""
+    """learner, incarnation, devices, platform (cpu, gpu, tpu), parameters"""
     LEARNER_JOINED = "learner.joined"
     """learner, incarnation, epoch, source, donor, step, data_position, versions {fragment: n}"""
     LEARNER_STEP = "learner.step"
@@ -97,7 +99,7 @@ class Kind(StrEnum):
     """learner, incarnation, step, tokens, versions {fragment: n}, digests {fragment: hex} (read
     from the device), committed {fragment: tokens}, discarded {}, in_flight {}"""
     LEARNER_LEFT = "learner.left"
-    """learner, incarnation, step, reason: stopped | preempted | asked"""
+    """learner, incarnation, step, reason: stopped… | preempted | asked"""
 
     # -- links, as their two ends see them. Each end reports about once a second: a learner as long
     #    as it lives, the syncer for every learner that ever attached, those that are silent or gone
@@ -155,8 +157,8 @@ class Kind(StrEnum):
     # -- people, limits and the end
     ABORT_FIRED = "abort.fired"
     """rule, observed"""
-    CHECK_FOUND = "check.found"
     VERDICT_REACHED = "verdict.reached"
+    """not in a journal: a verdict is made from the record, and read back from verdict.json"""
     RESIDUE_FOUND = "residue.found"
     """what, where, remedy"""
 

@@ -22,7 +22,11 @@ from chaoslab.plan import Algorithm, FaultPlan, Inner, Training
 SYNCER = "syncer"
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
-_MODULES = {Role.SYNCER: "syncer", Role.LEARNER: "learner", Role.EVALUATOR: "evaluate"}
+_MODULES = {
+    Role.SYNCER: "chaoslab.diloco.syncer",
+    Role.LEARNER: "chaoslab.diloco.learner",
+    Role.EVALUATOR: "chaoslab.diloco.evaluate",
+}
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 
@@ -80,13 +84,12 @@ class Launch:
         return (*named, "--data", training.data)
 
     def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
-        module = f"chaoslab.diloco.{_MODULES[role]}"
         identity = ("--name", name, "--incarnation", "{incarnation}")
         keeps_state = () if role is Role.EVALUATOR else ("--directory", "{directory}")
         return NodeSpec(
             name=name,
             role=role,
-            command=(sys.executable, "-m", module, *identity, *keeps_state, *flags),
+            command=(sys.executable, "-m", _MODULES[role], *identity, *keeps_state, *flags),
             environment=_ENVIRONMENT,
             labels=self.plan.labels.get(name, {}),
         )

@@ -410,6 +410,11 @@ class FaultPlan:
     abort: tuple[AbortRule, ...] = ()
     expect: tuple[CheckSpec, ...] = ()
 
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether held-out losses are measured after the run: to compare, or because asked for."""
+        return self.control is Control.TWIN or self.training.evaluate_every is not None
+
     def __post_init__(self) -> None:
         seen: set[str] = set()
         for fault in self.faults:

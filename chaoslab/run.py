@@ -20,7 +20,7 @@ from chaoslab.injector import Injector
 from chaoslab.journal import Journal
 from chaoslab.launch import EVALUATOR, SYNCER, Launch
 from chaoslab.news import News
-from chaoslab.plan import Control, FaultPlan, Injection
+from chaoslab.plan import FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.watch import Ended, Interrupts, Outcome, Watch
 
@@ -74,7 +74,7 @@ class Run:
             self._inject()
             self._settle()
             self._stop()
-            if self.plan.control is Control.TWIN:
+            if self.plan.is_evaluated:
                 self._evaluate()
         return self.outcome
 
@@ -138,7 +138,8 @@ class Run:
         """Training ends by its own rule; what is still open then is measured and healed."""
         self._enter("stop")
         self.watch.until(lambda: self.watch.is_over)
-        finishing = set(self.progress.alive()) - self.injector.away
+        outside = set(filter(self.progress.is_outside, self.progress.alive()))
+        finishing = set(self.progress.alive()) - self.injector.away - outside
         self.injector.close("training ended")
         if not self.watch.until(
             lambda: not finishing & set(self.progress.alive()), within_s=FINISH_S

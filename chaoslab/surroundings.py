@@ -57,9 +57,3 @@ def _git(git: str, folder: Path, *words: str) -> str:
         (git, "-C", str(folder), *words), capture_output=True, text=True, check=True, timeout=10
     )
     return done.stdout.strip()
-
-
-def _cores() -> int | None:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count()

@@ -40,6 +40,8 @@ class Progress:
     """Where the syncer is ready."""
     members: set[str] = field(default_factory=set)
     """Whom the syncer believes to be a member."""
+    joined: dict[str, int] = field(default_factory=dict)
+    """The latest incarnation of each learner that became a member."""
     steps: dict[str, int] = field(default_factory=dict)
     stepped_s: dict[str, float] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)
@@ -62,6 +64,7 @@ class Progress:
                 self.address = event.text("address")
             case Kind.MEMBER_JOINED:
                 self.members.add(event.text("learner"))
+                self.joined[event.text("learner")] = event.integer("incarnation")
             case Kind.MEMBER_LEFT:
                 self.members.discard(event.text("learner"))
             case Kind.LEARNER_STEP:
@@ -99,6 +102,11 @@ class Progress:
         """The living nodes of a role, or all of them, by name."""
         known = (name for name in sorted(self.roles) if self.is_alive(name))
         return tuple(name for name in known if role is None or self.roles[name] is role)
+
+    def is_outside(self, node: str) -> bool:
+        """Whether it is a learner whose current incarnation never became a member."""
+        is_learner = self.roles.get(node) is Role.LEARNER
+        return is_learner and self.joined.get(node) != self.incarnations[node]
 
     def has_contributed_since(self, learner: str, time_s: float) -> bool:
         """Whether the current incarnation's work was merged after `time_s`."""

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
+from rich.padding import Padding
 from rich.rule import Rule
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
@@ -29,7 +30,7 @@ from chaoslab.report.files import read_verdict
 from chaoslab.report.page import verdict_page
 from chaoslab.report.view import ViewModel
 
-COLUMNS = 110
+COLUMNS = 118
 
 THEME = TerminalTheme(
     (22, 24, 29),
@@ -95,10 +96,13 @@ def picture(run: Path) -> str:
             record=True, width=COLUMNS, highlight=False, file=nowhere, force_terminal=True,
             color_system="truecolor",
         )  # fmt: skip
-        console.print(Text(f"$ chaoslab run {plan.name}", style="bold"), Text())
-        console.print(draw(in_mid_fault(history, plan)), Text())
-        console.print(Rule("the run goes on, its twin is run, and then", style="dim"))
-        console.print(verdict_page(verdict, history, record))
+        for part in (
+            Text(f"$ chaoslab run {plan.name}", style="bold"),
+            draw(in_mid_fault(history, plan)),
+            Rule("the run goes on to its end, and then", style="dim"),
+            verdict_page(verdict, history, record),
+        ):
+            console.print(Padding(part, (0, 2, 1, 2)))
         return console.export_svg(code_format=FRAME, theme=THEME, unique_id="chaoslab")
 
 

@@ -2,11 +2,15 @@
 
 from collections.abc import Sequence
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
+hypothesis.settings.load_profile("chaoslab")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: _rank(item))
+    items.sort(key=_rank)
 
 
 def _rank(item: pytest.Item) -> int:

@@ -110,14 +110,16 @@ class FakeFleet:
             return self.nodes[name]
         return self._begin(self._fakes[name].spec, incarnation=self._fakes[name].incarnation + 1)
 
-    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
-        self._do(signal, name)
-        if name not in self.troubles.immortal:
-            self._end(name, signal=signal)
+    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+        for name in names:
+            self._do(signal, name)
+            if name not in self.troubles.immortal:
+                self._end(name, signal=signal)
 
-    def pause(self, name: str) -> None:
-        self._do("pause", name)
-        self._hold(name)
+    def pause(self, *names: str) -> None:
+        for name in names:
+            self._do("pause", name)
+            self._hold(name)
 
     def resume(self, name: str) -> None:
         self._do("resume", name)
@@ -275,7 +277,9 @@ class FakeFleet:
                 return
             data: dict[str, Json] = {
                 "rounds": self._rounds, "versions": {}, "digests": {}, "momentum_digests": {},
-                "stored_digests": {}, "committed_tokens": self._committed, "rejected": {},
+                "stored_digests": {}, "stored_momentum_digests": {},
+                "committed_tokens": self._committed, "rejected": {},
+                "reason": f"{self._rounds} rounds", "was_asked": False,
             }  # fmt: skip
             self._say("syncer", Kind.SYNCER_FINAL, data)
             if "syncer" not in self.troubles.lingering:

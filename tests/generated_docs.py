@@ -10,7 +10,7 @@
 
 import ast
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.commands.faults import settings_json
 from chaoslab.commands.plans import bundled_plans
+from chaoslab.events import Json
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan_file import load
@@ -88,7 +89,9 @@ def packages() -> str:
     for level in sorted((level for level in TITLES if level is not None), reverse=True):
         names = [name for name in FLOORS[level] if name and not name.startswith("__")]
         rows.append((_title(level), " ".join(f"`{name}`" for name in names)))
-    return _table(("floor", "modules and packages of `chaoslab`"), [*rows, (_title(None), "`diloco`")])
+    return _table(
+        ("floor", "modules and packages of `chaoslab`"), [*rows, (_title(None), "`diloco`")]
+    )
 
 
 def modules() -> Iterator[tuple[str, str]]:
@@ -132,7 +135,7 @@ def kinds() -> str:
             continue
         if heading := _heading(source, body[number - 1].end_lineno or 0, node.lineno):
             tables.append((heading, []))
-        tables[-1][1].append((f"`{node.value.value}`", _said(after)))
+        tables[-1][1].append((f"`{node.value.value!s}`", _said(after)))
     return "\n\n".join(
         f"**{heading[0].upper()}{heading[1:]}**\n\n{_table(('kind', 'data'), rows)}"
         for heading, rows in tables
@@ -180,13 +183,17 @@ def plans() -> str:
 
 def _settings(kind: type[Fault] | type[Check]) -> str:
     found = settings_json(kind)  # type: ignore[arg-type]  # reads fields alone; a check has them too
-    return ", ".join(f"`{one['key']}: {one['default']}`" for one in found)
+    return ", ".join(f"`{one['key']}: {_yaml(one['default'])}`" for one in found)
+
+
+def _yaml(value: Json) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 # ---------------------------------------------------------------- tables
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     lines = [head, tuple("---" for _ in head), *rows]
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |"
                      for line in lines)  # fmt: skip

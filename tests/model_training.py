@@ -355,7 +355,7 @@ class ModelTraining:
         )
 
     def finish_syncer(self) -> None:
-        """Its final account; `stored_digests` are of the momentum, read back from its disk."""
+        """Its final account, with what it read back from its disk."""
         self.say(
             Kind.SYNCER_FINAL,
             SYNCER,
@@ -363,9 +363,12 @@ class ModelTraining:
             versions=by_fragment(self.versions),
             digests=digests(self.versions),
             momentum_digests=digests(self.versions, "v"),
-            stored_digests=digests(self.versions, "v"),
+            stored_digests=digests(self.versions),
+            stored_momentum_digests=digests(self.versions, "v"),
             committed_tokens=self.committed,
             rejected={},
+            reason=f"{self._rounds} rounds",
+            was_asked=False,
         )
 
 

@@ -196,9 +196,7 @@ def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) 
         ) -> FakeFleet:
             if self.made:
                 self.troubles = Troubles(crash_at_start=frozenset({"learner-0"}))
-            return super().__call__(
-                run_directory, clock, obligations=obligations, linkage=linkage
-            )
+            return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
 
@@ -255,9 +253,7 @@ def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
             self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
         ) -> FakeFleet:
             self.signal_at_s = 9.0 if self.made else None
-            return super().__call__(
-                run_directory, clock, obligations=obligations, linkage=linkage
-            )
+            return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=Later())
 

@@ -46,6 +46,9 @@ DOORS: dict[str, tuple[str, ...]] = {
 }
 
 
+STANDARD = {"collections", "dataclasses", "enum", "json", "typing"}
+
+
 def modules() -> Iterator[tuple[str, Path]]:
     for path in sorted(PACKAGE.rglob("*.py")):
         if not path.name.endswith("_pb2.py"):
@@ -67,7 +70,7 @@ def imports(path: Path) -> Iterator[str]:
 
 
 def floor(module: str) -> int | None:
-    top = module.split(".")[0]
+    top = module.split(".", maxsplit=1)[0]
     return next((level for level, names in FLOORS.items() if top in names), None)
 
 
@@ -77,7 +80,7 @@ def own(name: str) -> str | None:
 
 @pytest.mark.parametrize(("module", "path"), MODULES, ids=[name for name, _ in MODULES])
 def test_imports_go_down_only(module: str, path: Path) -> None:
-    if module.split(".")[0] == "diloco":
+    if module.split(".", maxsplit=1)[0] == "diloco":
         allowed = ("diloco", "events", "units")
         used = [name for name in map(own, imports(path)) if name]
         assert [n for n in used if n.split(".")[0] not in allowed] == []
@@ -124,7 +127,7 @@ def test_the_policy_needs_nothing_but_the_standard_library() -> None:
         if module in pure:
             foreign = {
                 name for name in imports(path)
-                if name.split(".")[0] not in {"collections", "dataclasses", "enum", "json", "typing"}
+                if name.split(".", maxsplit=1)[0] not in STANDARD
                 and not any(name.startswith(f"chaoslab.{p}.") for p in (*pure, "events"))
             }  # fmt: skip
             assert not foreign, f"{module} imports {foreign}"

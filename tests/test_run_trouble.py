@@ -156,6 +156,19 @@ def test_a_node_that_does_not_end_by_itself_is_named_and_ended(tmp_path: Path) -
     assert ("SIGTERM", "learner-1") in {(verb, name) for _, verb, name in stage.fleet.calls}
 
 
+def test_a_learner_that_was_still_joining_when_training_ended_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    troubles = Troubles(not_back=frozenset({"learner-3"}))
+    injections = [replace(HALF, trigger=Trigger(round=70))]
+    history = Stage(tmp_path, injections, troubles=troubles).execute()
+
+    exited = {e.text("node"): e for e in history.of(Kind.NODE_EXITED)}
+    assert exited["learner-3"].data["signal"] == "SIGTERM"
+    assert exited["learner-3"].time_s - the(history, Kind.SYNCER_FINAL).time_s < 10.0
+    assert ending(history) == ("completed", "")
+
+
 def test_an_evaluator_that_fails_is_named_in_the_record(tmp_path: Path) -> None:
     plan = replace(PLAN, control=Control.TWIN)
     history = Stage(tmp_path, plan=plan, troubles=Troubles(evaluator_exit=3)).execute()

@@ -150,7 +150,7 @@ def test_a_contributor_without_incarnation_breaks_the_contract() -> None:
 def test_alive_believed_stepping_and_contributing_are_counted_apart() -> None:
     told = Told()
     for name in ("learner-0", "learner-1", "learner-2", "learner-3"):
-        told.started(name).tell(Kind.MEMBER_JOINED, {"learner": name}, at_s=1.0)
+        told.started(name).tell(Kind.MEMBER_JOINED, {"learner": name, "incarnation": 1}, at_s=1.0)
     for name in ("learner-0", "learner-1", "learner-2"):
         told.stepped(name, 1, at_s=9.0)
     told.merged("learner-0", "learner-3", at_s=9.2)

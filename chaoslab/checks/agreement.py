@@ -130,10 +130,14 @@ def _syncer_with_itself(syncer: Event, published: _Published) -> Iterator[Violat
             and merged.data.get("momentum_digest") != momenta[fragment]
         ):
             yield _violation(syncer, f"the momentum of fragment {fragment} changed after its merge")
-    for fragment, stored in _optional(syncer, "stored_digests").items():
-        if fragment in momenta and stored != momenta[fragment]:
-            text = f"the stored momentum of fragment {fragment} is not the one in memory"
-            yield _violation(syncer, text)
+    for what, stored, held in (
+        ("copy", "stored_digests", digests),
+        ("momentum", "stored_momentum_digests", momenta),
+    ):
+        for fragment, found in _optional(syncer, stored).items():
+            if fragment in held and found != held[fragment]:
+                text = f"the stored {what} of fragment {fragment} differs from the one in memory"
+                yield _violation(syncer, text)
 
 
 def _optional(event: Event, key: str) -> Mapping[str, Json]:

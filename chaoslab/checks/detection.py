@@ -52,7 +52,7 @@ class Detection:
             self.name,
             violations,
             doubt="" if seen else "nobody was away for long enough to be missed",
-            passed=f"the syncer missed every victim after at most {slowest_s:.2f} s and dropped "
+            passed=f"the syncer knew of every victim within {slowest_s:.2f} s and dropped "
             "nobody else",
             samples=len(seen),
             numbers={"false_suspicions": len(false) - len(left)},

@@ -1,8 +1,9 @@
 """What is judged whatever the plan expects: may this run be believed at all?
 
-    baseline steady? ─► every fault proved? ─► links whole? ─► finished by itself? ─► clean?
-          │ no                │ no                 │ no                │ no             │ no
-          └───────────────────┴──► UNKNOWN at best ┴───────────────────┴────────────────┘
+    baseline steady? ─► every fault proved? ─► links whole? ─► run and training finished by
+          │ no                │ no                 │ no        themselves? ─► clean?
+          │                   │                    │                │ no         │ no
+          └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
     a process ended that nobody asked to end ─► FAIL
 
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
@@ -25,6 +26,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _evidence(history)
     yield from _links(history)
     yield from _ending(history)
+    yield from _stop(history)
     yield from _residue(history)
 
 
@@ -95,6 +97,18 @@ def _ending(history: History) -> Iterator[Finding]:
         yield unknown("run", "the record breaks off: the harness did not live to finish the run")
     elif finished.text("outcome") != "completed":
         yield unknown("run", f"the run was {finished.text('outcome')}: {finished.text('reason')}")
+
+
+def _stop(history: History) -> Iterator[Finding]:
+    """Training must end by its stop rule; only a run that was cut short may ask for the end."""
+    final, finished = history.last(Kind.SYNCER_FINAL), history.last(Kind.RUN_FINISHED)
+    was_cut_short = finished is not None and finished.text("outcome") != "completed"
+    if final and final.data.get("was_asked") is True and not was_cut_short:
+        yield unknown(
+            "stop",
+            f"{final.source} ended training at {final.time_s:.1f} s because somebody asked it to "
+            f"({final.data.get('reason')}), not because its stop rule was met",
+        )
 
 
 def _residue(history: History) -> Iterator[Finding]:

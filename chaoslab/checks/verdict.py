@@ -149,7 +149,7 @@ def _exit_code(history: History, outcome: Outcome) -> ExitCode:
 
 
 def finding_json(finding: Finding) -> Mapping[str, Json]:
-    """One finding as verdict.json and check.found carry it."""
+    """One finding as verdict.json carries it."""
     return _listed({**asdict(finding), "outcome": finding.outcome.value})
 
 

@@ -1,8 +1,8 @@
 """Which links a plan gets: the kind it says or needs, and the profiles of its regions.
 
-    fleet.links ────────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
-       └ nothing said: embedded if anything needs links, none otherwise                 ├► LinkSetup
-    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ─────┘
+    fleet.links ──────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
+       └ nothing said: embedded if anything needs links, none otherwise                ├─► LinkSetup
+    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ────┘
 
 Names the concrete kinds of links. Nothing is started here.
 """

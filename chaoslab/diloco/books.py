@@ -32,7 +32,6 @@ from chaoslab.diloco.snapshots import write_snapshot
 from chaoslab.diloco.store import Given, SyncerStore, TapeLine, Tensors
 from chaoslab.events import Json
 
-
 _ROUNDS_UNSEEN = 1000
 """Round numbers and epochs left out after a restart: some may have been given and not recorded."""
 _FLOATS_MAX = 2**34
@@ -200,18 +199,27 @@ class Books:
         self._snapshot(
             committed_tokens=policy.committed_tokens, round_=policy.merged_rounds, is_last=True
         )
-        stored = self._store.load()
         return {
             "rounds": policy.merged_rounds,
             "versions": {str(index): version for index, version in enumerate(policy.versions)},
             "digests": {str(p.fragment): p.digest for p in self.publications()},
             "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
-            "stored_digests": {} if stored is None else {
-                str(f.index): digest(f.flatten(stored.fragments[f.index].momentum))
-                for f in self._layout.fragments
-            },
+            **self._stored(),
             "committed_tokens": policy.committed_tokens,
-        }  # fmt: skip
+        }
+
+    def _stored(self) -> dict[str, Json]:
+        """Digests of what is read back from disk: as it would be published, and the momentum."""
+        stored = self._store.load()
+        digests: dict[str, Json] = {}
+        momenta: dict[str, Json] = {}
+        for index, tensors in stored.fragments.items() if stored else ():
+            fragment = self._layout.fragments[index]
+            theta = fragment.flatten(tensors.theta)
+            adopted = decode(encode(theta, self._codec), fragment.size, self._codec)
+            digests[str(index)] = digest(adopted)
+            momenta[str(index)] = digest(fragment.flatten(tensors.momentum))
+        return {"stored_digests": digests, "stored_momentum_digests": momenta}
 
     def close(self) -> None:
         """Let go of the disk."""

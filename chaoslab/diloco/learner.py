@@ -32,7 +32,7 @@ from chaoslab.diloco.messenger import Adoption, Handover, Inbox, Joined, Messeng
 from chaoslab.diloco.node import Emit, say
 from chaoslab.diloco.store import LearnerStore
 from chaoslab.diloco.task import Batch, Task, load
-from chaoslab.diloco.wire import Connection, add_tls_options, tls_of
+from chaoslab.diloco.wire import Connection, add_tls_options, check_address, tls_of
 from chaoslab.events import Json, Kind
 
 _SAMPLE_S = 0.25
@@ -43,7 +43,7 @@ _SMOOTHING = 0.1
 
 
 class TrainingEnded(Exception):
-    """The syncer said so before this learner had anything to train on."""
+    """It ended before this learner had anything to train on; the message is its reason to leave."""
 
 
 class JoinRefused(Exception):
@@ -82,6 +82,18 @@ class Counters:
         return all(version >= 0 for version in self.versions)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Who a learner is, which data is its own, and how often it saves."""
+
+    name: str
+    incarnation: int
+    shard: int
+    shards: int
+    seed: int
+    save_every_s: float
+
+
 class Learner:
     """The training thread. `run` returns when training has ended or the learner was asked to go."""
 
@@ -90,30 +102,24 @@ class Learner:
         inner: Inner,
         task: Task,
         messenger: Messenger,
+        assignment: Assignment,
         *,
-        name: str,
-        incarnation: int,
-        shard: tuple[int, int],
-        seed: int,
         store: LearnerStore,
-        save_every_s: float,
         emit: Emit,
     ) -> None:
         self._inner = inner
         self._task = task
         self._messenger = messenger
-        self._name = name
-        self._incarnation = incarnation
-        self._shard = shard
-        self._seed = seed
+        self._assignment = assignment
         self._store = store
-        self._save_every_s = save_every_s
         self._emit = emit
         self._counters = Counters()
         self._layout = Layout(())
         self._state: LearnerState
         self._source = Source.SYNCER
+        self._donor: str | None = None
         self._leaving = ""
+        self._was_noticed = False
         self._saved_s = time.monotonic()
         self._sampled_s = time.monotonic()
         self._sampled_step = 0
@@ -131,17 +137,20 @@ class Learner:
                 self._finish(inbox.stop[1])
                 return
             self._step(next(batches))
+        self._store.close()  # a checkpoint that is still being written goes before the last one
         self._save()
+        self._store.close()
         self._sample()
         self._say(Kind.LEARNER_LEFT, step=self._counters.step, reason=self._leaving)
         self._messenger.leave(self._leaving)
 
     def ask_to_leave(self, reason: str) -> None:
-        """Leave after the current step."""
-        self._leaving = reason
+        """Leave after the current step; after a notice, because of the preemption."""
+        self._leaving = "preempted" if self._was_noticed else reason
 
     def note_preemption(self) -> None:
         """A preemption has been announced; SIGTERM will follow."""
+        self._was_noticed = True
         self._say(Kind.LEARNER_NOTICED, step=self._counters.step)
 
     # ------------------------------------------------------------ joining
@@ -172,7 +181,7 @@ class Learner:
         self._messenger.wait(1.0)
         inbox = self._messenger.take()
         if inbox.stop is not None:
-            raise TrainingEnded(inbox.stop[0])
+            raise TrainingEnded(f"stopped: {inbox.stop[0]}")
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
         if self._leaving:
@@ -184,7 +193,7 @@ class Learner:
         self._source = source
         if source is Source.DONOR:
             return
-        self._state = self._inner.init(self._seed)
+        self._state = self._inner.init(self._assignment.seed)
         if source is Source.INITIAL:
             self._messenger.hand_in_initial(
                 [self._inner.base_flat(self._state, f.index) for f in self._layout.fragments]
@@ -208,11 +217,12 @@ class Learner:
     def _take_over(self, handover: Handover) -> None:
         """Continue from a donor: its adopted fragments, AdamW moments, step; none of its work."""
         self._state = self._inner.unpack(self._inner.from_bytes(bytes(handover.payload)))
+        self._donor = handover.donor
         self._counters.versions = list(handover.versions)
         self._counters.step = handover.step
 
     def _recall_moments(self) -> None:
-        """Without a donor, the moments of this learner's own newest checkpoint are the best left."""
+        """Without a donor, the moments of this learner's own newest checkpoint are the best."""
         newest = self._store.load_newest()
         if newest is not None:
             self._state = self._inner.unpack(self._inner.from_bytes(newest.payload))
@@ -226,7 +236,7 @@ class Learner:
             Kind.LEARNER_JOINED,
             epoch=joined.epoch,
             source=source.value,
-            donor=joined.donor if source is Source.DONOR else None,
+            donor=self._donor if source is Source.DONOR else None,
             step=self._counters.step,
             data_position=self._counters.data_position,
             versions=_by_fragment(self._counters.versions),
@@ -242,8 +252,8 @@ class Learner:
     # ------------------------------------------------------------ training
 
     def _batches(self) -> Iterator[Batch]:
-        index, count = self._shard
-        return self._task.batches(index, count, self._seed, self._counters.data_position)
+        mine = self._assignment
+        return self._task.batches(mine.shard, mine.shards, mine.seed, self._counters.data_position)
 
     def _step(self, batch: Batch) -> None:
         began_s = time.monotonic()
@@ -259,7 +269,7 @@ class Learner:
         self._leave_snapshot()
         if time.monotonic() - self._sampled_s >= _SAMPLE_S:
             self._sample()
-        if time.monotonic() - self._saved_s >= self._save_every_s:
+        if time.monotonic() - self._saved_s >= self._assignment.save_every_s:
             self._save()
 
     def _leave_snapshot(self) -> None:
@@ -359,7 +369,8 @@ class Learner:
         self._messenger.leave("stopped")
 
     def _say(self, kind: Kind, **data: Json) -> None:
-        self._emit(kind, {"learner": self._name, "incarnation": self._incarnation, **data})
+        mine = self._assignment
+        self._emit(kind, {"learner": mine.name, "incarnation": mine.incarnation, **data})
 
 
 def _by_fragment(values: Sequence[Json]) -> dict[str, Json]:
@@ -391,8 +402,15 @@ def obey_signals(learner: Learner) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one learner; the exit code is 0 when it ended as it should, 3 when it was refused."""
-    options = _parser().parse_args(arguments)
-    incarnation = _remember_life(options.directory, options.incarnation)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        tls = tls_of(options)
+        check_address(options.syncer, tls)
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    directory = options.directory or Path(options.name)
+    incarnation = _remember_life(directory, options.incarnation)
     task = load(
         options.task or options.model,
         data=options.data,
@@ -411,21 +429,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             weight_decay=options.weight_decay,
         ),
     )
-    say(
-        Kind.LEARNER_STARTED,
-        {
-            "learner": options.name,
-            "incarnation": incarnation,
-            "devices": len(inner.devices),
-            "platform": inner.devices[0].platform,
-            "parameters": inner.parameters,
-        },
-    )
     specs = [
         TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
         for name, shape, is_averaged in inner.specs
     ]
-    tls = tls_of(options)
     messenger = Messenger(
         lambda: Connection(options.syncer, tls=tls),
         learner=options.name,
@@ -437,15 +444,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
         inner,
         task,
         messenger,
-        name=options.name,
-        incarnation=incarnation,
-        shard=(options.shard, options.shards),
-        seed=options.seed,
-        store=LearnerStore(options.directory / "checkpoints", fingerprint=fingerprint(specs)),
-        save_every_s=options.save_every,
+        Assignment(
+            name=options.name,
+            incarnation=incarnation,
+            shard=options.shard,
+            shards=options.shards,
+            seed=options.seed,
+            save_every_s=options.save_every,
+        ),
+        store=LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs)),
         emit=say,
     )
     obey_signals(learner)
+    say(
+        Kind.LEARNER_STARTED,
+        {
+            "learner": options.name,
+            "incarnation": incarnation,
+            "devices": len(inner.devices),
+            "platform": inner.devices[0].platform,
+            "parameters": inner.parameters,
+        },
+    )
     messenger.start()
     try:
         learner.run()
@@ -453,7 +473,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(
             Kind.LEARNER_LEFT,
             {"learner": options.name, "incarnation": incarnation, "step": 0,
-             "reason": f"stopped: {ended}"},
+             "reason": str(ended)},
         )  # fmt: skip
     except JoinRefused as refused:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
@@ -486,7 +506,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--incarnation", type=int, help="which of its lives this is; by default one more than last"
     )
-    parser.add_argument("--directory", type=Path, default=Path(), help="for its checkpoints")
+    parser.add_argument(
+        "--directory", type=Path, help="for its checkpoints; a folder of its name by default"
+    )
     parser.add_argument("--model", default="nano", help="nano, micro, mini or small")
     parser.add_argument("--task", help="package.module:make, in place of --model")
     parser.add_argument("--data", default="stdlib", help="stdlib, or a file, folder or glob")

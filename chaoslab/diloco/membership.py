@@ -158,7 +158,7 @@ class Membership:
         return self._by_epoch.get(epoch)
 
     def admit(self, now_s: float, hello: Hello, current: tuple[int, ...]) -> Admission:
-        """Let a learner in, or raise Refused. `current` is the version vector, () before seeding."""
+        """Let a learner in, or raise Refused. `current`: the version vector, () before seeding."""
         self._refuse_impostors(hello)
         if hello.versions and len(hello.versions) != len(current):
             raise Refused(

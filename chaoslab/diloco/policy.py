@@ -182,6 +182,11 @@ class Policy:
         self._rounds.answer(now_s, member, round_number, None)
         return self.advance(now_s)
 
+    def decline(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
+        """The learner answered the pull by saying that it has nothing to give."""
+        self.offer(epoch, offer)  # a late answer, too, shows that it hears
+        return self.spoil(now_s, epoch, offer.round)
+
     def published(self, now_s: float, merge: Merge) -> list[Action]:
         """The merge was carried out and is on its way to everybody."""
         self._rounds.published(now_s, merge)

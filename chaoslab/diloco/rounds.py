@@ -1,4 +1,4 @@
-"""The rounds of all fragments: when one begins, who is pulled from, who is waited for, when it ends.
+"""The rounds of all fragments: when one begins, whom it pulls from and waits for, when it ends.
 
     IDLE ──K members ready──► grace window ──► PULL from all present ──all answered, or K
     answered and the rest is late──► MERGE ──► published, IDLE again (version + 1)
@@ -22,7 +22,7 @@ _SMOOTHING = 0.2
 """Weight of the newest value in the moving averages."""
 _ANSWER_FACTOR = 4.0
 """Once K have answered, the rest have this many times as long as those took."""
-_ANSWER_LEAST_S = 0.1
+_ANSWER_LEAST_S = 0.25
 """And at least this long after them."""
 
 

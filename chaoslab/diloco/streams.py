@@ -20,7 +20,7 @@ class Limits:
 
     sessions_max: int = 250
     """Streams at once; one more is refused."""
-    payload_bytes_max: int = 1 << 34
+    payload_bytes_max: int = 1 << 32
     """A larger payload is Garbled."""
     arrivals_max: int = 1024
     """Messages of one session that nobody has taken; then its sender is slowed down."""

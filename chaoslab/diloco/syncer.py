@@ -81,7 +81,7 @@ class Syncer:
         self._rejected: dict[str, int] = {}
         self._farewell_s: float | None = None
         self._reason = ""
-        self._was_asked = False
+        self._asked = ""
         books.restore(self.policy)
 
     def run(self, address: str) -> None:
@@ -104,12 +104,12 @@ class Syncer:
             **self._books.final(self.policy),
             rejected=self._rejected,
             reason=self._reason,
-            was_asked=self._was_asked,
+            was_asked=self._reason == self._asked,
         )
 
     def end(self, reason: str) -> None:
         """Ask for the end before a stop rule does; the open rounds are closed first."""
-        self._was_asked = True
+        self._asked = reason
         self.policy.stop(reason)
 
     # ------------------------------------------------------------ what arrives
@@ -189,6 +189,9 @@ class Syncer:
             return
         if push.base_version < 0:
             self._seed(epoch, push, payload)
+            return
+        if not push.c_steps and not payload:  # an honest "I have nothing for this round"
+            self._carry_out(self.policy.decline(self._now(), epoch, offer))
             return
         member = self.policy.membership.find(epoch)
         refusal = self.policy.offer(epoch, offer) or self._take(epoch, push, payload)

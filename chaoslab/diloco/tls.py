@@ -50,6 +50,13 @@ def refuse_plaintext(address: str, tls: Tls | None) -> None:
         )
 
 
+def check_address(address: str, tls: Tls | None) -> None:
+    """As `refuse_plaintext`, and the files are read: OSError or ValueError names a bad one."""
+    refuse_plaintext(address, tls)
+    if tls is not None:
+        tls.read()
+
+
 def add_tls_options(parser: argparse.ArgumentParser) -> None:
     """The options that `tls_of` reads."""
     group = parser.add_argument_group("mutual TLS, needed beyond 127.0.0.1")

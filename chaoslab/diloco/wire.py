@@ -40,11 +40,18 @@ from chaoslab.diloco.streams import (
     keep_freed_memory,
     later,
 )
-from chaoslab.diloco.tls import InsecureAddress, Tls, add_tls_options, refuse_plaintext, tls_of
+from chaoslab.diloco.tls import (
+    InsecureAddress,
+    Tls,
+    add_tls_options,
+    check_address,
+    refuse_plaintext,
+    tls_of,
+)
 
 __all__ = [
     "Arrival", "Backoff", "Closed", "Connection", "Garbled", "Hub", "InsecureAddress", "Limits",
-    "Opened", "Received", "Tls", "add_tls_options", "tls_of",
+    "Opened", "Received", "Tls", "add_tls_options", "check_address", "tls_of",
 ]  # fmt: skip
 
 METHOD = "/chaoslab.Syncer/Attach"

@@ -1,8 +1,7 @@
 from google.protobuf.internal import containers as _containers
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -107,7 +106,7 @@ class Hello(_message.Message):
     def __init__(self, learner: _Optional[str] = ..., incarnation: _Optional[int] = ..., specs_json: _Optional[str] = ..., versions: _Optional[_Iterable[int]] = ..., step: _Optional[int] = ..., data_position: _Optional[int] = ..., tokens: _Optional[int] = ..., process: _Optional[int] = ...) -> None: ...
 
 class Progress(_message.Message):
-    __slots__ = ("step", "tokens", "c_steps", "c_tokens", "versions", "loss", "step_s", "data_position", "is_final")
+    __slots__ = ("step", "tokens", "c_steps", "c_tokens", "versions", "loss", "step_s", "data_position")
     STEP_FIELD_NUMBER: _ClassVar[int]
     TOKENS_FIELD_NUMBER: _ClassVar[int]
     C_STEPS_FIELD_NUMBER: _ClassVar[int]
@@ -116,7 +115,6 @@ class Progress(_message.Message):
     LOSS_FIELD_NUMBER: _ClassVar[int]
     STEP_S_FIELD_NUMBER: _ClassVar[int]
     DATA_POSITION_FIELD_NUMBER: _ClassVar[int]
-    IS_FINAL_FIELD_NUMBER: _ClassVar[int]
     step: int
     tokens: int
     c_steps: _containers.RepeatedScalarFieldContainer[int]
@@ -125,8 +123,7 @@ class Progress(_message.Message):
     loss: float
     step_s: float
     data_position: int
-    is_final: bool
-    def __init__(self, step: _Optional[int] = ..., tokens: _Optional[int] = ..., c_steps: _Optional[_Iterable[int]] = ..., c_tokens: _Optional[_Iterable[int]] = ..., versions: _Optional[_Iterable[int]] = ..., loss: _Optional[float] = ..., step_s: _Optional[float] = ..., data_position: _Optional[int] = ..., is_final: _Optional[bool] = ...) -> None: ...
+    def __init__(self, step: _Optional[int] = ..., tokens: _Optional[int] = ..., c_steps: _Optional[_Iterable[int]] = ..., c_tokens: _Optional[_Iterable[int]] = ..., versions: _Optional[_Iterable[int]] = ..., loss: _Optional[float] = ..., step_s: _Optional[float] = ..., data_position: _Optional[int] = ...) -> None: ...
 
 class Push(_message.Message):
     __slots__ = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from", "tokens_to", "codec", "payload")

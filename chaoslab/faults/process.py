@@ -51,8 +51,7 @@ class ProcessKill(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Signal every victim."""
-        for name in injection.targets:
-            fleet.kill(name, signal=self.signal)
+        fleet.kill(*injection.targets, signal=self.signal)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of every victim."""
@@ -87,8 +86,7 @@ class ProcessRestart(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Kill all victims, then start all of them again."""
-        for name in injection.targets:
-            fleet.kill(name)
+        fleet.kill(*injection.targets)
         for name in injection.targets:
             fleet.restart(name)
 
@@ -146,8 +144,7 @@ class ProcessCrashLoop:
         return look_at_each(injection, history, self._look, requested)
 
     def _crash(self, injection: Injection, fleet: Fleet, *, is_last: bool) -> None:
-        for name in injection.targets:
-            fleet.kill(name)
+        fleet.kill(*injection.targets)
         for name in () if is_last else injection.targets:
             fleet.restart(name)
 
@@ -201,8 +198,7 @@ class ProcessPreempt:
 
     def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
         """Ask, then force; a victim that has left already is left alone."""
-        for name in injection.targets:
-            fleet.kill(name, signal=Signal.SIGTERM if beat == 0 else Signal.SIGKILL)
+        fleet.kill(*injection.targets, signal=Signal.SIGTERM if beat == 0 else Signal.SIGKILL)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give every victim its place back."""

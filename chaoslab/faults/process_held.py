@@ -35,8 +35,7 @@ class ProcessPause(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Stop every victim."""
-        for name in injection.targets:
-            fleet.pause(name)
+        fleet.pause(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Let every victim go on."""

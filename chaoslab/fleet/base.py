@@ -138,12 +138,12 @@ class Fleet(Protocol):
         """
         ...
 
-    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
-        """Send a signal to the node's whole tree of processes."""
+    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+        """Send a signal to the nodes' whole trees of processes, as close together as possible."""
         ...
 
-    def pause(self, name: str) -> None:
-        """Stop the whole tree (as SIGSTOP does): alive, silent, sockets open."""
+    def pause(self, *names: str) -> None:
+        """Stop the whole trees (as SIGSTOP does): alive, silent, sockets open; all or none."""
         ...
 
     def resume(self, name: str) -> None:
@@ -209,8 +209,7 @@ class NoFleet:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for name in self._nodes:
-            self.kill(name)
+        self.kill(*self._nodes)
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -233,13 +232,15 @@ class NoFleet:
             self._nodes[name] = replace(node, incarnation=node.incarnation + 1, is_alive=True)
         return self._nodes[name]
 
-    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:  # noqa: ARG002 - the protocol's
-        """Write down that it should be dead."""
-        self._nodes[name] = replace(self._nodes[name], is_alive=False)
+    def kill(self, *names: str, signal: str = "SIGKILL") -> None:  # noqa: ARG002 - the protocol's
+        """Write down that they should be dead."""
+        for name in names:
+            self._nodes[name] = replace(self._nodes[name], is_alive=False)
 
-    def pause(self, name: str) -> None:
-        """Nothing, to a node that should be alive."""
-        self._require_alive(name)
+    def pause(self, *names: str) -> None:
+        """Nothing, to nodes that should be alive."""
+        for name in names:
+            self._require_alive(name)
 
     def resume(self, name: str) -> None:
         """Nothing."""

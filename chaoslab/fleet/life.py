@@ -17,7 +17,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,11 +200,6 @@ class Life:
         self.is_silent = not chunk
         return chunk
 
-    def signal_tree(self, number: int) -> None:
-        """To all its processes; to nobody when it is over."""
-        if not self.is_over:
-            tree.signal_tree(self.identity, number)
-
     def signal_main(self, number: int) -> None:
         """To the main process alone; to nobody when it is over.
 
@@ -300,6 +295,11 @@ class Life:
 
     def _write(self, name: str, facts: Mapping[str, Json]) -> None:
         (self._directory / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
+
+
+def signal_trees(lives: Iterable[Life], number: int) -> None:
+    """To all their processes, as close together as possible; to none of a life that is over."""
+    tree.signal_trees([life.identity for life in lives if not life.is_over], number)
 
 
 def _stdout(process: "subprocess.Popen[bytes]") -> IO[bytes]:

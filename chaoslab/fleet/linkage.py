@@ -25,6 +25,7 @@ STANDING = "standing"
 _LOOK_S = 0.5
 """How often it is asked whether all is well with what carries the links."""
 
+
 @dataclass(slots=True, kw_only=True)
 class Linkage:
     """The links of one fleet."""

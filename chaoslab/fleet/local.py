@@ -25,12 +25,13 @@ from typing import Self
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.fleet.base import Ability, Node, NodeSpec, ObligationLog, Sighting
-from chaoslab.fleet.life import Life, Place
+from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.links.base import Link
 
-_PATIENCE_S = 2.0
-"""How long `restart` lets a node that was told to end do so by itself."""
+_PATIENCE_S = 0.5
+"""How long `restart` lets a node that was told to end do so by itself. The harness stands still
+meanwhile, so what the others report is stamped late."""
 _LAST_S = 10.0
 """How long leaving the fleet may take until every process is gone."""
 _BLINK_S = 0.02
@@ -115,22 +116,24 @@ class LocalFleet:
         self._await_end(life)
         return self._begin(life.spec, incarnation=life.incarnation + 1)
 
-    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
-        """Send a signal that ends processes to the whole tree."""
-        life = self._lives[name]
-        life.signal_tree(_number(signal))
-        life.is_ending = True
+    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+        """Send a signal that ends processes to the whole trees."""
+        lives = [self._lives[name] for name in names]
+        signal_trees(lives, _number(signal))
+        for life in lives:
+            life.is_ending = True
 
-    def pause(self, name: str) -> None:
-        """SIGSTOP."""
-        life = self._running(name)
-        life.signal_tree(signal.SIGSTOP)
-        life.is_paused = True
+    def pause(self, *names: str) -> None:
+        """SIGSTOP; to nobody if one of them is not running."""
+        lives = [self._running(name) for name in names]
+        signal_trees(lives, signal.SIGSTOP)
+        for life in lives:
+            life.is_paused = True
 
     def resume(self, name: str) -> None:
         """SIGCONT."""
         life = self._lives[name]
-        life.signal_tree(signal.SIGCONT)
+        signal_trees([life], signal.SIGCONT)
         life.is_paused = False
 
     def wedge(self, name: str) -> None:
@@ -196,18 +199,17 @@ class LocalFleet:
 
     def _await_end(self, life: Life) -> None:
         """Let a node that was told to end do so, then end it; its last words become news."""
-        life.signal_tree(signal.SIGCONT)
+        signal_trees([life], signal.SIGCONT)
         self._wait_for([life], _PATIENCE_S)
         if not life.is_over:
-            life.signal_tree(signal.SIGKILL)
+            signal_trees([life], signal.SIGKILL)
             self._wait_for([life], _LAST_S)
         if not life.is_over:
             raise FleetError(f"{life.spec.name} (process {life.process.pid}) cannot be ended")
 
     def _end_all(self) -> list[int]:
         alive = [life for life in self._lives.values() if not life.is_over]
-        for life in alive:
-            life.signal_tree(signal.SIGKILL)
+        signal_trees(alive, signal.SIGKILL)
         self._wait_for(alive, _LAST_S)
         stuck = [life.process.pid for life in alive if not life.is_over]
         for life in self._unfinished:

@@ -96,7 +96,6 @@ class Live:
             self._drawn_s = event.time_s
             self._live.update(draw(self.view), refresh=True)
 
-
     def _keep_picture(self) -> None:
         """The last picture of one run stays; that of the next is drawn below it."""
         console = self._live.console

@@ -126,7 +126,7 @@ def report_md(verdict: Verdict, history: History, directory: Path) -> str:
         *_injections(verdict),
         *(f"Left over: `{encode(left)}`" for left in verdict.residue),
         f"Record `{record}`, {seconds(history.end_s)}, exit code {int(verdict.exit_code)}.",
-        f"The same schedule again: `chaoslab run {about['plan']} --seed {about['seed']}`",
+        "The same schedule again: `chaoslab run plan.resolved.yaml`, a file of the record.",
     ]
     return "\n\n".join(parts) + "\n"
 

@@ -54,7 +54,11 @@ def test_a_learner_that_ends_with_something_else_fails(
     [
         ("digests", "is not what it published"),
         ("momentum_digests", "the momentum of fragment 0 changed after its merge"),
-        ("stored_digests", "the stored momentum of fragment 0 is not the one"),
+        ("stored_digests", "the stored copy of fragment 0 differs from the one in memory"),
+        (
+            "stored_momentum_digests",
+            "the stored momentum of fragment 0 differs from the one in memory",
+        ),
     ],
 )
 def test_a_syncer_at_odds_with_itself_fails(key: str, reason: str) -> None:

@@ -172,6 +172,20 @@ def test_a_third_partys_kill_fails_whatever_the_plan_expects() -> None:
     assert finding_of(verdict, "unasked").culprits == ("learner-2",)
 
 
+def test_training_that_ended_because_somebody_asked_the_syncer_is_unknown() -> None:
+    asked: dict[str, Json] = {"was_asked": True, "reason": "the syncer was asked to end"}
+    verdict = judged(half_killed().end().altered(Kind.SYNCER_FINAL, lambda _: asked))
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.UNKNOWN)
+    assert "syncer ended training at" in finding_of(verdict, "stop").reason
+    assert judged(half_killed().end()).outcome is Outcome.PASS
+
+
+def test_a_run_that_was_cut_short_asks_its_own_syncer_to_end() -> None:
+    story = half_killed().end(outcome="interrupted")
+    verdict = judged(story.altered(Kind.SYNCER_FINAL, lambda _: {"was_asked": True}))
+    assert [f.check for f in verdict.findings if f.outcome is not Outcome.PASS] == ["run"]
+
+
 def test_residue_is_listed_and_ends_with_the_code_of_a_broken_harness() -> None:
     left: dict[str, Json] = {"what": "process 4711", "where": "here", "remedy": "chaoslab heal"}
     verdict = judged(half_killed().end().say(Kind.RESIDUE_FOUND, **left))

@@ -130,13 +130,13 @@ class WatchedFleet(NoFleet):
         self.touched.add(name)
         return super().restart(name)
 
-    def kill(self, name: str, *, signal: str = "SIGKILL") -> None:
-        self.touched.add(name)
-        super().kill(name, signal=signal)
+    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+        self.touched.update(names)
+        super().kill(*names, signal=signal)
 
-    def pause(self, name: str) -> None:
-        self.touched.add(name)
-        super().pause(name)
+    def pause(self, *names: str) -> None:
+        self.touched.update(names)
+        super().pause(*names)
 
     def wedge(self, name: str) -> None:
         self.touched.add(name)

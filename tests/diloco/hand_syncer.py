@@ -6,7 +6,7 @@ what it sends, and sees what arrives, stream by stream.
 
 import queue
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -36,10 +36,12 @@ class HandSyncer:
         *,
         limits: Limits | None = None,
         rules: Settings = RULES,
+        sizes: Sequence[int] = SIZES,
     ) -> None:
         self.hub = Hub(address, limits=limits)
         self.address = self.hub.start()
         self.rules = rules
+        self.sizes = sizes
         self.session = 0
         self.epoch = 0
 
@@ -60,7 +62,7 @@ class HandSyncer:
 
     def hear(
         self, body: str, meanwhile: Callable[[], None] = lambda: None
-    ) -> tuple[Any, memoryview | None]:
+    ) -> tuple[Any, bytes | None]:
         """The next message with this body, and its payload; others are passed over.
 
         `meanwhile` is called again and again while nothing comes.
@@ -73,7 +75,9 @@ class HandSyncer:
                 continue
             if arrival.what.message.WhichOneof("body") == body:
                 self.session = arrival.session
-                return getattr(arrival.what.message, body), arrival.what.payload
+                payload = arrival.what.payload
+                whole = None if payload is None else bytes(payload)
+                return getattr(arrival.what.message, body), whole
         raise AssertionError(f"no {body} within {PATIENCE_S} s")
 
     def hear_end(self) -> str:
@@ -117,7 +121,7 @@ class HandSyncer:
     ) -> FloatArray:
         """Send a version of a fragment; the values that were sent."""
         if values is None:
-            values = np.full(SIZES[fragment], 10 * version + fragment, np.float32)
+            values = np.full(self.sizes[fragment], 10 * version + fragment, np.float32)
         header = pb.Fragment(
             fragment=fragment, version=version, round=version, codec="f32",
             committed_tokens=committed, digest=digest(values),

@@ -8,8 +8,19 @@ must always be true. `settle` then lets everybody behave, and training must go o
 from dataclasses import dataclass, field
 
 from chaoslab.diloco.decisions import (
-    Abandon, Action, Contribution, Donate, Drop, Merge, Offer, Progress, Pull, Refusal, SendAll,
-    Stop, Welcome,
+    Abandon,
+    Action,
+    Contribution,
+    Donate,
+    Drop,
+    Merge,
+    Offer,
+    Progress,
+    Pull,
+    Refusal,
+    SendAll,
+    Stop,
+    Welcome,
 )  # fmt: skip
 from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
 from chaoslab.diloco.policy import Policy

@@ -80,6 +80,15 @@ def test_a_file_that_was_never_finished_is_no_checkpoint(tmp_path: Path) -> None
     assert (found.payload, found.skipped) == (b"whole", ())
 
 
+def test_other_peoples_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.checkpoint").write_bytes(b"somebody's own copy")
+    saved(tmp_path, 4)
+    found = store(tmp_path).load_newest()
+    assert found is not None
+    assert (found.step, found.skipped) == (40, ())
+    assert (tmp_path / "mine.checkpoint").exists()
+
+
 def test_another_models_checkpoint_is_passed_over(tmp_path: Path) -> None:
     saved(tmp_path, 1)
     store(tmp_path, fingerprint="micro").save(step=20, data_position=0, payload=b"other")

@@ -1,13 +1,14 @@
 """The syncer's rules, driven by hand and by thousands of random histories."""
 
-from hypothesis import given, settings as examples, strategies as st
-from tests.diloco.policy_world import TOKENS_PER_STEP, World
+import pytest
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
 
 from chaoslab.diloco.decisions import Abandon, Offer, Progress, Refusal, Welcome
 from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
 from chaoslab.diloco.settings import Settings
-
-import pytest
+from tests.diloco.policy_world import TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))
 

@@ -12,6 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from chaoslab.diloco.books import Books
+from chaoslab.diloco.codec import digest
+from chaoslab.diloco.fragments import Layout, TensorSpec, specs_to_json
+from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import CorruptState, Given, StoredState, SyncerStore, TapeLine, Tensors
 
 SPECS = '[{"name": "embedding"}]'
@@ -228,6 +233,50 @@ def test_a_disk_that_refuses_leaves_the_state_before(tmp_path: Path) -> None:
             assert holds(loaded(tmp_path), versions)
         merge(store, 7, versions)
     assert holds(loaded(tmp_path), versions)
+
+
+def test_the_tape_never_names_a_version_whose_slot_is_not_written(tmp_path: Path) -> None:
+    """Only the slot is too large for this disk: its merge must not have happened."""
+    large = [{"x": np.full(20_000, version, np.float32)} for version in range(3)]
+    state = [Tensors(theta=values, momentum=values) for values in large]
+    with closing(SyncerStore(tmp_path, durable=False)) as store:
+        store.begin(SPECS, {0: state[0]})
+        store.save_round(line(1, 0, 1), state[1])
+        with no_file_larger_than(40_000), pytest.raises(OSError, match=r"large|space"):
+            store.save_round(line(2, 0, 2), state[2])
+        found = loaded(tmp_path)
+    assert found.versions == (1,)
+    np.testing.assert_array_equal(found.fragments[0].theta["x"], large[1]["x"])
+
+
+def test_a_torn_line_longer_than_the_next_one_leaves_nothing_of_itself(tmp_path: Path) -> None:
+    versions = trained(tmp_path, 6)
+    with (tmp_path / "tape.jsonl").open("ab") as tape:
+        tape.write(b'{"blake2b":"' + b"0" * 5000)
+    with closing(SyncerStore(tmp_path, durable=False)) as store:
+        merge(store, 7, versions)
+        merge(store, 8, versions)
+    assert holds(loaded(tmp_path), versions)
+    tape_lines = (tmp_path / "tape.jsonl").read_bytes().splitlines()
+    assert len(tape_lines) == len(SHAPES) + 8
+
+
+def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path) -> None:
+    """Slots that name their tensors in another order than the model's layout."""
+    specs = [
+        TensorSpec(name=name, shape=(3,), is_averaged=False) for name in ("alpha", "beta", "gamma")
+    ]
+    momentum = {spec.name: np.full(3, 10 + i, np.float32) for i, spec in enumerate(specs)}
+    theta = {spec.name: np.full(3, i, np.float32) for i, spec in enumerate(specs)}
+    backwards = Tensors(
+        theta=dict(reversed(theta.items())), momentum=dict(reversed(momentum.items()))
+    )
+    SyncerStore(tmp_path, durable=False).begin(specs_to_json(specs), {0: backwards})
+    rules = Settings(learners=("learner-0",), fragments=1)
+    books = Books(rules, SyncerStore(tmp_path, durable=False), snapshots=None)
+    books.restore(Policy(rules))
+    (fragment,) = Layout.balance(specs, 1).fragments
+    assert books.momentum_digest(0) == digest(fragment.flatten(momentum))
 
 
 # ---------------------------------------------------------------- damage

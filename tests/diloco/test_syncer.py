@@ -111,6 +111,17 @@ def test_an_update_beyond_all_bounds_is_refused(syncer: RunningSyncer) -> None:
     learner.close()
 
 
+def test_an_honest_decline_is_no_refusal(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    pull = learner.pulled()
+    learner.push_bytes(pb.Push(round=pull.round, fragment=pull.fragment, codec="f32"), b"")
+    syncer.told.wait(Kind.ROUND_ABANDONED, round=pull.round)
+    still_merges(syncer, learner)
+    assert not syncer.told.of(Kind.PUSH_REJECTED)
+    learner.close()
+
+
 def test_a_replayed_push_is_refused_and_counts_once(syncer: RunningSyncer) -> None:
     learner = HandLearner(syncer, "learner-0")
     learner.join()
@@ -227,7 +238,8 @@ def test_a_restarted_syncer_goes_on_from_the_disk(tmp_path: Path) -> None:
         again.close()
     after = second.told.wait(Kind.SYNCER_FINAL)
     assert sum(after["versions"].values()) > sum(final["versions"].values())
-    assert after["stored_digests"] == after["momentum_digests"]
+    assert after["stored_digests"] == after["digests"]
+    assert after["stored_momentum_digests"] == after["momentum_digests"]
 
 
 def test_an_old_life_cannot_come_back_after_the_syncer_was_restarted(tmp_path: Path) -> None:
@@ -251,5 +263,18 @@ def test_the_last_versions_are_sent_before_the_end_and_everybody_may_leave(tmp_p
         still_merges(syncer, learner)
         stop, _ = learner.hear("stop")
         assert list(stop.versions)
+        syncer.syncer.end("too late: its own rule was met before")
         learner.close()
-        assert syncer.told.wait(Kind.SYNCER_FINAL)["rounds"] == 1
+        final = syncer.told.wait(Kind.SYNCER_FINAL)
+        assert (final["rounds"], final["reason"], final["was_asked"]) == (1, "1 rounds", False)
+
+
+def test_a_syncer_that_was_asked_to_end_says_so(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        learner = HandLearner(syncer, "learner-0")
+        learner.join()
+        syncer.syncer.end("somebody asked")
+        learner.hear("stop")
+        learner.close()
+        final = syncer.told.wait(Kind.SYNCER_FINAL)
+        assert (final["reason"], final["was_asked"]) == ("somebody asked", True)

@@ -95,6 +95,28 @@ def test_a_pause_stops_children_that_left_session_and_group(stage: Stage, tmp_pa
     wait_until(lambda: child.status() != psutil.STATUS_STOPPED)
 
 
+def test_several_are_killed_together(stage: Stage) -> None:
+    for name in ("learner-0", "learner-1"):
+        stage.fleet.start(learner(name))
+    stage.fleet.kill("learner-0", "learner-1")
+    for _ in range(2):
+        assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
+    assert not any(node.is_alive for node in stage.fleet.nodes.values())
+
+
+def test_several_are_paused_together_or_none_of_them(stage: Stage) -> None:
+    for name in ("learner-0", "learner-1"):
+        stage.fleet.start(learner(name))
+    stage.fleet.pause("learner-0", "learner-1")
+    assert [stage.fleet.probe(name).data["state"] for name in stage.fleet.nodes] == ["T", "T"]
+    stage.fleet.resume("learner-0")
+    stage.fleet.kill("learner-1")
+    stage.until(Kind.NODE_EXITED, node="learner-1")
+    with pytest.raises(FleetError, match="learner-1 is not running"):
+        stage.fleet.pause("learner-0", "learner-1")
+    assert stage.fleet.probe("learner-0").data["state"] != "T"
+
+
 def test_children_do_not_outlive_a_node_that_ends_by_itself(stage: Stage, tmp_path: Path) -> None:
     stage.fleet.start(learner("learner-0", "--children", "1", "--steps", "2"))
     exited = stage.until(Kind.NODE_EXITED)

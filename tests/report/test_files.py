@@ -129,7 +129,7 @@ def test_the_report_answers_first_and_says_how_to_repeat() -> None:
     verdict, history = good()
     text = report_md(verdict, history, PLACE)
     order = ["PASS", "Did training continue?", "Did the broken learners rejoin?", "### Findings",
-             "`continuity`", "### Injections", "proved", "run a story --seed 7"]  # fmt: skip
+             "`continuity`", "### Injections", "proved", "run plan.resolved.yaml"]  # fmt: skip
     places = [text.index(part) for part in order]
     assert places == sorted(places)
     assert "longest gap 0.25 s" in text

@@ -1,0 +1,216 @@
+"""How exactly faults come: when they were asked for, when they took effect, and how close together.
+
+    journal   asked ────► fault.injecting ─► signals ─► fault.injected
+    outside   an onlooker reads the state of every learner's process ─► first seen held
+
+Dozens of short pauses of two learners at a time, at times that a trace gives, and some kills of
+two. What the harness says of itself is held against what the onlooker sees. Two victims are as far
+apart as its readings allow at most: the later one's first reading as held, less the earlier one's
+last reading as free.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from figures import Cell, Figure, Result, Surroundings, quantile
+from onlooker import STALL_S, Hold, Onlooker
+from trainings import BenchmarkError, run_plan, workplace
+
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
+
+DELAY_AT_MOST_MS = 50.0
+APART_AT_MOST_MS = 10.0
+PAUSES = 100
+KILLS = 6
+PAUSE_S = 0.3
+PAUSE_EVERY_S = 0.5
+KILL_S = 1.0
+KILL_EVERY_S = 6.0
+LEAST = 50
+"""Fewer injections give no p99."""
+COARSE_MS = 5.0
+SLACK_S = 0.01
+"""Between the journal's stamps and the onlooker's."""
+WITHIN_S = 300.0
+
+_PAUSES_S = [n * PAUSE_EVERY_S for n in range(PAUSES)]
+_KILLS_S = [_PAUSES_S[-1] + 3 + n * KILL_EVERY_S for n in range(KILLS)]
+
+
+def _trace(times_s: Sequence[float]) -> str:
+    return f"{{per: fleet, dist: trace, trace: [{', '.join(f'{t:g}s' for t in times_s)}]}}"
+
+
+PLAN = f"""
+version: 1
+name: injection
+training: {{learners: 4, model: nano, stop: {{time: {_KILLS_S[-1] + 30:g}s}}}}
+baseline: {{warmup: 4 rounds, window: 8 rounds, max_variation: 1000%}}
+faults:
+  - id: pauses
+    fault: process.pause
+    target: {{learners: 2}}
+    arrivals: {_trace(_PAUSES_S)}
+    for: {PAUSE_S}s
+  - id: kills
+    fault: process.kill
+    target: {{learners: 2}}
+    arrivals: {_trace(_KILLS_S)}
+    for: {KILL_S}s
+"""
+
+
+def measure() -> Result:
+    """One run, seen from within and from outside."""
+    surroundings = Surroundings()
+    with workplace() as folder, Onlooker() as onlooker:
+        history = run_plan(folder / "injection", PLAN, within_s=WITHIN_S, beside=onlooker.look)
+    return result(history, onlooker, surroundings.place())
+
+
+# ---------------------------------------------------------------- both together
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """One injection, in milliseconds; what was not seen from outside is None."""
+
+    fault: str
+    said_ms: float
+    """From the time asked to fault.injected, by the journal."""
+    span_ms: float
+    """From fault.injecting to fault.injected: all signals were sent within it."""
+    seen_ms: float | None
+    """From the time asked to the reading in which the last victim was held."""
+    apart_ms: float | None
+    """The victims were held within this much of each other, at most."""
+
+
+def result(history: History, onlooker: Onlooker, place: Mapping[str, Cell]) -> Result:
+    """The figures of all injections; BenchmarkError if there are too few to tell."""
+    hits = hits_of(history, onlooker.holds)
+    said = [hit.said_ms for hit in hits]
+    span = [hit.span_ms for hit in hits]
+    seen = [hit.seen_ms for hit in hits if hit.seen_ms is not None]
+    apart = [hit.apart_ms for hit in hits if hit.apart_ms is not None]
+    if min(len(said), len(seen), len(apart)) < LEAST:
+        raise BenchmarkError(
+            f"{len(said)} of {PAUSES + KILLS} injections were carried out, {len(seen)} of them "
+            f"seen from outside, {len(apart)} with readings close enough: {LEAST} are needed"
+        )
+    return Result(
+        number=4,
+        name="injection",
+        what="how late a fault comes after the time that was asked for, and how far apart its two "
+        "victims are hit",
+        command="python benchmarks/harness.py --only 4",
+        figures=(
+            *_figures("asked to injected, by the journal", said, DELAY_AT_MOST_MS),
+            *_figures("asked to held, seen from outside", seen, DELAY_AT_MOST_MS),
+            *_figures("two victims apart, seen from outside", apart, APART_AT_MOST_MS),
+            *_figures("two victims apart, by the journal at most", span, None),
+        ),
+        rows=tuple(
+            _row(fault, [hit for hit in hits if hit.fault == fault])
+            for fault in dict.fromkeys(hit.fault for hit in hits)
+        ),
+        notes=_notes(onlooker, len(seen) - len(apart), len(seen)),
+        place=place,
+    )
+
+
+def _notes(onlooker: Onlooker, coarse: int, count: int) -> tuple[str, ...]:
+    bounds = (
+        f"Distances seen from outside are upper bounds. Where two readings lay more than "
+        f"{COARSE_MS:g} ms apart they cannot tell: {coarse} of {count} injections."
+    )
+    if not onlooker.is_first_in_line:
+        return (bounds, "The onlooker had to wait its turn like everybody else.")
+    longest_ms = 1e3 * max(onlooker.stalls_s, default=0.0)
+    stalls = (
+        f"For more than {1e3 * STALL_S:g} ms nothing at all ran on the onlooker's core "
+        f"{len(onlooker.stalls_s)} times, for {longest_ms:.0f} ms at most: the machine's own doing."
+    )
+    return (bounds, stalls)
+
+
+def _figures(name: str, values_ms: Sequence[float], at_most_ms: float | None) -> Iterator[Figure]:
+    worst = quantile(values_ms, 0.99)
+    count = len(values_ms)
+    yield Figure(name=f"{name}, p99", observed=worst, unit="ms", at_most=at_most_ms, samples=count)
+    yield Figure(name=f"{name}, p50", observed=median(values_ms), unit="ms", samples=count)
+
+
+def _row(fault: str, hits: Sequence[Hit]) -> Mapping[str, Cell]:
+    apart = [hit.apart_ms for hit in hits if hit.apart_ms is not None]
+    return {
+        "fault": fault,
+        "injections": len(hits),
+        "asked to injected: p50 (ms)": median(hit.said_ms for hit in hits),
+        "longest (ms)": max(hit.said_ms for hit in hits),
+        "two victims apart: p50 (ms)": median(apart) if apart else None,
+        "farthest (ms)": max(apart) if apart else None,
+    }
+
+
+def hits_of(history: History, holds: Sequence[Hold]) -> list[Hit]:
+    """Every injection that was carried out, with what was seen of it."""
+    origin_s = max((_wall_s(event) - event.time_s for event in history.events), default=0.0)
+    hits = []
+    for story in history.faults:
+        if story.injected is None:
+            continue
+        asked_s, begin_s = story.injecting.number("asked_s"), story.injecting.time_s
+        seen = _seen(story, history, holds, origin_s)
+        is_fine = bool(seen) and all(1e3 * (h.held_s - h.free_s) <= COARSE_MS for h in seen)
+        hits.append(
+            Hit(
+                fault=story.fault,
+                said_ms=1e3 * (story.injected.time_s - asked_s),
+                span_ms=1e3 * (story.injected.time_s - begin_s),
+                seen_ms=1e3 * (max(h.held_s for h in seen) - origin_s - asked_s) if seen else None,
+                apart_ms=1e3 * _apart_s(seen) if is_fine else None,
+            )
+        )
+    return hits
+
+
+def _apart_s(seen: Sequence[Hold]) -> float:
+    """The most by which the holds can differ: any of them after its last free reading."""
+    return max(
+        (late.held_s - early.free_s for late in seen for early in seen if late is not early),
+        default=0.0,
+    )
+
+
+def _seen(
+    story: FaultStory, history: History, holds: Sequence[Hold], origin_s: float
+) -> list[Hold]:
+    """How each victim was seen to be held; [] unless all of them were."""
+    begin_s = origin_s + story.injecting.time_s - SLACK_S
+    end_s = origin_s + (story.healing.time_s if story.healing else history.end_s)
+    found = []
+    for name in story.targets:
+        pid = _pid(name, story, history)
+        holds_of_it = [h for h in holds if h.pid == pid and begin_s <= h.held_s <= end_s]
+        if not holds_of_it:
+            return []
+        found.append(holds_of_it[0])
+    return found
+
+
+def _pid(name: str, story: FaultStory, history: History) -> int:
+    """The process that the fault met."""
+    started = [
+        event
+        for event in history.of(Kind.NODE_STARTED)
+        if event.text("node") == name and event.seq < story.injecting.seq
+    ]
+    return started[-1].integer("pid")
+
+
+def _wall_s(event: Event) -> float:
+    return datetime.fromisoformat(event.wall).timestamp()

@@ -1,0 +1,318 @@
+"""Learners are killed one after the other in one real run: how fast each is back, who else noticed.
+
+    kill ──── outage ────► started ─► up ─► joined ─► first step ─► first accepted contribution
+    survivors' marks:  |·|·|·|·|·|·|·|·|·|·|   the longest pause around kills, and away from them
+
+Three learners of a nano model on few cores, so that a returning learner has to share them with the
+survivors. The compilation cache is warm: every learner has been started before.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from figures import Cell, Figure, Result, Surroundings
+from trainings import BenchmarkError, run_plan, workplace
+
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
+
+REJOIN_AT_MOST_S = 3.0
+NOISE_STEPS = 1.0
+"""A pause around a kill may be longer by this than the longest away from kills."""
+KILLS = 5
+OUTAGE_S = 2.5
+EVERY_S = 9.0
+WINDOW_S = 1.5
+"""How long after a kill a survivor's pause counts as one around it."""
+BEFORE_S = 0.1
+WITHIN_S = 300.0
+LEAST_KILLS = 5
+"""Fewer that were carried out and healed give no answer."""
+
+_KILLS_S = ", ".join(f"{5 + n * EVERY_S:g}s" for n in range(KILLS))
+PLAN = f"""
+version: 1
+name: kills
+training: {{learners: 3, model: nano, stop: {{time: {30 + KILLS * EVERY_S:g}s}}}}
+baseline: {{warmup: 4 rounds, window: 8 rounds, max_variation: 1000%}}
+faults:
+  - id: one-after-the-other
+    fault: process.kill
+    target: {{learners: 1}}
+    arrivals: {{per: fleet, dist: trace, trace: [{_KILLS_S}]}}
+    for: {OUTAGE_S}s
+"""
+
+
+def measure() -> list[Result]:
+    """One run, both results."""
+    surroundings = Surroundings()
+    with workplace() as folder:
+        run_plan(folder / "warm-up", _WARM_UP, within_s=WITHIN_S)
+        history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S)
+    place = surroundings.place()
+    return [rejoin(history, place), survivors(history, place)]
+
+
+_WARM_UP = """
+version: 1
+name: warm_up
+training: {learners: 3, model: nano, stop: {rounds: 20}}
+baseline: {warmup: 1 rounds, window: 4 rounds, max_variation: 1000%}
+faults: []
+"""
+
+
+# ---------------------------------------------------------------- rejoin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Return:
+    """One learner's way back: seconds since the planned end of its outage."""
+
+    learner: str
+    started_s: float
+    """Its process was started."""
+    up_s: float
+    """It said its first word: interpreter and libraries are loaded."""
+    joined_s: float
+    """It holds every fragment."""
+    stepped_s: float
+    contributed_s: float
+
+
+def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
+    """From the end of the outage to the first accepted contribution, and where the time went."""
+    found = list(returns(history))
+    if len(found) < LEAST_KILLS:
+        raise BenchmarkError(f"only {len(found)} killed learners came back; {KILLS} were planned")
+    total_s = [one.contributed_s for one in found]
+    rows = tuple(
+        {
+            "learner": one.learner,
+            "process started (s)": one.started_s,
+            "up (s)": one.up_s - one.started_s,
+            "joined (s)": one.joined_s - one.up_s,
+            "first step (s)": one.stepped_s - one.joined_s,
+            "contribution (s)": one.contributed_s - one.stepped_s,
+            "in all (s)": one.contributed_s,
+        }
+        for one in found
+    )
+    parts = {
+        "process up": [one.up_s for one in found],
+        "from there to the first step": [one.stepped_s - one.up_s for one in found],
+        "from there to the first contribution": [
+            one.contributed_s - one.stepped_s for one in found
+        ],
+    }
+    figures = [
+        Figure(
+            name="kill to first accepted contribution, minus the outage: median",
+            observed=median(total_s),
+            unit="s",
+            at_most=REJOIN_AT_MOST_S,
+            samples=len(found),
+        ),
+        Figure(name="the slowest", observed=max(total_s), unit="s", samples=len(found)),
+        *(
+            Figure(name=f"{name}: median", observed=median(values), unit="s", samples=len(values))
+            for name, values in parts.items()
+        ),
+    ]
+    return Result(
+        number=5,
+        name="rejoin",
+        what="how long a killed nano learner takes to contribute again once it may start",
+        command="python benchmarks/harness.py --only 5",
+        figures=tuple(figures),
+        rows=rows,
+        place=place,
+    )
+
+
+def returns(history: History) -> Iterator[Return]:
+    """Every killed learner that contributed again, in the order of the kills."""
+    for absence in absences(history):
+        story = absence.stories[0]
+        outage_s = story.injecting.number("for_s")
+        planned_s = story.injecting.time_s + outage_s
+        started, up, joined = (
+            _first(history, kind, absence)
+            for kind in (Kind.NODE_STARTED, Kind.LEARNER_STARTED, Kind.LEARNER_JOINED)
+        )
+        if absence.accepted is None or absence.stepped is None:
+            continue
+        if started is None or up is None or joined is None:
+            continue
+        yield Return(
+            learner=absence.learner,
+            started_s=started.time_s - planned_s,
+            up_s=up.time_s - planned_s,
+            joined_s=joined.time_s - planned_s,
+            stepped_s=_first_step_s(absence.stepped) - planned_s,
+            contributed_s=absence.accepted.time_s - planned_s,
+        )
+
+
+def _first(history: History, kind: Kind, absence: Absence) -> Event | None:
+    """The first such event of the life that came back."""
+    key = "node" if kind is Kind.NODE_STARTED else "learner"
+    return next(
+        (
+            event
+            for event in history.of(kind)
+            if event.text(key) == absence.learner
+            and event.integer("incarnation") == absence.incarnation
+        ),
+        None,
+    )
+
+
+def _first_step_s(report: Event) -> float:
+    """When the first of the steps that a report sums up was done."""
+    return report.time_s - (report.integer("steps") - 1) * report.number("step_s")
+
+
+# ---------------------------------------------------------------- survivors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Between two marks of one learner: how many steps fewer than usual it made meanwhile."""
+
+    start_s: float
+    end_s: float
+    steps: float
+
+
+def survivors(history: History, place: Mapping[str, Cell]) -> Result:
+    """The longest pauses of those that live on, around kills and away from them."""
+    around: list[float] = []
+    back: list[float] = []
+    away: list[float] = []
+    for learner in history.learners:
+        pauses = list(pauses_of(learner, history))
+        around += longest_in(pauses, list(_kill_windows(learner, history)))
+        back += longest_in(pauses, list(_return_windows(learner, history)))
+        away += longest_in(pauses, list(_quiet_windows(learner, history)))
+    if len(around) < LEAST_KILLS or len(away) < LEAST_KILLS:
+        raise BenchmarkError(f"only {len(around)} windows around kills, {len(away)} away from them")
+    return Result(
+        number=6,
+        name="survivors",
+        what="the longest time between two signs of progress of a learner that lives on, beyond "
+        f"its own median step, in windows of {BEFORE_S + WINDOW_S:g} s",
+        command="python benchmarks/harness.py --only 6",
+        figures=(
+            Figure(
+                name="longest pause around a kill",
+                observed=max(around),
+                unit="steps",
+                at_most=max(away) + NOISE_STEPS,
+                samples=len(around),
+            ),
+            Figure(
+                name="usual longest pause around a kill",
+                observed=median(around),
+                unit="steps",
+                at_most=median(away) + NOISE_STEPS,
+                samples=len(around),
+            ),
+            Figure(
+                name="longest pause away from kills",
+                observed=max(away),
+                unit="steps",
+                samples=len(away),
+            ),
+            Figure(
+                name="usual longest pause away from kills",
+                observed=median(away),
+                unit="steps",
+                samples=len(away),
+            ),
+            Figure(
+                name="usual longest pause while the victim starts again",
+                observed=median(back),
+                unit="steps",
+                samples=len(back),
+            ),
+        ),
+        notes=(f"The bounds are the pauses away from kills, and {NOISE_STEPS:g} step more.",),
+        place=place,
+    )
+
+
+def pauses_of(learner: str, history: History) -> Iterator[Pause]:
+    """From each sign of progress of one life to the next, by the learner's own clock."""
+    marks = [
+        event
+        for event in history.of(Kind.LEARNER_STEP, Kind.LEARNER_ADOPTED)
+        if event.text("learner") == learner
+    ]
+    lives = [
+        (before, after)
+        for before, after in pairwise(marks)
+        if before.integer("incarnation") == after.integer("incarnation")
+        and before.integer("epoch") == after.integer("epoch")
+    ]
+    reports = [event for event in marks if event.kind is Kind.LEARNER_STEP]
+    usual_s = median(event.number("step_s") for event in reports)
+    for before, after in lives:
+        seconds = (after.node_s or 0.0) - (before.node_s or 0.0)
+        made = after.integer("step") - before.integer("step")
+        yield Pause(
+            start_s=before.time_s, end_s=after.time_s, steps=max(0.0, seconds / usual_s - made)
+        )
+
+
+def longest_in(pauses: Sequence[Pause], windows: Sequence[tuple[float, float]]) -> list[float]:
+    """The longest pause that reaches into each window; a window without marks has none."""
+    found = []
+    for start_s, end_s in windows:
+        inside = [p.steps for p in pauses if p.end_s > start_s and p.start_s < end_s]
+        if inside:
+            found.append(max(inside))
+    return found
+
+
+def _kill_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
+    """Right around each kill of somebody else, while this learner was at work."""
+    away = [(a.gone_s, a.back_s) for a in absences(history) if a.learner == learner]
+    for story in history.faults:
+        start_s, end_s = story.injecting.time_s - BEFORE_S, story.injecting.time_s + WINDOW_S
+        if learner not in story.targets and not _overlaps(start_s, end_s, away):
+            yield start_s, end_s
+
+
+def _return_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
+    """From each restart of somebody else to its first contribution."""
+    own = [(a.gone_s, a.back_s) for a in absences(history) if a.learner == learner]
+    for absence in absences(history):
+        if absence.learner != learner and absence.since is not None:
+            start_s, end_s = absence.since.time_s, absence.back_s
+            if not _overlaps(start_s, end_s, own):
+                yield start_s, end_s
+
+
+def _quiet_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
+    """As long as those around a kill, one after the other, while nobody was away."""
+    busy = [(a.gone_s - BEFORE_S, a.back_s) for a in absences(history)]
+    reports = [e for e in history.of(Kind.LEARNER_STEP) if e.text("learner") == learner]
+    start_s, until_s = reports[0].time_s + 1.0, _last_kill_s(history.faults, reports)
+    while start_s + BEFORE_S + WINDOW_S < until_s:
+        end_s = start_s + BEFORE_S + WINDOW_S
+        if not _overlaps(start_s, end_s, busy):
+            yield start_s, end_s
+        start_s = end_s
+
+
+def _last_kill_s(stories: Sequence[FaultStory], reports: Sequence[Event]) -> float:
+    return max([reports[-1].time_s, *(story.injecting.time_s for story in stories)])
+
+
+def _overlaps(start_s: float, end_s: float, stretches: Sequence[tuple[float, float]]) -> bool:
+    return any(start < end_s and start_s < end for start, end in stretches)

@@ -1,0 +1,111 @@
+"""What the harness costs a learner: its step time under `chaoslab run` and in the same run by hand.
+
+    turn 1: harness ─► syncer, learner        turn 2: syncer, learner        turn 3: harness ─► …
+
+Same plan, same command lines, one learner, so that it has a core to itself. The two take turns, so
+that a machine that gets busy slows both. Each report of the learner covers a quarter of a second;
+the ratio is that of the medians of all reports, the first second of each turn left out.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+
+from figures import Cell, Figure, Result, Surroundings
+from trainings import by_hand, run_plan, workplace
+
+from chaoslab.events import Event, Kind
+
+AT_MOST = 1.03
+TURNS = 10
+TRAIN_S = 8
+WARM_UP_S = 1.0
+WITHIN_S = 120.0
+
+PLAN = f"""
+version: 1
+name: step_time
+training: {{learners: 1, model: nano, stop: {{time: {TRAIN_S}s}}}}
+baseline: {{warmup: 1 rounds, window: 4 rounds}}
+faults: []
+"""
+
+
+def measure(turns: int = TURNS) -> Result:
+    """Take turns; the ratio of the medians."""
+    surroundings = Surroundings()
+    inside: list[list[float]] = []
+    alone: list[list[float]] = []
+    with workplace() as folder:
+        by_hand(folder / "warm-up", PLAN, within_s=WITHIN_S)
+        for turn in range(turns):
+            here = folder / str(turn)
+            ways = [(inside, _inside), (alone, _alone)]
+            for found, way in ways if turn % 2 == 0 else reversed(ways):
+                found.append(way(here / way.__name__.strip("_")))
+    return _result(inside, alone, surroundings.place())
+
+
+def _inside(folder: Path) -> list[float]:
+    history = run_plan(folder, PLAN, within_s=WITHIN_S)
+    return step_times_s(history.of(Kind.LEARNER_STEP))
+
+
+def _alone(folder: Path) -> list[float]:
+    return step_times_s(by_hand(folder, PLAN, within_s=WITHIN_S)["learner-0"])
+
+
+def step_times_s(events: Sequence[Event]) -> list[float]:
+    """Mean step time of each report, after the warm-up, by the learner's own clock."""
+    reports = [event for event in events if event.kind is Kind.LEARNER_STEP and _stamp_s(event)]
+    began_s = _stamp_s(reports[0]) if reports else 0.0
+    return [e.number("step_s") for e in reports if _stamp_s(e) > began_s + WARM_UP_S]
+
+
+def _stamp_s(event: Event) -> float:
+    return event.node_s or 0.0
+
+
+def _result(
+    inside: Sequence[Sequence[float]], alone: Sequence[Sequence[float]], place: Mapping[str, Cell]
+) -> Result:
+    every_inside = [step_s for turn in inside for step_s in turn]
+    every_alone = [step_s for turn in alone for step_s in turn]
+    ratio = median(every_inside) / median(every_alone)
+    rows: list[Mapping[str, Cell]] = [
+        {
+            "turn": turn,
+            "in the harness (ms)": 1e3 * median(mine),
+            "alone (ms)": 1e3 * median(its),
+            "ratio": median(mine) / median(its),
+        }
+        for turn, (mine, its) in enumerate(zip(inside, alone, strict=True), 1)
+    ]
+    return Result(
+        number=3,
+        name="step time",
+        what="a nano learner's step time inside the harness, against the same learner without it",
+        command="python benchmarks/harness.py --only 3",
+        figures=(
+            Figure(
+                name="step time inside / alone",
+                observed=ratio,
+                at_most=AT_MOST,
+                samples=len(every_inside) + len(every_alone),
+            ),
+            Figure(
+                name="step inside",
+                observed=1e3 * median(every_inside),
+                unit="ms",
+                samples=len(every_inside),
+            ),
+            Figure(
+                name="step alone",
+                observed=1e3 * median(every_alone),
+                unit="ms",
+                samples=len(every_alone),
+            ),
+        ),
+        rows=tuple(rows),
+        place=place,
+    )

@@ -1,0 +1,191 @@
+"""Real trainings for the benchmarks, in the harness and by hand, in a folder that goes away.
+
+    run_plan   a plan ─► `chaoslab run` in a process of its own ─► History of its journal
+    by_hand    the same plan's syncer and learners by the harness's own command lines ─► their words
+
+Everything started here is ended here, also when something fails or takes too long.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from chaoslab.commands.plans import Asked, decode
+from chaoslab.events import Event, Kind, read_node_line
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.journal import History
+from chaoslab.launch import Launch
+from chaoslab.plan import FaultPlan
+
+_HEAL_S = 30.0
+"""How long a run that is told to end may take until it is ended by force."""
+_POLL_S = 0.02
+
+
+class BenchmarkError(Exception):
+    """A training did not do what it is measured for; the message ends with its last words."""
+
+
+@contextmanager
+def workplace() -> Iterator[Path]:
+    """A temporary folder for runs."""
+    with TemporaryDirectory(prefix="chaoslab-benchmark-") as folder:
+        yield Path(folder)
+
+
+# ---------------------------------------------------------------- in the harness
+
+
+def run_plan(
+    folder: Path, plan: str, *, within_s: float, beside: Callable[[Path], None] | None = None
+) -> History:
+    """Run a plan (its YAML) and return the record. A verdict is not asked for: any is accepted.
+
+    `beside(journal)` is called again and again while it runs. BenchmarkError unless the run came
+    to its end by its own stop rule within `within_s`.
+    """
+    folder.mkdir(parents=True)
+    file = folder / "plan.yaml"
+    file.write_text(plan)
+    command = [sys.executable, "-m", "chaoslab", "run", str(file), "--out", str(folder / "runs")]
+    with (folder / "progress.log").open("wb") as log, ended(command, log=log) as process:
+        _wait(process, folder / "runs" / "latest" / "journal.jsonl", within_s, beside)
+    history = History.read((folder / "runs" / "latest").resolve())
+    finished = history.last(Kind.RUN_FINISHED)
+    if finished is None or finished.text("outcome") != "completed":
+        why = "it was cut off" if finished is None else finished.text("reason")
+        raise BenchmarkError(f"the run did not complete: {why}\n{_tail(folder / 'progress.log')}")
+    return history
+
+
+def _wait(
+    process: "subprocess.Popen[bytes]",
+    journal: Path,
+    within_s: float,
+    beside: Callable[[Path], None] | None,
+) -> None:
+    deadline_s = time.monotonic() + within_s
+    while process.poll() is None:
+        if time.monotonic() > deadline_s:
+            raise BenchmarkError(f"a run took longer than {within_s:g} s")
+        if beside is not None and journal.exists():
+            beside(journal)
+        else:
+            time.sleep(_POLL_S)
+
+
+@contextmanager
+def ended(
+    command: Sequence[str], *, log: object, environment: Mapping[str, str] | None = None
+) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that is asked to end, and then made to, when the block is left."""
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=log,  # type: ignore[call-overload]  # a binary file
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(_HEAL_S)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+# ---------------------------------------------------------------- by hand
+
+
+def by_hand(folder: Path, plan: str, *, within_s: float) -> Mapping[str, list[Event]]:
+    """The plan's syncer and learners without the harness; what each node said, by its name.
+
+    They are started by the command lines that the harness uses, each with its output in a file.
+    """
+    folder.mkdir(parents=True)
+    (folder / "plan.yaml").write_text(plan)
+    launch = Launch(plan=_decoded(folder / "plan.yaml"), snapshots=folder / "snapshots")
+    deadline_s = time.monotonic() + within_s
+    syncer = launch.syncer()
+    with _node(folder, syncer):
+        ready = _await_word(folder / f"{syncer.name}.log", Kind.SYNCER_READY, deadline_s)
+        learners = launch.learners(ready.text("address"))
+        _until_all_end(folder, learners, deadline_s)
+    return {spec.name: words(folder / f"{spec.name}.log") for spec in (syncer, *learners)}
+
+
+def words(log: Path) -> list[Event]:
+    """What a node has printed so far, as events on its own clock."""
+    found: list[Event] = []
+    for line in log.read_bytes().split(b"\n")[:-1]:
+        report = read_node_line(line.decode(errors="replace"))
+        if report is not None:
+            stamp_s = report.node_s or 0.0
+            found.append(
+                Event(
+                    seq=len(found),
+                    time_s=stamp_s,
+                    node_s=stamp_s,
+                    source=log.stem,
+                    kind=report.kind,
+                    data=report.data,
+                )
+            )
+    return found
+
+
+def _decoded(file: Path) -> FaultPlan:
+    _, plan = decode(Asked(plan=str(file)))
+    return plan
+
+
+@contextmanager
+def _node(folder: Path, spec: NodeSpec) -> Iterator["subprocess.Popen[bytes]"]:
+    home = folder / spec.name
+    command = [
+        word.replace("{incarnation}", "1").replace("{directory}", str(home))
+        for word in spec.command
+    ]
+    with (
+        (folder / f"{spec.name}.log").open("wb") as log,
+        ended(command, log=log, environment=spec.environment) as process,
+    ):
+        yield process
+
+
+def _until_all_end(folder: Path, specs: Sequence[NodeSpec], deadline_s: float) -> None:
+    if not specs:
+        return
+    with _node(folder, specs[0]) as process:
+        _until_all_end(folder, specs[1:], deadline_s)
+        try:
+            code = process.wait(max(0.0, deadline_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            raise BenchmarkError(f"{specs[0].name} did not end in time") from None
+        if code:
+            log = _tail(folder / f"{specs[0].name}.log")
+            raise BenchmarkError(f"{specs[0].name} ended with exit code {code}\n{log}")
+
+
+def _await_word(log: Path, kind: Kind, deadline_s: float) -> Event:
+    while time.monotonic() < deadline_s:
+        for event in words(log):
+            if event.kind is kind:
+                return event
+        time.sleep(_POLL_S)
+    raise BenchmarkError(f"{log.stem} did not say {kind}\n{_tail(log)}")
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-15:])

@@ -1,0 +1,355 @@
+"""The training thread against a syncer played by hand: joining from every source, and the end.
+
+A real learner with a real model, small enough to compile in a blink, in a thread of the test.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.codec import digest
+from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
+from chaoslab.diloco.inner import Inner
+from chaoslab.diloco.learner import Assignment, JoinRefused, Learner, TrainingEnded
+from chaoslab.diloco.messenger import Inbox, Messenger
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.store import LearnerStore
+from chaoslab.diloco.task import load
+from chaoslab.diloco.wire import Connection
+from chaoslab.events import Json, Kind
+from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
+
+EXAMPLES = Path(__file__).parent.parent.parent / "docs" / "examples"
+RULES = Settings(learners=("learner-0",), fragments=2, compression="f32")
+
+
+class Model:
+    """The example of the documentation, its fragments, and values for them."""
+
+    def __init__(self, text: Path) -> None:
+        self.task = load("next_byte:make", data=str(text), batch=8, sequence=8)
+        self.inner = Inner(self.task)
+        self.specs = [
+            TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
+            for name, shape, is_averaged in self.inner.specs
+        ]
+        self.fragments = Layout.balance(self.specs, RULES.fragments).fragments
+        self.sizes = [fragment.size for fragment in self.fragments]
+
+    def checkpoint(self, value: float) -> bytes:
+        """What a donor gives that holds `value` everywhere."""
+        self.inner.cut([[spec.name for spec in f.tensors] for f in self.fragments])
+        state = self.inner.init(0)
+        for index in range(len(self.fragments)):
+            state = self.inner.adopt(state, index, self.all_of(index, value))
+        return self.inner.to_bytes(self.inner.pack(state))
+
+    def all_of(self, fragment: int, value: float) -> FloatArray:
+        return np.full(self.sizes[fragment], value, np.float32)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+    text = tmp_path_factory.mktemp("text") / "text.txt"
+    text.write_bytes(bytes(range(32, 127)) * 60)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLES))
+        yield Model(text)
+
+
+class WatchedMessenger(Messenger):
+    """One that remembers which fragments the training thread has taken."""
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.taken: set[int] = set()
+
+    def take(self) -> Inbox:
+        inbox = super().take()
+        self.taken |= inbox.adoptions.keys()
+        return inbox
+
+
+class RunningLearner:
+    """A learner in a thread, what it printed, and how it ended."""
+
+    def __init__(self, model: Model, syncer: HandSyncer, folder: Path) -> None:
+        self.told: list[tuple[Kind, dict[str, Any]]] = []
+        self.error: Exception | None = None
+        self.messenger = WatchedMessenger(
+            lambda: Connection(syncer.address),
+            learner="learner-0", incarnation=1, specs=model.specs, emit=self._emit,
+        )  # fmt: skip
+        self.learner = Learner(
+            model.inner, model.task, self.messenger,
+            Assignment(
+                name="learner-0", incarnation=1, shard=0, shards=1, seed=5, save_every_s=3600.0
+            ),
+            store=LearnerStore(folder, durable=False), emit=self._emit,
+        )  # fmt: skip
+        self._thread = threading.Thread(target=self._run, name="training", daemon=True)
+        self.messenger.start()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.learner.run()
+        except (JoinRefused, TrainingEnded) as error:
+            self.error = error
+        finally:
+            self.messenger.leave("the test is over")
+
+    def _emit(self, kind: Kind, data: Json) -> None:
+        assert isinstance(data, dict)
+        self.told.append((kind, data))
+
+    def waits_for(self, kind: Kind) -> dict[str, Any]:
+        """The first event of a kind, once it is there."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline_s:
+            for told, data in list(self.told):
+                if told is kind:
+                    return data
+            assert self._thread.is_alive() or kind in [told for told, _ in self.told], self.error
+            time.sleep(0.01)
+        raise AssertionError(f"never said {kind}: {self.told[-3:]}")
+
+    def has_untaken(self, fragments: int) -> bool:
+        """Whether the messenger holds that many fragments that nobody has taken."""
+        return len(self.messenger._inbox.adoptions) >= fragments
+
+    def ended(self) -> Exception | None:
+        """Wait until it has left; what it left with."""
+        self._thread.join(PATIENCE_S)
+        assert not self._thread.is_alive(), "it did not leave"
+        return self.error
+
+    def leave(self) -> None:
+        self.learner.ask_to_leave("asked")
+        self.ended()
+
+
+@pytest.fixture
+def syncer(model: Model) -> Iterator[HandSyncer]:
+    with HandSyncer(rules=RULES, sizes=model.sizes) as syncer:
+        yield syncer
+
+
+@pytest.fixture
+def learner(model: Model, syncer: HandSyncer, tmp_path: Path) -> RunningLearner:
+    """Its messenger talks already; the training thread waits for `start`."""
+    return RunningLearner(model, syncer, tmp_path)
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not is_so():
+        assert time.monotonic() < deadline_s, "it never came to pass"
+        time.sleep(0.005)
+
+
+def give_checkpoint(
+    syncer: HandSyncer, content: bytes, versions: Sequence[int], step: int = 300
+) -> None:
+    header = pb.Checkpoint(
+        request=1, versions=versions, step=step, data_position=40, donor="learner-1"
+    )
+    message = pb.ToLearner(epoch=syncer.epoch, checkpoint=header)
+    syncer.hub.send_payload(syncer.session, message, content, key="checkpoint")
+
+
+def end_training(syncer: HandSyncer, learner: RunningLearner, versions: Sequence[int]) -> Any:
+    """Say that training has ended; the learner's final account."""
+    syncer.say(stop=pb.Stop(reason="the test is over", versions=versions))
+    final = learner.waits_for(Kind.LEARNER_FINAL)
+    syncer.hear("goodbye")
+    assert learner.ended() is None
+    return final
+
+
+# ---------------------------------------------------------------- joining
+
+
+def test_a_learner_joins_although_everything_came_while_it_was_busy(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    """Welcome and fragments lie in the inbox together when the training thread first looks."""
+    syncer.admit(data_position=12, step=70)
+    sent = [syncer.publish(fragment, 3) for fragment in range(2)]
+    wait_until(lambda: learner.has_untaken(2))
+    learner.start()
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    assert (joined["source"], joined["versions"]) == ("syncer", {"0": 3, "1": 3})
+    assert (joined["step"], joined["data_position"]) == (70, 12)
+    final = end_training(syncer, learner, [3, 3])
+    assert final["digests"] == {str(index): digest(values) for index, values in enumerate(sent)}
+
+
+def test_the_first_learner_hands_in_its_initial_parameters(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    learner.start()
+    syncer.admit("initial")
+    for fragment, size in enumerate(model.sizes):
+        push, payload = syncer.hear("push")
+        assert (push.fragment, push.base_version) == (fragment, -1)
+        assert payload is not None
+        syncer.publish(fragment, 0, np.frombuffer(payload, np.float32))
+        assert len(payload) == 4 * size
+    assert learner.waits_for(Kind.LEARNER_JOINED)["source"] == "initial"
+    learner.leave()
+
+
+def test_a_rejoiner_continues_from_its_donor_and_adopts_what_is_newer(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    learner.start()
+    syncer.admit("donor", donor="learner-1", data_position=12, step=290)
+    newer = syncer.publish(1, 8)  # merged while the checkpoint was on its way
+    give_checkpoint(syncer, model.checkpoint(0.25), versions=[4, 7])
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    assert (joined["source"], joined["donor"]) == ("donor", "learner-1")
+    assert joined["versions"] == {"0": 4, "1": 8}
+    assert (joined["step"], joined["data_position"]) == (300, 12), "its own place in its own data"
+    final = end_training(syncer, learner, [4, 8])
+    assert final["digests"] == {"0": digest(model.all_of(0, 0.25)), "1": digest(newer)}
+
+
+def test_an_older_fragment_never_overwrites_what_the_donor_gave(
+    syncer: HandSyncer, learner: RunningLearner, model: Model
+) -> None:
+    learner.start()
+    syncer.admit("donor", donor="learner-1")
+    syncer.publish(0, 2)
+    give_checkpoint(syncer, model.checkpoint(0.25), versions=[4, 7])
+    assert learner.waits_for(Kind.LEARNER_JOINED)["versions"] == {"0": 4, "1": 7}
+    final = end_training(syncer, learner, [4, 7])
+    assert final["digests"]["0"] == digest(model.all_of(0, 0.25))
+
+
+def test_a_rejoiner_whose_donors_are_all_gone_takes_the_syncers_fragments(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    learner.start()
+    syncer.admit("donor", donor="learner-1")
+    syncer.publish(0, 9)
+    wait_until(lambda: 0 in learner.messenger.taken)  # alone it is of no use yet
+    syncer.publish(1, 9)
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    assert (joined["source"], joined["donor"]) == ("syncer", None)
+    learner.leave()
+
+
+def test_a_learner_that_is_cut_off_while_it_joins_joins_again(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    learner.start()
+    syncer.admit("donor", donor="learner-1")
+    syncer.publish(0, 5)
+    syncer.fence()
+    syncer.admit("syncer")
+    for fragment in range(2):
+        syncer.publish(fragment, 6)
+    joined = learner.waits_for(Kind.LEARNER_JOINED)
+    assert joined["versions"] == {"0": 6, "1": 6}
+    assert joined["epoch"] == 2
+    learner.leave()
+
+
+# ---------------------------------------------------------------- while it trains
+
+
+def test_adopting_overwrites_and_books_its_own_work(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    learner.start()
+    syncer.admit()
+    for fragment in range(2):
+        syncer.publish(fragment, 3)
+    learner.waits_for(Kind.LEARNER_STEP)
+    syncer.publish(0, 4, committed=16)
+    final = end_training(syncer, learner, [4, 3])
+    booked = final["committed"]["0"] + final["discarded"]["0"] + final["in_flight"]["0"]
+    assert final["committed"] == {"0": 16, "1": 0}
+    assert booked == final["tokens"] == final["in_flight"]["1"]
+    (adopted,) = [
+        data for kind, data in learner.told
+        if kind is Kind.LEARNER_ADOPTED and data["version"] == 4
+    ]  # fmt: skip
+    assert adopted["committed_tokens"] == 16
+
+
+def test_a_learner_goes_on_stepping_while_it_has_no_syncer(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    learner.start()
+    syncer.admit()
+    for fragment in range(2):
+        syncer.publish(fragment, 3)
+    learner.waits_for(Kind.LEARNER_STEP)
+    syncer.hub.close(syncer.session)
+    syncer.hear_end()
+    again = syncer.admit("resumed")
+    first = again.step
+    syncer.hub.close(syncer.session)
+    syncer.hear_end()
+    assert syncer.admit("resumed").step > first
+    assert list(again.versions) == [3, 3]
+    learner.leave()
+
+
+# ---------------------------------------------------------------- the end
+
+
+def test_a_learner_that_comes_after_the_end_leaves_in_peace(
+    syncer: HandSyncer, learner: RunningLearner
+) -> None:
+    learner.start()
+    syncer.hear("hello")
+    syncer.hub.close(syncer.session, pb.ToLearner(stop=pb.Stop(reason="120 rounds")))
+    error = learner.ended()
+    assert isinstance(error, TrainingEnded)
+    assert "120 rounds" in str(error)
+
+
+def test_a_learner_that_is_refused_says_why(syncer: HandSyncer, learner: RunningLearner) -> None:
+    learner.start()
+    syncer.hear("hello")
+    syncer.hub.close(syncer.session, pb.ToLearner(refused=pb.Refused(reason="who are you?")))
+    error = learner.ended()
+    assert isinstance(error, JoinRefused)
+    assert "who are you?" in str(error)
+
+
+def test_asked_to_leave_before_it_joined_it_says_so_and_not_that_training_stopped(
+    learner: RunningLearner,
+) -> None:
+    learner.start()
+    learner.leave()
+    assert isinstance(learner.error, TrainingEnded)
+    assert str(learner.error) == "asked"
+
+
+def test_who_is_asked_to_leave_keeps_a_checkpoint_and_says_goodbye(
+    syncer: HandSyncer, learner: RunningLearner, tmp_path: Path
+) -> None:
+    learner.start()
+    syncer.admit()
+    for fragment in range(2):
+        syncer.publish(fragment, 3)
+    learner.waits_for(Kind.LEARNER_STEP)
+    learner.leave()
+    goodbye, _ = syncer.hear("goodbye")
+    assert goodbye.reason == "asked"
+    left = learner.waits_for(Kind.LEARNER_LEFT)
+    newest = LearnerStore(tmp_path).load_newest()
+    assert newest is not None
+    assert newest.step == left["step"]

@@ -1,0 +1,278 @@
+"""The documentation says what is true: commands exist, plans load, links lead somewhere."""
+
+import ast
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from xml.etree import ElementTree as Xml
+
+import pytest
+from click.testing import CliRunner
+
+import chaoslab
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
+from chaoslab.cli import SUMMARIES, main
+from chaoslab.commands.plans import Asked, find_plan, prepare
+from chaoslab.errors import ExitCode
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.plan_file import load
+from chaoslab.schedule import roster_of, schedule
+from tests.generated_docs import BLOCKS, ROOT, Block
+
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+RUN_IT = "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/chaoslab run kill_half"
+TEST_IT = "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/python -m pytest"
+
+HOSTS = {"arxiv.org", "keepachangelog.com", "semver.org"}
+FORBIDDEN = (
+    r"(?<![\w/])(/work|/tmp|/root|/home|/mnt|/Users)/",
+    r"\bissues? #?\d",
+    r"(?<!\w)#\d+\b",
+    r"\b(sessions?|helpers?|agents?|assistants?|prompts?)\b",
+    r"\b(blazing|seamless|cutting.edge|state.of.the.art|world.class|revolutionary)\b",
+)
+
+
+def fences(page: Path, *languages: str) -> Iterator[str]:
+    """The fenced blocks of a page in one of these languages."""
+    text = page.read_text(encoding="utf-8")
+    for language, body in re.findall(r"^```(\w*)\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        if language in languages:
+            yield body
+
+
+def shell_lines() -> list[str]:
+    """Every command of every page, continued lines joined, prompts and comments left out."""
+    found = []
+    for page in PAGES:
+        for body in fences(page, "sh", "console"):
+            joined = body.replace("\\\n", " ")
+            prompted = [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
+            found += prompted or joined.splitlines()
+    return [line for line in found if line.strip()]
+
+
+def commands(program: str) -> list[list[str]]:
+    """The words after `program` in each command that calls it, up to a redirection."""
+    found = []
+    for line in shell_lines():
+        words = shlex.split(line.replace("\n", " "), comments=True)
+        for part in _split(words, {"&&", "|", "&"}):
+            call = " ".join(part)
+            if call.startswith((f"{program} ", f".venv/bin/{program} ")):
+                until = next((n for n, word in enumerate(part) if word in {">", "<"}), len(part))
+                found.append(part[len(program.split()) : until])
+    return found
+
+
+def _split(words: list[str], at: set[str]) -> Iterator[list[str]]:
+    part: list[str] = []
+    for word in words:
+        if word in at:
+            yield part
+            part = []
+        else:
+            part.append(word)
+    yield part
+
+
+# ---------------------------------------------------------------- what is made from the code
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.file}-{block.name}")
+def test_what_is_made_from_the_code_is_fresh(block: Block) -> None:
+    assert block.current() == block.make(), f"{block.file} is stale: run `make docs`"
+
+
+def test_a_block_without_its_markers_is_an_error() -> None:
+    with pytest.raises(ValueError, match="nowhere"):
+        Block("LICENSE", "nowhere", str).current()
+
+
+# ---------------------------------------------------------------- commands
+
+
+@pytest.mark.parametrize("line", [RUN_IT, TEST_IT])
+def test_the_readme_has_each_of_its_two_commands_on_a_line_of_its_own(line: str) -> None:
+    assert line in README.splitlines()
+
+
+@cache
+def help_of(name: str) -> str:
+    done = CliRunner().invoke(main, [name, "--help"])
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.mark.parametrize("words", commands("chaoslab"), ids=" ".join)
+def test_a_command_that_is_shown_exists_with_its_options(words: list[str]) -> None:
+    name, *rest = words
+    assert name in SUMMARIES
+    for word in rest:
+        assert not word.startswith("-") or word in help_of(name)
+
+
+def test_every_command_is_named_in_the_readme() -> None:
+    for name in SUMMARIES:
+        assert f"`chaoslab {name}" in README or f"\nchaoslab {name}" in README, name
+
+
+def test_inline_commands_exist() -> None:
+    for page in PAGES:
+        for name in re.findall(r"`chaoslab (\w+)", page.read_text(encoding="utf-8")):
+            assert name in SUMMARIES, f"{page.name}: chaoslab {name}"
+
+
+@pytest.mark.parametrize("module", ["syncer", "learner"])
+def test_the_lines_by_hand_are_understood(module: str) -> None:
+    program = f"python -m chaoslab.diloco.{module}"
+    calls = commands(program)
+    assert calls
+    script = (
+        f"import json, sys; from chaoslab.diloco import {module};"
+        f"[{module}._parser().parse_args(call) for call in json.load(sys.stdin)]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=json.dumps(calls),
+        text=True,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_scripts_and_make_targets_that_are_named_exist() -> None:
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for script in re.findall(r"python3? ([\w/]+\.py)", text):
+            assert (ROOT / script).is_file(), f"{page.name}: {script}"
+        for target in re.findall(r"`make (\w+)`|^make (\w+)", text, re.MULTILINE):
+            assert targets.issuperset(filter(None, target)), f"{page.name}: make {target}"
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan_snippets() -> list[str]:
+    found = [body for page in PAGES for body in fences(page, "yaml")]
+    return [body for body in found if body.startswith("version:")]
+
+
+def test_the_readme_shows_a_whole_plan() -> None:
+    assert plan_snippets()
+
+
+@pytest.mark.parametrize("text", plan_snippets())
+def test_a_plan_that_is_shown_loads_and_can_be_scheduled(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "my_plan.yaml"
+    path.write_text(text)
+    plan = load(path, faults=FAULTS, checks=CHECKS)
+    assert schedule(plan, roster_of(plan)).injections
+    assert plan.expect
+
+
+def test_the_mistake_that_is_shown_is_named_as_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (shown,) = (body for body in fences(ROOT / "README.md", "console") if "learnrs" in body)
+    monkeypatch.chdir(tmp_path)
+    Path("my_plan.yaml").write_text(plan_snippets()[0].replace("learners: 3", "learnrs: 3"))
+    done = CliRunner().invoke(main, ["plan", "my_plan.yaml"])
+    assert done.exit_code == ExitCode.REFUSED
+    assert done.output.strip() == shown.splitlines()[1]
+
+
+def test_the_pytest_example_asks_for_a_plan_that_works() -> None:
+    (text,) = fences(ROOT / "README.md", "python")
+    (call,) = (
+        node
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "chaos_run"
+    )
+    settings = ast.literal_eval(next(k.value for k in call.keywords if k.arg == "set"))
+    name = ast.literal_eval(call.args[0])
+    asked = Asked(plan=name, settings=[f"{key}={value}" for key, value in settings.items()])
+    assert prepare(asked).schedule.injections
+
+
+def test_plans_that_are_named_in_commands_exist() -> None:
+    for words in commands("chaoslab"):
+        if words[0] in {"run", "plan"} and not words[1].endswith(".yaml"):
+            assert find_plan(words[1]).is_file()
+
+
+# ---------------------------------------------------------------- the text itself
+
+
+def links(page: Path) -> list[str]:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return re.findall(r"\]\(([^)\s]+)\)", text.replace("\n", " "))
+
+
+def anchors(page: Path) -> set[str]:
+    """Headings as the web pages of repositories link to them."""
+    titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    kept = (re.sub(r"[^\w\- ]", "", title.lower()) for title in titles)
+    return {title.replace(" ", "-") for title in kept}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for link in links(page):
+        if link.startswith("https://"):
+            assert link.split("/")[2] in HOSTS, f"{page.name}: {link}"
+            continue
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        assert target.exists(), f"{page.name}: {link}"
+        assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("pattern", FORBIDDEN)
+def test_no_page_says_what_does_not_belong_in_it(page: Path, pattern: str) -> None:
+    assert re.findall(pattern, page.read_text(encoding="utf-8"), re.IGNORECASE) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_that_are_named_exist(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:chaoslab|tests|docs|fault_plans|benchmarks)/[\w./]*)`", text):
+        assert (ROOT / name).exists(), f"{page.name}: {name}"
+
+
+def test_every_field_of_a_verdict_is_explained() -> None:
+    text = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
+    properties = VERDICT_SCHEMA["properties"]
+    assert isinstance(properties, dict)
+    assert [name for name in properties if f"| `{name}` |" not in text] == []
+
+
+def test_every_exit_code_is_explained_in_the_readme() -> None:
+    assert [code for code in ExitCode if f"\n| {int(code)} | " not in README] == []
+
+
+def test_the_changelog_has_this_version() -> None:
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## [{chaoslab.__version__}]" in changes
+
+
+def test_the_picture_is_whole_and_refers_to_nothing_outside_of_it() -> None:
+    picture = (ROOT / "docs" / "run.svg").read_text(encoding="utf-8")
+    assert Xml.fromstring(picture).tag.endswith("svg")
+    assert re.findall(r"https?://[^\"]*", picture) == ["http://www.w3.org/2000/svg"]
+    assert not re.search(r"xlink|@import|@font-face|<script", picture)
+    for shown in ("kill_half", "learner-0", "process.kill", "PASS"):
+        assert shown in picture
