@@ -1,10 +1,10 @@
-"""What this machine can do, and what earlier runs left on it. It changes nothing.
+"""What this machine can do, and what earlier runs left on it.
 
     examine ─► abilities: ok, limited or missing, each with what to do about it
             └► residue:   processes that outlived their run, each with the command that ends it
 
-It starts no node, imports no accelerator library and takes a few seconds at most. Pure data:
-printing is the command line's.
+Examining changes nothing, starts no node, imports no accelerator library and takes a few seconds at
+most; `repair` obtains what can be had. Pure data: printing is the command line's.
 """
 
 import ctypes
@@ -22,7 +22,9 @@ import psutil
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.janitor import find_runs, leftovers, open_obligations
 from chaoslab.launch import compilation_cache
+from chaoslab.links import netem, netfilter, toxiproxy_binary
 
+TOXIPROXY = "toxiproxy"
 _ASK_S = 5.0
 """How long a command that is asked about itself may take."""
 _DISK_BYTES = 2 << 30
@@ -69,6 +71,14 @@ class Diagnosis:
     residue: tuple[Residue, ...]
 
 
+def repair(found: Diagnosis) -> tuple[str, ...]:
+    """Obtain what is missing and can be had; what was done. FleetError says what was in the way."""
+    missing = {one.name for one in found.abilities if one.state is State.MISSING}
+    if TOXIPROXY not in missing:
+        return ()
+    return (f"installed {toxiproxy_binary.install()} (version {toxiproxy_binary.VERSION})",)
+
+
 def examine(runs_root: Path) -> Diagnosis:
     """Look at this machine and at the runs below `runs_root`, which need not exist."""
     return Diagnosis(
@@ -82,8 +92,8 @@ def examine(runs_root: Path) -> Diagnosis:
             _cgroups(),
             _docker(),
             _toxiproxy(),
+            _packet_loss(),
             _netem(),
-            _iptables(),
             _accelerators(),
             _cache(),
         ),
@@ -170,28 +180,20 @@ def _cgroups() -> Examined:
     return _limited("cgroups", f"{version}, not writable: {instead}", remedy)
 
 
+def _packet_loss() -> Examined:
+    """Tried in a network namespace of its own, which vanishes with the trial."""
+    can, how = netfilter.is_available()
+    if can:
+        return _ok("packet loss", f"{how}, for network.loss")
+    return _missing("packet loss", f"network.loss is refused: {how}")
+
+
 def _netem() -> Examined:
-    """Tried in a network namespace of its own, which vanishes with the command."""
-    tc, unshare = _which("tc"), _which("unshare")
-    if tc is None or unshare is None:
-        detail = f"no {'tc' if tc is None else 'unshare'} on PATH"
-        return _missing("tc netem", detail, "install iproute2, or use links: toxiproxy")
-    add = (tc, "qdisc", "add", "dev", "lo", "root", "netem", "delay", "1ms")
-    code, said = _ask(unshare, "-rn", *add)
-    if code == 0:
-        return _ok("tc netem", "loss, reordering, corruption")
-    remedy = "use links: toxiproxy, or a kernel with sch_netem"
-    return _missing("tc netem", f"this kernel or user cannot: {said}", remedy)
-
-
-def _iptables() -> Examined:
-    iptables = _which("iptables")
-    if iptables is None:
-        return _missing("iptables", "not on PATH", "install it, or use links: toxiproxy")
-    code, said = _ask(iptables, "-S", "INPUT")
-    if code == 0:
-        return _ok("iptables", iptables)
-    return _limited("iptables", f"not allowed: {said}", "run as root")
+    """Likewise."""
+    can, how = netem.is_available()
+    if can:
+        return _limited("tc netem", f"{how}: there, but chaoslab has never been run with it")
+    return _missing("tc netem", f"no duplicated, reordered or corrupt packets: {how}")
 
 
 # ---------------------------------------------------------------- other places
@@ -209,11 +211,11 @@ def _docker() -> Examined:
 
 
 def _toxiproxy() -> Examined:
-    server = _which("toxiproxy-server")
-    if server is None:
-        remedy = "install it for links: toxiproxy; process faults need none"
-        return _missing("toxiproxy", "no toxiproxy-server on PATH", remedy)
-    return _ok("toxiproxy", server)
+    server = toxiproxy_binary.find()
+    if server is not None:
+        return _ok(TOXIPROXY, str(server))
+    remedy = "chaoslab doctor --fix installs it; links: embedded needs none"
+    return _missing(TOXIPROXY, "no toxiproxy-server on PATH or in the cache", remedy)
 
 
 def _accelerators() -> Examined:

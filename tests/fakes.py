@@ -91,6 +91,10 @@ class FakeFleet:
             for name, fake in self._fakes.items()
         }
 
+    def spec_of(self, name: str) -> NodeSpec:
+        """How a node was started."""
+        return self._fakes[name].spec
+
     @property
     def alive(self) -> list[str]:
         """Names of the nodes that live now."""

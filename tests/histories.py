@@ -130,6 +130,15 @@ class Story(ModelTraining):
             self.learners[name].is_held, self.learners[name].held_s = True, 0.0
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
+    def cut(self, *names: str, for_s: float | None = 6.0, redials: bool = True) -> Self:
+        """An injection cuts their links: they step on, and the syncer hears nothing of them."""
+        opened = self._inject("network.partition", "cut", names, for_s)
+        opened.holds = True
+        for name in names:
+            learner = self.learners[name]
+            learner.is_cut, learner.held_s, learner.redials = True, 0.0, redials
+        return self.say(Kind.FAULT_INJECTED, **opened.data)
+
     def touch(self, *names: str, for_s: float = 6.0, fault: str = "compute.steal") -> Self:
         """An injection that takes nobody away, and of which nobody notices anything."""
         opened = self._inject(fault, "touch", names, for_s, takes_away=False)
@@ -279,9 +288,14 @@ class Story(ModelTraining):
             )
 
     def _release(self, name: str) -> None:
-        """A held learner goes on: as a member if it still is one, else it joins again."""
+        """A held or cut off learner goes on: as a member if it still is one, else it joins again.
+
+        One that does not dial again stays cut off.
+        """
         learner = self.learners[name]
-        learner.is_held = False
+        if learner.is_cut and not learner.redials:
+            return
+        learner.is_held = learner.is_cut = False
         if not learner.is_member:
             self.say(Kind.LEARNER_FENCED, name, **learner.whose, reason="no_progress")
             self.join(learner, "resumed")

@@ -4,7 +4,8 @@
       └──────────────────────── every line of it in `events` ───────────────────────┘
 
 Learners make five steps a tick; rounds take two fragments in turn; what was published is adopted in
-the next tick, so the work of one tick is discarded, as the real overlap discards it.
+the next tick, so the work of one tick is discarded, as the real overlap discards it. A push and a
+publication are `TRANSFER_BYTES` each, and both ends of every link say once a second what arrived.
 `histories.Story` tells runs with it.
 """
 
@@ -19,8 +20,22 @@ TICK_S = 0.25
 STEPS = 5
 TOKENS_PER_STEP = 100
 FRAGMENTS = 2
+PARAMETERS = 10
+TRANSFER_BYTES = 20
+RTT_S = 0.001
 SYNCER = "syncer"
+_DIAL_S = 1.0
+"""Between two dials of a learner whose link is cut."""
 _SUSPECT_S, _DROP_S = 2.0, 6.0
+
+
+@dataclass(kw_only=True)
+class End:
+    """What one end of a link has seen of it, in the life of whoever reports it."""
+
+    bytes: int = 0
+    payload_bytes: int = 0
+    arrived_s: float = 0.0
 
 
 @dataclass(kw_only=True)
@@ -38,17 +53,27 @@ class Learner:
     is_frozen: bool = False
     is_member: bool = False
     is_mute: bool = False
+    is_cut: bool = False
+    redials: bool = True
+    attempts: int = 1
     joins_s: float | None = None
     held_s: float = 0.0
+    """For how long the syncer has seen nothing of it."""
     versions: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
     since: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
     committed: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
     discarded: list[int] = field(default_factory=lambda: [0] * FRAGMENTS)
+    down: End = field(default_factory=End)
 
     @property
     def is_up(self) -> bool:
         """Whether it is alive, not held and has joined."""
         return self.is_alive and not self.is_held and self.joins_s is None
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether it is up and bytes travel between it and the syncer."""
+        return self.is_up and not self.is_cut
 
     @property
     def who(self) -> dict[str, Json]:
@@ -75,6 +100,7 @@ class ModelTraining:
         self._merged_tokens = 0
         self._rounds = 0
         self._epochs = 0
+        self._up: dict[str, End] = {}
 
     @property
     def committed(self) -> float:
@@ -97,10 +123,13 @@ class ModelTraining:
         for learner in self.learners.values():
             if learner.is_up and not learner.is_frozen:
                 self._step(learner)
-                self.adopt(learner)
+                if not learner.is_cut:
+                    self.adopt(learner)
         self.published.clear()
         if merges:
             self._round()
+        if self.now_s % 1 == 0:
+            self._measure()
 
     def _watch(self, learner: Learner) -> None:
         """What the syncer notices: who comes, closed sockets, silence."""
@@ -108,12 +137,56 @@ class ModelTraining:
             self.join(learner, "donor")
         elif learner.is_member and not learner.is_alive:
             self.drop(learner.name, "closed")
-        elif learner.is_held:
+        elif learner.is_held or learner.is_cut:
             learner.held_s += TICK_S
             if learner.held_s == _SUSPECT_S:
                 self.suspect(learner.name)
             if learner.held_s == _DROP_S:
                 self.drop(learner.name)
+            if learner.is_cut and learner.redials and learner.held_s % _DIAL_S == 0:
+                self._dial_in_vain(learner)
+
+    def _dial_in_vain(self, learner: Learner) -> None:
+        how: dict[str, Json] = {"was_open": learner.attempts == 0, "open_s": 0.0}
+        said: dict[str, Json] = {"attempts": learner.attempts, "reason": "unavailable"}
+        self.say(Kind.LINK_CLOSED, learner.name, **learner.who, **how, **said)
+        learner.attempts += 1
+
+    def _measure(self) -> None:
+        """Both ends of every link say what arrived."""
+        for learner in self.learners.values():
+            if learner.is_alive and not learner.is_held and learner.joins_s is None:
+                self._report(learner, learner.name, "down", learner.down)
+            if learner.name in self._up:
+                self._report(learner, SYNCER, "up", self._up[learner.name])
+
+    def _report(self, learner: Learner, source: str, direction: str, end: End) -> None:
+        if learner.is_heard:
+            end.arrived_s = self.now_s
+        rtt_s = RTT_S if learner.is_heard else None
+        self.say(
+            Kind.LINK_MEASURED,
+            source,
+            **learner.who,
+            direction=direction,
+            window_s=1.0,
+            silent_s=round(self.now_s - end.arrived_s, 6),
+            rtt_s=rtt_s,
+            rtt_s_min=rtt_s,
+            rtt_s_max=rtt_s,
+            pings_sent=4,
+            pings_answered=4 if learner.is_heard else 0,
+            bytes=end.bytes,
+            payload_bytes=end.payload_bytes,
+            bytes_per_s=1e6 if end.payload_bytes else None,
+            queued=0,
+            queued_bytes=0,
+        )
+        end.payload_bytes = 0
+
+    def _arrive(self, end: End) -> None:
+        end.bytes += TRANSFER_BYTES
+        end.payload_bytes += TRANSFER_BYTES
 
     def _step(self, learner: Learner) -> None:
         steps = max(1, round(STEPS / learner.slowdown))
@@ -139,6 +212,7 @@ class ModelTraining:
             booked = self._books[learner.name, learner.incarnation, fragment]
             committed = booked - learner.committed[fragment]
             discarded = learner.tokens - learner.since[fragment] - committed
+            self._arrive(learner.down)
             learner.versions[fragment] = version
             learner.since[fragment] = learner.tokens
             learner.committed[fragment] = booked
@@ -164,7 +238,7 @@ class ModelTraining:
         parts = [
             self._push(learner, fragment, version)
             for learner in self.learners.values()
-            if learner.is_up and learner.is_member and learner.versions[fragment] == version
+            if learner.is_heard and learner.is_member and learner.versions[fragment] == version
             if learner.tokens > learner.since[fragment]
         ]
         taken = [part for part in parts if part is not None]
@@ -204,6 +278,7 @@ class ModelTraining:
             "fragment": fragment,
             "base_version": version,
         }
+        self._arrive(self._up[learner.name])
         self.say(Kind.LEARNER_PUSHED, learner.name, **learner.whose, **where, **counts)
         if learner.is_mute:
             return None
@@ -218,6 +293,8 @@ class ModelTraining:
         """A membership begins; `source` says where the parameters come from."""
         self._epochs += 1
         learner.epoch, learner.is_member, learner.joins_s = self._epochs, True, None
+        self._up.setdefault(learner.name, End()).arrived_s = self.now_s
+        learner.down.arrived_s = self.now_s
         donor = "learner-0" if source == "donor" else None
         if source == "donor":
             learner.step = max(other.step for other in self.learners.values())
@@ -225,7 +302,16 @@ class ModelTraining:
         how: dict[str, Json] = {"source": source, "donor": donor}
         self.say(Kind.MEMBER_JOINED, SYNCER, **learner.whose, **how, members=1)
         if source != "resumed":
-            self.say(Kind.LEARNER_STARTED, learner.name, **learner.who, devices=1, parameters=10)
+            self.say(
+                Kind.LEARNER_STARTED,
+                learner.name,
+                **learner.who,
+                devices=1,
+                parameters=PARAMETERS,
+            )
+        dials: dict[str, Json] = {"attempts": max(1, learner.attempts), "after_s": 0.1}
+        self.say(Kind.LINK_OPENED, learner.name, **learner.who, **dials)
+        learner.attempts = 0
         self.say(
             Kind.LEARNER_JOINED,
             learner.name,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.checks.agreement import Agreement
+from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check
 from chaoslab.checks.cleanup import Cleanup
 from chaoslab.checks.convergence import LossParity, NumericHealth
@@ -11,7 +12,10 @@ from chaoslab.checks.detection import Detection
 from chaoslab.checks.goodput import Goodput
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.progress import Continuity
+from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.retries import Retries
+from chaoslab.checks.staleness import Staleness
 from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.versions import Versions
 
@@ -25,6 +29,10 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
         Agreement.name: Agreement,
         LossParity.name: LossParity,
         Detection.name: Detection,
+        Staleness.name: Staleness,
+        Retries.name: Retries,
+        Recovery.name: Recovery,
+        Bandwidth.name: Bandwidth,
         Versions.name: Versions,
         NumericHealth.name: NumericHealth,
         Cleanup.name: Cleanup,

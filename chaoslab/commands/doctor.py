@@ -17,23 +17,33 @@ from chaoslab.commands.output import (
     print_json,
     print_page,
 )
-from chaoslab.doctor import Diagnosis, State, examine
+from chaoslab.doctor import Diagnosis, State, examine, repair
 from chaoslab.errors import ExitCode
 
 _STYLES = {State.OK: "green", State.LIMITED: "yellow", State.MISSING: "dim"}
 
 
-@click.command(name="doctor", epilog=examples("chaoslab doctor", "chaoslab doctor --json"))
+@click.command(
+    name="doctor",
+    epilog=examples("chaoslab doctor", "chaoslab doctor --fix", "chaoslab doctor --json"),
+)
+@click.option("--fix", "is_fixing", is_flag=True, help="Obtain what is missing and can be had: a "
+              "Toxiproxy server, built with Go or downloaded.")  # fmt: skip
 @out_option
 @json_option
 @click.pass_context
-def command(context: click.Context, *, out: Path, as_json: bool) -> None:
+def command(context: click.Context, *, is_fixing: bool, out: Path, as_json: bool) -> None:
     """Say what this machine can do and what is left over.
 
-    Nothing is changed. What is missing only matters to plans that need it; `chaoslab plan` says
-    what a plan needs. Exit code 4 if an earlier run left something behind.
+    Nothing is changed without --fix. What is missing only matters to plans that need it; `chaoslab
+    plan` says what a plan needs. Exit code 4 if an earlier run left something behind, or if what
+    was to be obtained could not be.
     """
     found = examine(out)
+    if is_fixing:
+        for done in repair(found):
+            click.echo(done, err=True)
+        found = examine(out)
     if as_json:
         print_json(
             {

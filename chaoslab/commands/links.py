@@ -17,6 +17,7 @@ from chaoslab.faults.base import ShapesLinks
 from chaoslab.fleet.base import ObligationLog
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.profiles import profile
 from chaoslab.plan import REGION, FaultPlan, LinkKind
 from chaoslab.schedule import Schedule
 
@@ -44,10 +45,6 @@ def why_this_kind(plan: FaultPlan) -> str:
 def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     """By learner: what its region's profile puts on its link from the start."""
     profiles = plan.fleet.profiles
-    if not profiles:
-        return {}
-    from chaoslab.links.profiles import profile  # noqa: PLC0415 - commands load what they need
-
     regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
     try:
         shapings = {region: profile(name).shapings for region, name in profiles.items()}

@@ -87,6 +87,15 @@ class Meter:
             self._arrived_s = now_s
             self._bytes += size_bytes
 
+    def take_over(self, other: "Meter") -> None:
+        """What arrived at another meter arrived here."""
+        with other._lock:  # noqa: SLF001  # of the same class
+            size_bytes, arrived_s = other._bytes, other._arrived_s  # noqa: SLF001
+        with self._lock:
+            self._bytes += size_bytes
+            if size_bytes:
+                self._arrived_s = max(self._arrived_s, arrived_s)
+
     def transferred(self, size_bytes: int, took_s: float) -> None:
         """So many payload bytes came in this long after the chunk before them."""
         with self._lock:

@@ -34,7 +34,7 @@ class Pulse(Generic[M]):
 
     def goes_to(self, meter: Meter) -> None:
         """From now on this meter adds up; what has arrived so far is added to it."""
-        meter.arrived(meter.now(), self.meter.read().bytes)
+        meter.take_over(self.meter)
         self.receipts.meter = meter
 
     @property

@@ -18,6 +18,7 @@ from chaoslab.faults.network_break import (
     NetworkReset,
 )
 from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, NetworkPartition
+from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
 from chaoslab.faults.region import RegionOutage
@@ -41,6 +42,8 @@ _ALL: tuple[type[Fault], ...] = (
     NetworkReset,
     NetworkFlap,
     NetworkHalfOpen,
+    NetworkRegionProfile,
+    NetworkTrace,
     RegionOutage,
 )
 

@@ -9,6 +9,7 @@ on it. A stated tolerance decides between proved and weak; a link that carried n
 as before, proves nothing.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -32,27 +33,35 @@ class Tolerance:
 
     low: float
     high: float
-    floor: float = 0.0
-    """So far off it may be in any case, in the unit of what was asked."""
+    room: float = 0.0
+    """So far above what was asked it may be in any case, in the same unit."""
 
     def holds(self, measured: float, asked: float) -> bool:
         """Whether the measured value is near enough."""
-        low, high = self.low * asked, self.high * asked
-        return min(low, asked - self.floor) <= measured <= max(high, asked + self.floor)
+        return self.low * asked <= measured <= max(self.high * asked, asked + self.room)
 
     def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"tolerance {self.low:.0%} or more"
         return f"tolerance {self.low:.0%} to {self.high:.0%}"
 
 
 # ---------------------------------------------------------------- delay
 
 
-def look_delayed(scene: Scene, added_s: float, tolerance: Tolerance) -> Found:
-    """The round trip during the fault against the one before; `added_s` sums up both ways."""
-    usual_s = round_trip_s(reports(scene.calm))
-    seen = _whole(scene, reports(scene.during))
-    answered = [e for e in seen if e.data.get("rtt_s") is not None]
-    rtt_s = round_trip_s(answered)
+def look_delayed(
+    scene: Scene, added_s: float, tolerance: Tolerance, *, is_steady: bool = True
+) -> Found:
+    """The round trip during the fault against the one before; `added_s` sums up both ways.
+
+    Of a steady delay each window's shortest round trip is taken, which tells of the link and not of
+    a busy machine; of one that varies the median.
+    """
+    key = "rtt_s_min" if is_steady else "rtt_s"
+    usual_s = round_trip_s(reports(scene.calm), key)
+    seen = whole(scene, reports(scene.during))
+    answered = [e for e in seen if e.data.get(key) is not None]
+    rtt_s = round_trip_s(answered, key)
     if usual_s is None:
         return nothing("had no round trip measured before the fault")
     if rtt_s is None:
@@ -79,9 +88,9 @@ def look_delayed(scene: Scene, added_s: float, tolerance: Tolerance) -> Found:
     )
 
 
-def round_trip_s(events: Iterable[Event]) -> float | None:
-    """Median of the round trips that the ends reported; None without any."""
-    found = [e.number("rtt_s") for e in events if e.data.get("rtt_s") is not None]
+def round_trip_s(events: Iterable[Event], key: str = "rtt_s") -> float | None:
+    """Median over the windows that the ends reported; None without any."""
+    found = [e.number(key) for e in events if e.data.get(key) is not None]
     return median(found) if found else None
 
 
@@ -98,7 +107,7 @@ def look_paced(
 
 def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Tolerance) -> Found:
     usual = payload_rate(reports(scene.calm, way))
-    seen = [e for e in _whole(scene, reports(scene.during, way)) if e.integer("payload_bytes")]
+    seen = [e for e in whole(scene, reports(scene.during, way)) if e.integer("payload_bytes")]
     rate = payload_rate(seen)
     heard = sum(1 for e in reports(scene.during, way) if e.number("silent_s") < FRESH_S)
     measured: dict[str, Json] = {
@@ -154,7 +163,7 @@ def _look_for_silence(scene: Scene, way: Direction) -> Found:
         return nothing(f"had carried no traffic {way} when the fault began")
     if not during or scene.end_s - during[-1].time_s > FRESH_S:
         return nothing(f"was reported on by nobody {way} while the fault lasted")
-    heard_s = during[-1].time_s - during[-1].number("silent_s")
+    heard_s = _last_heard_s([*before, *during])
     silent_s = scene.end_s - max(heard_s, scene.begin_s)
     measured: dict[str, Json] = {f"{way}_silent_s": silent_s}
     text = f"got nothing {way} for the last {silent_s:.1f} s of {_lasted(scene):.1f} s"
@@ -163,6 +172,13 @@ def _look_for_silence(scene: Scene, way: Direction) -> Found:
     return Found(
         status=scene.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
     )
+
+
+def _last_heard_s(seen: Sequence[Event]) -> float:
+    """When the last bytes arrived: as the first report says that counted all that ever came."""
+    total = seen[-1].integer("bytes")
+    first = next(e for e in seen if e.integer("bytes") == total)
+    return first.time_s - first.number("silent_s")
 
 
 # ---------------------------------------------------------------- streams that end
@@ -214,7 +230,7 @@ def worst(found: Sequence[Found]) -> Found:
     )
 
 
-def _whole(scene: Scene, events: Iterable[Event]) -> list[Event]:
+def whole(scene: Scene, events: Iterable[Event]) -> list[Event]:
     """Reports on windows that began after the fault did."""
     return [e for e in events if e.time_s - e.number("window_s") >= scene.begin_s]
 

@@ -34,13 +34,13 @@ from chaoslab.links.base import (
 )
 from chaoslab.units import Share
 
-DELAY = Tolerance(low=0.8, high=1.5, floor=0.025)
+DELAY = Tolerance(low=0.7, high=1.5, room=0.025)
 """A busy machine answers late, and a chunk that waits for an earlier one is later still."""
-RATE = Tolerance(low=0.6, high=1.3)
+RATE = Tolerance(low=0.5, high=1.4)
 """Rates are kept over tenths of seconds, and payloads share them with everything else."""
 SHARE = Tolerance(low=0.6, high=1.4)
-_PACKETS_LEAST = 100
-"""So few packets say little about a share of them."""
+_DROPS_LEAST = 10
+"""So few of them say little about a share."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ class NetworkLatency(LinkFault):
 
     def look(self, scene: Scene) -> Found:
         """The round trip against the one before."""
-        return look_delayed(scene, self._added_s, DELAY)
+        return look_delayed(scene, self._added_s, DELAY, is_steady=not self.jitter_s)
 
     @property
     def _added_s(self) -> float:
@@ -206,8 +206,7 @@ class NetworkLoss(LinkFault):
         )
         if not dropped:
             return nothing(text, **measured)
-        noise = Tolerance(low=SHARE.low, high=SHARE.high, floor=3 * (self.share / packets) ** 0.5)
-        is_near = noise.holds(share, self.share) and packets >= _PACKETS_LEAST
+        is_near = SHARE.holds(share, self.share) and dropped >= _DROPS_LEAST
         return Found(
             status=Status.PROVED if is_near else Status.WEAK,
             text=text,

@@ -22,6 +22,7 @@ AFTERGLOW_S = 1.0
 """What a node printed before a fault may arrive this much later on a busy machine."""
 CALM_AFTER_S = 3.0
 """How long after a fault's heal its traces may still be seen."""
+_DEAD = frozenset({"Z", "gone"})
 _MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
 
 
@@ -78,9 +79,11 @@ class Scene:
         return next((e for e in self.during if e.kind is kind and fits(e)), None)
 
     def down_s(self, exited: Event) -> float:
-        """From the exit to the next start, or to the end of the scene."""
+        """From the exit, or the probe that saw it first, to the next start or the scene's end."""
         until_s = self.restarted.time_s if self.restarted else self.end_s
-        return max(0.0, until_s - exited.time_s)
+        seen_dead = self.first(Kind.NODE_PROBED, lambda e: e.text("state") in _DEAD)
+        dead_s = min(exited.time_s, seen_dead.time_s if seen_dead else exited.time_s)
+        return max(0.0, until_s - dead_s)
 
     def lasted(self, measured_s: float) -> Status:
         """PROVED if that is long enough for what was asked, else WEAK."""

@@ -46,12 +46,13 @@ def read_trace(path: Path) -> tuple[TracePoint, ...]:
     """The points of a file, at least one. PlanError names the line that cannot be read."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.DictReader(file, skipinitialspace=True))
+            reader = csv.DictReader(file, skipinitialspace=True)
+            rows = list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PlanError(f"the trace {path} cannot be read: {error}") from error
     if not rows:
         raise PlanError(f"the trace {path} is empty: begin with a line `{','.join(_COLUMNS)}`")
-    _check_columns(path, tuple(rows[0]))
+    _check_columns(path, reader.fieldnames or ())
     points = tuple(_points(path, rows))
     times = [point.at_s for point in points]
     if times[0] != 0 or any(a >= b for a, b in pairwise(times)):
@@ -59,11 +60,11 @@ def read_trace(path: Path) -> tuple[TracePoint, ...]:
     return points
 
 
-def _check_columns(path: Path, names: Sequence[str | None]) -> None:
+def _check_columns(path: Path, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in _COLUMNS]
     if unknown or "time" not in names or not {"rate", "latency"} & set(names):
         raise PlanError(
-            f"the trace {path} has the columns {', '.join(map(str, names))}: it needs time and at "
+            f"the trace {path} has the columns {', '.join(names)}: it needs time and at "
             "least one of rate and latency, and may have jitter"
         )
     if "jitter" in names and "latency" not in names:
@@ -72,12 +73,14 @@ def _check_columns(path: Path, names: Sequence[str | None]) -> None:
 
 def _points(path: Path, rows: Sequence[Mapping[str, str]]) -> Iterator[TracePoint]:
     for number, row in enumerate(rows, start=2):
+        if None in row or None in row.values():
+            raise PlanError("a row has one value for every column", where=f"{path}:{number}")
         try:
             point = TracePoint(
-                at_s=duration_s(row["time"] or ""),
-                rate_bytes_per_s=rate_bytes_per_s(row["rate"] or "") if "rate" in row else None,
-                latency_s=duration_s(row["latency"] or "") if "latency" in row else None,
-                jitter_s=duration_s(row["jitter"] or "") if "jitter" in row else 0.0,
+                at_s=duration_s(row["time"]),
+                rate_bytes_per_s=rate_bytes_per_s(row["rate"]) if "rate" in row else None,
+                latency_s=duration_s(row["latency"]) if "latency" in row else None,
+                jitter_s=duration_s(row["jitter"]) if "jitter" in row else 0.0,
             )
             point.shapings()  # an effect that cannot be is said here, with its line
         except PlanError as error:

@@ -96,6 +96,7 @@ _PROFILES: Final = Annotated[
     PlainValidator(lambda value: built(_profiles, value)),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
+_ADDRESS: Final = text(r".+:[0-9]+", "an address: write host:port")
 _FLEET_DOCS: Final = field_docs(FleetSpec)
 FLEET: Final = mapping(
     "FleetSpec",
@@ -109,9 +110,7 @@ FLEET: Final = mapping(
         "labels": entry(_LABELS, "Labels of nodes by name: {learner-0: {region: eu}}."),
         "regions": entry(_REGIONS, _FLEET_DOCS["regions"]),
         "profiles": entry(_PROFILES, _FLEET_DOCS["profiles"]),
-        "toxiproxy": entry(
-            text(r".+:[0-9]+", "an address: write host:port"), _FLEET_DOCS["toxiproxy"]
-        ),
+        "toxiproxy": entry(_ADDRESS, _FLEET_DOCS["toxiproxy"]),
     },
     lambda found: FleetSpec(**arguments(FleetSpec, found)),
     doc=class_doc(FleetSpec),

@@ -21,7 +21,8 @@ def test_the_catalogue_holds_every_check_under_its_own_name() -> None:
     assert {name: check.name for name, check in CHECKS.items()} == {name: name for name in CHECKS}
     assert set(CHECKS) == {
         "continuity", "rejoin", "survivors", "goodput", "ledger", "agreement", "loss_parity",
-        "detection", "versions", "numeric_health", "cleanup",
+        "detection", "versions", "numeric_health", "cleanup", "staleness", "retries", "recovery",
+        "bandwidth",
     }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ def stories() -> dict[str, Story]:
         "all is well": Story(control=twin).baseline().train(15).end(losses=losses),
         "half is killed": half_killed().end(losses=losses),
         "one is paused": Story().baseline().pause("learner-0").train(8).heal().train(15).end(),
+        "one is cut off": Story().baseline().cut("learner-0").train(8).heal().train(15).end(),
         "never healed": Story().baseline().kill("learner-0", for_s=None).train(9).prove().end(),
         "interrupted": Story().baseline().kill("learner-0").train(2).finish("interrupted"),
         "a stranger's kill": Story().baseline().strike("learner-2").train(4).end(),
@@ -94,7 +95,9 @@ class CheckKit:
             assert isinstance(finding, Finding)
             assert all(0 <= seq < length for seq in finding.evidence)
 
-    @pytest.mark.parametrize("name", ["all is well", "half is killed", "one is paused"])
+    @pytest.mark.parametrize(
+        "name", ["all is well", "half is killed", "one is paused", "one is cut off"]
+    )
     def test_a_sound_run_that_is_cut_short_is_never_blamed(self, check: Check, name: str) -> None:
         story = stories()[name]
         stride = max(1, len(story.events) // TRUNCATIONS)

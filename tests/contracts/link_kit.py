@@ -7,16 +7,11 @@ tolerance that the table shows; everything else is yes or no. What a kind cannot
 (`abilities`), and refuse.
 """
 
-import argparse
-import json
-import os
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 
@@ -42,13 +37,10 @@ from tests.contracts.link_measures import (
     DOWN,
     UP,
     Measure,
-    Row,
     Stage,
-    dropped_share,
     measures,
-    shared_rate_mb_per_s,
+    stage_of,
     take,
-    taken_in_pairs,
 )
 from tests.contracts.link_stage import (
     LIMIT_S,
@@ -65,16 +57,11 @@ from tests.contracts.link_stage import (
     sending,
     transfer,
 )
+from tests.contracts.link_table import dropped_share, main, shared_rate_mb_per_s
 
 MEASURES = tuple(measures())
 QUICK_S = 0.008
 """A delay that nothing asked for stays below this, on a busy machine, too."""
-
-
-def stage_of(links: Links, upstream: Upstream) -> Stage:
-    """A stage with one link."""
-    link = links.create("learner-0", upstream.address)
-    return Stage(links=links, upstream=upstream, link=link)
 
 
 class LinkKit:
@@ -356,51 +343,6 @@ def assert_soon(is_so: Callable[[], bool]) -> None:
     while not is_so():
         assert time.monotonic() < deadline_s, "it never came true"
         time.sleep(0.01)
-
-
-# ---------------------------------------------------------------- the table
-
-
-def kinds(directory: Path) -> Iterator[Links]:
-    """Every kind that this machine has; AbilityError is said and passed over."""
-    from chaoslab.links.embedded import EmbeddedLinks  # noqa: PLC0415 - only for the table
-
-    yield EmbeddedLinks(directory)
-    try:
-        from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
-
-        yield ToxiproxyLinks(directory)
-    except AbilityError as error:
-        if "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", ""):
-            raise
-        sys.stderr.write(f"{error}\n")
-
-
-def rows(links: Links) -> Iterator[Row]:
-    """Every measure, taken; one that cannot be taken has no measurement."""
-    with closing(Upstream()) as upstream, links:
-        stage = stage_of(links, upstream)
-        for measure in MEASURES:
-            if measure.missing(links):
-                yield Row(measure=measure, kind=links.kind, measured=())
-            else:
-                yield take(measure, stage)
-        yield from taken_in_pairs(stage)
-
-
-def main() -> int:
-    """Print the table; 1 if a row that was taken does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--table", action="store_true", help="print it as text (the default)")
-    parser.add_argument("--json", action="store_true", help="print one JSON list")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        taken = [row for links in kinds(Path(directory)) for row in rows(links)]
-    if options.json:
-        sys.stdout.write(json.dumps([row.to_json() for row in taken]) + "\n")
-    else:
-        sys.stdout.write("\n".join(row.to_text() for row in taken) + "\n")
-    return 0 if all(row.holds or not row.measured for row in taken) else 1
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from chaoslab.links.base import (
     Link,
     LinkAbility,
     Links,
-    Loss,
     Per,
     Slice,
     require,
@@ -36,7 +35,6 @@ from tests.contracts.link_stage import (
     one_way_delays_s,
     receive,
     sending,
-    together,
     transfer,
 )
 
@@ -56,6 +54,12 @@ class Stage:
     def connect(self) -> Pair:
         """A new connection through the link."""
         return self.upstream.connect(self.link)
+
+
+def stage_of(links: Links, upstream: Upstream) -> Stage:
+    """A stage with one link."""
+    link = links.create("learner-0", upstream.address)
+    return Stage(links=links, upstream=upstream, link=link)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +102,9 @@ class Row:
 
     measure: Measure
     kind: str
-    measured: tuple[float, ...]
+    measured: tuple[float, ...] = ()
+    lacks: frozenset[LinkAbility] = frozenset()
+    """Why it was not taken."""
 
     @property
     def holds(self) -> bool:
@@ -108,13 +114,12 @@ class Row:
     def to_text(self) -> str:
         """One line of the table."""
         measure = self.measure
-        head = f"{self.kind:10} {measure.direction:4} {measure.name:40}"
+        head = f"{self.kind:10} {measure.direction:4} {measure.name:42}"
         if not self.measured:
-            lacking = ", ".join(sorted(measure.effect.needs | measure.needs))
-            return f"{head} this kind cannot ({lacking})"
+            return f"{head} cannot: {', '.join(sorted(self.lacks))}"
         tries = ", ".join(f"{one:.4g}" for one in self.measured)
         word = "ok" if self.holds else "NOT WITHIN"
-        numbers = f"asked {measure.asked:8.4g}  measured {tries:>8} {measure.unit}"
+        numbers = f"asked {measure.asked:8.4g}  measured {tries:>8} {measure.unit:7}"
         return f"{head} {numbers}  tolerance {measure.tolerance:.3g}: {word}"
 
     def to_json(self) -> dict[str, object]:
@@ -256,70 +261,3 @@ def _pieces(way: Direction) -> Iterator[Measure]:
         name="limit_data 100kB", direction=way, effect=LimitData(size_bytes=100_000),
         asked=100_000, unit="B", tolerance=0.0, take=partial(bytes_until_the_end, way=way),
     )  # fmt: skip
-
-
-# ---------------------------------------------------------------- rows that need more than a pair
-
-
-def shared_rate_mb_per_s(stage: Stage, per: Per, *, connections: int = 4) -> float:
-    """Of several connections together, at 4 MB/s."""
-    stage.link.shape(_INJECTION, UP, Bandwidth(rate_bytes_per_s=4e6, per=per))
-    pairs = [stage.connect() for _ in range(connections)]
-    try:
-        return together(pairs, UP, 1_000_000 if per is Per.LINK else 4_000_000) / 1e6
-    finally:
-        for pair in pairs:
-            pair.close()
-        stage.link.clear(_INJECTION)
-
-
-def dropped_share(stage: Stage, way: Direction, share: float) -> tuple[float, bool]:
-    """What share the kernel says it dropped, and whether the stream arrived all the same."""
-    before = stage.link.counters()
-    stage.link.shape(_INJECTION, way, Loss(share=share))
-    pair = stage.connect()
-    try:
-        size = 60_000_000
-        arrived = transfer(pair, way, size)
-    finally:
-        pair.close()
-        stage.link.clear(_INJECTION)
-    after = stage.link.counters()
-    packets = (after.packets or 0) - (before.packets or 0)
-    dropped = (after.dropped or 0) - (before.dropped or 0)
-    return dropped / max(1, packets), arrived.size == size
-
-
-def taken_in_pairs(stage: Stage) -> Iterator[Row]:
-    """The rows above, as rows of the table."""
-    for per, asked, tolerance in ((Per.LINK, 4.0, 0.6), (Per.CONNECTION, 16.0, 3.0)):
-        measure = Measure(
-            name=f"bandwidth 4MB/s per {per}, 4 connections", direction=UP,
-            effect=Bandwidth(rate_bytes_per_s=4e6, per=per), asked=asked, unit="MB/s",
-            tolerance=tolerance, take=_never,
-            needs=frozenset({LinkAbility.SHARED_BANDWIDTH} if per is Per.LINK else ()),
-        )  # fmt: skip
-        yield _row(measure, stage, partial(shared_rate_mb_per_s, stage, per))
-    for way in (UP, DOWN):
-        measure = Measure(
-            name="loss 10%: share dropped", direction=way, effect=Loss(share=0.1), asked=10.0,
-            unit="%", tolerance=5.0, take=_never,
-        )  # fmt: skip
-        yield _row(measure, stage, partial(_dropped_percent, stage, way))
-
-
-def _row(measure: Measure, stage: Stage, ask: Callable[[], float]) -> Row:
-    measured: list[float] = []
-    if not measure.missing(stage.links):
-        while len(measured) < TRIES and not (measured and measure.holds(measured[-1])):
-            measured.append(ask())
-    return Row(measure=measure, kind=stage.links.kind, measured=tuple(measured))
-
-
-def _dropped_percent(stage: Stage, way: Direction) -> float:
-    share, is_whole = dropped_share(stage, way, 0.1)
-    return 100 * share if is_whole else -1.0
-
-
-def _never(_: Pair) -> float:
-    raise NotImplementedError("this row takes more than one connection")

@@ -77,6 +77,17 @@ def test_another_meter_takes_over_what_has_arrived() -> None:
     learner.pulse.frame(300, filled=0, completed=0)
     earlier = Meter(learner.time)
     earlier.arrived(0.0, 1000)
+    learner.time.now_s += 7
     learner.pulse.goes_to(earlier)
+    assert earlier.read().silent_s == 7
     learner.pulse.frame(5, filled=0, completed=0)
     assert earlier.read().bytes == 1305
+
+
+def test_a_stream_on_which_nothing_arrived_yet_does_not_end_the_silence() -> None:
+    learner, _ = ends()
+    meter = Meter(learner.time)
+    learner.time.now_s += 30
+    fresh = Pulse(pb.FromLearner, learner.outbox, Meter(learner.time))
+    fresh.goes_to(meter)
+    assert meter.read().silent_s == 30

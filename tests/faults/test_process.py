@@ -144,6 +144,12 @@ def test_a_syncer_that_does_not_notice_a_death_does_not_unprove_it() -> None:
     assert "had not dropped it" in record.evidence.text
 
 
+def test_a_death_counts_from_the_probe_that_saw_it_first() -> None:
+    record = alive(ProcessKill()).probe(10.1, "Z").add(11.8, Kind.NODE_EXITED, signal="SIGKILL")
+    found = record.probe(15.0, "gone").evidence
+    assert (found.status, found.measured["down_s"]) == (Status.PROVED, pytest.approx(4.9))
+
+
 def test_killing_what_was_dead_before_is_failed() -> None:
     record = Record(ProcessKill()).add(1.0, Kind.NODE_STARTED)
     record.add(9.0, Kind.NODE_EXITED, signal="SIGKILL").begin(10.0).probe(15.0, "gone")

@@ -1,0 +1,236 @@
+"""How long after the heal until everything is as fast as before?
+
+    rate of rounds    ▇▇▇▇▇▃▃▃▃▃▅▇▇▇▇▇▇      heal ──► the first window in which rounds, and the
+    victim's share    ▇▇▇▇▇░░░░░░▃▇▇▇▇▇             contributions of every victim, come as often
+                           fault│heal               as the bound asks of the baseline's rate
+
+Coming back (`rejoin`) is the first accepted contribution; recovering is the old pace.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
+from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import FaultStory, History
+from chaoslab.units import Share
+
+_WINDOW_S = 2.0
+_WINDOW_ROUNDS = 12
+"""A window is at least so long, and as long as the baseline needs for so many rounds."""
+_BASELINE_ROUNDS = 24
+"""The last ones of the baseline tell how often they come, and each learner's contributions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Heal:
+    """Injections that overlapped, and the moment from which none of them held any more."""
+
+    stories: tuple[FaultStory, ...]
+    victims: tuple[str, ...]
+    event: Event
+    until_s: float
+    """When the next fault came, or training ended."""
+    is_last: bool
+
+    def __str__(self) -> str:
+        return " and ".join(dict.fromkeys(f"{s.spec} ({s.fault})" for s in self.stories))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pace:
+    """What was usual, and when rounds were merged, with whom."""
+
+    rounds_per_s: float
+    shares: Mapping[str, float]
+    """Of the rounds of the baseline, those with each learner."""
+    window_s: float
+    times_s: Sequence[float]
+    by_learner: Mapping[str, Sequence[float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """After each heal, rounds and the victims' contributions come as often as before, in time."""
+
+    name: ClassVar[str] = "recovery"
+    summary: ClassVar[str] = "after the heal the old pace is back in time"
+
+    within_s: float = 30.0
+    """Longest time from the heal to the beginning of a window at the old pace."""
+    min_share: Share = 0.7
+    """Of the baseline's rate; both of all rounds, and of those with each victim."""
+
+    def judge(self, history: History) -> Finding:
+        """Judge each heal; one that the next fault followed too soon is left out."""
+        pace = _pace(history)
+        if pace is None:
+            return unknown(self.name, "there was no baseline to compare with")
+        heals = list(_heals(history))
+        after_s = [self._recovered_after_s(heal, pace) for heal in heals]
+        judged = list(zip(heals, after_s, strict=True))
+        seen = [time_s for time_s in after_s if time_s is not None]
+        violations = [v for heal, time_s in judged if (v := self._violation(heal, time_s, pace))]
+        open_ = [
+            str(heal)
+            for heal, time_s in judged
+            if time_s is None and heal.is_last and not self._had_room(heal, pace)
+        ]
+        slowest_s = max(seen, default=0.0)
+        finding = conclude(
+            self.name,
+            violations,
+            doubt=f"training went on for too short a time after {' and '.join(open_)}"
+            if open_
+            else "" if seen else "no fault was healed",
+            passed=f"the old pace was back after at most {slowest_s:.1f} s",
+            samples=len(seen),
+            numbers=_numbers(judged, pace),
+        )  # fmt: skip
+        if not seen:
+            return finding
+        broke_otherwise = bool(violations) and slowest_s <= self.within_s
+        return replace(
+            finding,
+            observed=round(slowest_s, 3),
+            bound=self.within_s,
+            margin=None if broke_otherwise else room_below(slowest_s, self.within_s),
+        )
+
+    def _recovered_after_s(self, heal: _Heal, pace: _Pace) -> float | None:
+        """Seconds from the heal to the first window at the old pace; None without one."""
+        starts_s = [heal.event.time_s, *(t for t in pace.times_s if t > heal.event.time_s)]
+        for start_s in starts_s:
+            if start_s + pace.window_s > heal.until_s:
+                return None
+            if not self._slow(start_s, heal.victims, pace):
+                return start_s - heal.event.time_s
+        return None
+
+    def _slow(self, start_s: float, victims: Sequence[str], pace: _Pace) -> list[str]:
+        """What is below the bound in the window that begins then."""
+        usual = pace.rounds_per_s * pace.window_s
+        found = []
+        if _count(pace.times_s, start_s, pace) < self.min_share * usual:
+            found.append("rounds")
+        for victim in victims:
+            own = _count(pace.by_learner.get(victim, ()), start_s, pace)
+            if own < self.min_share * usual * pace.shares.get(victim, 0.0):
+                found.append(f"contributions of {victim}")
+        return found
+
+    def _violation(self, heal: _Heal, after_s: float | None, pace: _Pace) -> Violation | None:
+        if after_s is not None and after_s <= self.within_s:
+            return None
+        if after_s is None and not self._had_room(heal, pace):
+            return None
+        latest_s = min(heal.event.time_s + self.within_s, heal.until_s - pace.window_s)
+        slow = self._slow(latest_s, heal.victims, pace) or ["rounds"]
+        lasted = "never" if after_s is None else f"only after {after_s:.1f} s"
+        culprits = [who for who in heal.victims if f"contributions of {who}" in slow]
+        return Violation(
+            seq=heal.event.seq,
+            text=f"after {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
+            f"heal {' and '.join(slow)} came at less than {self.min_share:.0%} of it",
+            culprit=", ".join(culprits),
+        )
+
+    def _had_room(self, heal: _Heal, pace: _Pace) -> bool:
+        return heal.until_s - heal.event.time_s >= self.within_s + pace.window_s
+
+
+# ---------------------------------------------------------------- the usual pace
+
+
+def _pace(history: History) -> _Pace | None:
+    end_s = baseline_end_s(history)
+    if end_s is None:
+        return None
+    rounds = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s <= end_s][-_BASELINE_ROUNDS:]
+    length_s = rounds[-1].time_s - rounds[0].time_s if rounds else 0.0
+    if length_s <= 0:
+        return None
+    rounds_per_s = (len(rounds) - 1) / length_s
+    by_learner: dict[str, list[float]] = {}
+    own: dict[str, int] = {}
+    for part in parts(history):
+        by_learner.setdefault(part.learner, []).append(part.merged.time_s)
+        if rounds[0].seq <= part.merged.seq <= rounds[-1].seq:
+            own[part.learner] = own.get(part.learner, 0) + 1
+    return _Pace(
+        rounds_per_s=rounds_per_s,
+        shares={learner: count / len(rounds) for learner, count in own.items()},
+        window_s=max(_WINDOW_S, _WINDOW_ROUNDS / rounds_per_s),
+        times_s=[event.time_s for event in history.of(Kind.ROUND_MERGED)],
+        by_learner=by_learner,
+    )
+
+
+def _count(times_s: Sequence[float], start_s: float, pace: _Pace) -> int:
+    return bisect_right(times_s, start_s + pace.window_s) - bisect_right(times_s, start_s)
+
+
+# ---------------------------------------------------------------- heals
+
+
+def _heals(history: History) -> Iterator[_Heal]:
+    """One for each group of injections that overlapped, if it was healed before training ended."""
+    end_s = training_end_s(history)
+    groups = list(_groups(history, end_s))
+    for group, following in zip_longest(groups, groups[1:]):
+        healed = [s for s in group if s.healing is not None and s.healing.time_s < end_s]
+        lasting = {node for s in group if s not in healed for node in s.targets}
+        events = [story.healing for story in healed if story.healing is not None]
+        if not events:
+            continue
+        yield _Heal(
+            stories=tuple(healed),
+            victims=_victims(healed, lasting, history),
+            event=max(events, key=lambda event: event.seq),
+            until_s=following[0].injecting.time_s if following else end_s,
+            is_last=following is None,
+        )
+
+
+def _groups(history: History, end_s: float) -> Iterator[list[FaultStory]]:
+    """Injections by which of them overlapped; one that is never healed overlaps with none."""
+    group: list[FaultStory] = []
+    healed_s = 0.0
+    for story in history.faults:
+        if story.failed is not None or story.injecting.time_s >= end_s:
+            continue
+        if group and story.injecting.time_s > healed_s:
+            yield group
+            group, healed_s = [], 0.0
+        group.append(story)
+        if story.healing is not None:
+            healed_s = max(healed_s, story.healing.time_s)
+    if group:
+        yield group
+
+
+def _victims(stories: Sequence[FaultStory], lasting: set[str], history: History) -> tuple[str, ...]:
+    """The learners that were hit and that nothing holds any more; all if it was the syncer."""
+    hit = {node for story in stories for node in story.targets}
+    if not hit & set(history.learners):
+        hit = set(history.learners)
+    return tuple(sorted(hit & set(history.learners) - lasting))
+
+
+def _numbers(judged: Sequence[tuple[_Heal, float | None]], pace: _Pace) -> Mapping[str, Json]:
+    return {
+        "recovered_after_s": {
+            ", ".join(story.injection for story in heal.stories): (
+                None if after_s is None else round(after_s, 3)
+            )
+            for heal, after_s in judged
+        },
+        "baseline_rounds_per_s": round(pace.rounds_per_s, 3),
+        "baseline_shares": {who: round(share, 3) for who, share in sorted(pace.shares.items())},
+        "window_s": round(pace.window_s, 3),
+    }

@@ -1,0 +1,110 @@
+"""How often did learners dial in vain? A link that is gone must not be hammered.
+
+    stream ends ─ dial ─ pause ─ dial ─── pause ─── dial ──────── pause ──────── dial: answered
+                  └── each of them is an attempt; the pauses grow, and no two learners' are alike
+
+The first dial of a life is no retry. Learners report every dial that failed or was answered.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import training_end_s
+from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+
+_MINUTE_S = 60.0
+_SECOND_S = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """No learner dials more often than the bound in any minute, however long its link is gone."""
+
+    name: ClassVar[str] = "retries"
+    summary: ClassVar[str] = "learners that lost their link dial again without hammering it"
+
+    max_per_minute: int = 40
+    """Dials of one learner in any minute, whether they were answered or not."""
+
+    def judge(self, history: History) -> Finding:
+        """Count the busiest minute of each learner until training ended."""
+        end_s = training_end_s(history)
+        reporting = {
+            event.text("learner")
+            for event in history.of(Kind.LINK_MEASURED)
+            if event.text("direction") == "down"
+        }
+        if not reporting:
+            return unknown(self.name, "no learner reported of its link")
+        dials = {learner: _retries(history, learner, end_s) for learner in history.learners}
+        busiest = {learner: _busiest(events, _MINUTE_S) for learner, events in dials.items()}
+        most = max((len(found) for found in busiest.values()), default=0)
+        silent = sorted(set(history.learners) - reporting)
+        finding = conclude(
+            self.name,
+            [self._violation(who, found) for who, found in busiest.items() if self._is_bad(found)],
+            doubt=f"nothing was reported of the links of {', '.join(silent)}" if silent else "",
+            passed=f"no learner dialled again more than {most} times in a minute",
+            samples=len(history.of(Kind.LINK_MEASURED)),
+            numbers=_numbers(dials, busiest),
+        )
+        return replace(
+            finding,
+            observed=most,
+            bound=self.max_per_minute,
+            margin=room_below(most, self.max_per_minute),
+        )
+
+    def _is_bad(self, found: Sequence[Event]) -> bool:
+        return len(found) > self.max_per_minute
+
+    def _violation(self, learner: str, found: Sequence[Event]) -> Violation:
+        return Violation(
+            seq=found[self.max_per_minute].seq,
+            text=f"{learner} dialled again {len(found)} times in the minute from "
+            f"{found[0].time_s:.1f} s on; the bound is {self.max_per_minute}",
+            culprit=learner,
+        )
+
+
+def _retries(history: History, learner: str, end_s: float) -> Sequence[Event]:
+    """All dials of a learner but the first of each life, when their outcome was known."""
+    lives: set[int] = set()
+    found = []
+    for event in history.of(Kind.LINK_OPENED, Kind.LINK_CLOSED):
+        if event.time_s > end_s or event.text("learner") != learner:
+            continue
+        if event.kind is Kind.LINK_CLOSED and event.flag("was_open"):
+            continue
+        life = event.integer("incarnation")
+        if life in lives:
+            found.append(event)
+        lives.add(life)
+    return found
+
+
+def _busiest(events: Sequence[Event], window_s: float) -> Sequence[Event]:
+    """The most events that lie within any window of this length."""
+    best: Sequence[Event] = ()
+    first = 0
+    for last, event in enumerate(events):
+        while event.time_s - events[first].time_s >= window_s:
+            first += 1
+        if last + 1 - first > len(best):
+            best = events[first : last + 1]
+    return best
+
+
+def _numbers(
+    dials: Mapping[str, Sequence[Event]], busiest: Mapping[str, Sequence[Event]]
+) -> Mapping[str, Json]:
+    together = sorted((e for events in dials.values() for e in events), key=lambda e: e.time_s)
+    return {
+        "retries": {learner: len(events) for learner, events in dials.items()},
+        "busiest_minute": {learner: len(events) for learner, events in busiest.items()},
+        "busiest_second_of_all": len(_busiest(together, _SECOND_S)),
+    }

@@ -1,0 +1,176 @@
+"""How old is what each learner trains on? Versions adopted against versions merged.
+
+    merged   v7 ── v8 ── v9 ── v10          learner-1 holds v7 when v10 is merged: 3 behind
+    adopted  v7 ──────── v8 ── v9
+
+A learner at work is never further behind than the bound, whatever its link does. One that a fault
+took away cannot adopt; it has some time from the heal on to catch up.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import baseline_end_s, training_end_s
+from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+
+_ADOPTIONS_LEAST = 10
+"""So few of them say little."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Holder:
+    """One learner and what it holds, as the record goes by. Fragments are keyed by their number."""
+
+    learner: str
+    held: dict[str, int] = field(default_factory=dict)
+    outdated_s: dict[str, float] = field(default_factory=dict)
+    """By fragment: since when there is a newer version than the one it holds."""
+    worst: int = 0
+    """Versions behind, at work."""
+    worst_away: int = 0
+    """Versions behind, while a fault had taken it away or soon after."""
+    oldest_s: float = 0.0
+    """How long it trained on a version that was not the newest any more, at work."""
+
+    def look(self, newest: Mapping[str, int], outdated_s: float, *, is_away: bool) -> int:
+        """How far behind it is now; its worst is kept."""
+        lag = max((newest.get(f, 0) - version for f, version in self.held.items()), default=0)
+        if is_away:
+            self.worst_away = max(self.worst_away, lag)
+        else:
+            self.worst = max(self.worst, lag)
+            self.oldest_s = max(self.oldest_s, outdated_s)
+        return lag
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staleness:
+    """Whoever is at work holds versions that are hardly behind, and who was away catches up."""
+
+    name: ClassVar[str] = "staleness"
+    summary: ClassVar[str] = "no learner trains on versions that are too far behind"
+
+    max_rounds: int = 4
+    """Versions of any fragment by which a learner at work may be behind the syncer."""
+    within_s: float = 30.0
+    """Time from the heal for whoever was taken away to be within that bound again."""
+
+    def judge(self, history: History) -> Finding:
+        """Follow every learner from the end of the baseline to the end of training."""
+        start_s, end_s = baseline_end_s(history), training_end_s(history)
+        if start_s is None:
+            return unknown(self.name, "there was no baseline to measure from")
+        away = absences(history)
+        excused = [(absence, self._until_s(absence)) for absence in away]
+        holders, violations, adoptions = self._follow(history, start_s, end_s, excused)
+        worst = max((holder.worst for holder in holders), default=0)
+        finding = conclude(
+            self.name,
+            violations,
+            doubt=_doubt(excused, end_s, adoptions),
+            passed=f"no learner at work was more than {worst} versions of a fragment behind",
+            samples=adoptions,
+            numbers=_numbers(holders),
+        )
+        if not adoptions:
+            return finding
+        return replace(
+            finding,
+            observed=worst,
+            bound=self.max_rounds,
+            margin=room_below(worst, self.max_rounds),
+        )
+
+    def _until_s(self, absence: Absence) -> float:
+        return absence.since.time_s + self.within_s if absence.since else absence.until_s
+
+    def _follow(
+        self,
+        history: History,
+        start_s: float,
+        end_s: float,
+        excused: Sequence[tuple[Absence, float]],
+    ) -> tuple[Sequence[_Holder], Sequence[Violation], int]:
+        holders = {learner: _Holder(learner=learner) for learner in history.learners}
+        newest: dict[str, int] = {}
+        violations: dict[str, Violation] = {}
+        adoptions = 0
+        kinds = (Kind.ROUND_MERGED, Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED)
+        for event in history.of(*kinds):
+            if event.time_s > end_s:
+                break
+            if event.kind is Kind.ROUND_MERGED:
+                fragment = str(event.integer("fragment"))
+                newest[fragment] = event.integer("version")
+                touched = list(holders.values())
+            else:
+                touched = [h for h in holders.values() if h.learner == event.text("learner")]
+                adoptions += event.kind is Kind.LEARNER_ADOPTED and event.time_s >= start_s
+            for holder in touched:
+                is_away = _is_excused(holder.learner, event.time_s, excused)
+                outdated_s = event.time_s - min(holder.outdated_s.values(), default=event.time_s)
+                _hold(holder, event, newest)
+                if event.time_s < start_s:
+                    continue
+                lag = holder.look(newest, outdated_s, is_away=is_away)
+                if lag > self.max_rounds and not is_away and holder.learner not in violations:
+                    violations[holder.learner] = self._violation(holder, event, lag)
+        return list(holders.values()), list(violations.values()), adoptions
+
+    def _violation(self, holder: _Holder, event: Event, lag: int) -> Violation:
+        return Violation(
+            seq=event.seq,
+            text=f"{holder.learner} was {lag} versions of a fragment behind the syncer at "
+            f"{event.time_s:.1f} s; the bound is {self.max_rounds}",
+            culprit=holder.learner,
+        )
+
+
+def _hold(holder: _Holder, event: Event, newest: Mapping[str, int]) -> None:
+    """Note what the event says that the learner holds now, and what is outdated by it."""
+    if event.kind is Kind.ROUND_MERGED:
+        fragment = str(event.integer("fragment"))
+        if fragment in holder.held:
+            holder.outdated_s.setdefault(fragment, event.time_s)
+        return
+    if event.kind is Kind.LEARNER_JOINED:
+        versions = event.mapping("versions")
+        holder.held = {f: v for f, v in versions.items() if isinstance(v, int)}
+    else:
+        holder.held[str(event.integer("fragment"))] = event.integer("version")
+    for fragment, version in holder.held.items():
+        if version >= newest.get(fragment, 0):
+            holder.outdated_s.pop(fragment, None)
+
+
+def _is_excused(learner: str, time_s: float, excused: Sequence[tuple[Absence, float]]) -> bool:
+    return any(
+        absence.learner == learner and absence.gone_s <= time_s <= until_s
+        for absence, until_s in excused
+    )
+
+
+def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int) -> str:
+    """Who was still allowed to be behind when training ended, or that too little was adopted."""
+    if adoptions < _ADOPTIONS_LEAST:
+        return f"only {adoptions} versions were adopted"
+    open_ = [
+        str(absence)
+        for absence, until_s in excused
+        if absence.is_last and absence.since is not None and until_s > end_s
+        if absence.accepted is None
+    ]
+    return f"training ended before {' and '.join(open_)} had to be up to date" if open_ else ""
+
+
+def _numbers(holders: Sequence[_Holder]) -> Mapping[str, Json]:
+    return {
+        "behind_at_work_rounds": {h.learner: h.worst for h in holders},
+        "behind_while_away_rounds": {h.learner: h.worst_away for h in holders if h.worst_away},
+        "oldest_at_work_s": {h.learner: round(h.oldest_s, 3) for h in holders},
+    }

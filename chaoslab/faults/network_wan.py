@@ -1,0 +1,212 @@
+"""Faults by which a link becomes a path through the world: a named profile, or a recorded one.
+
+region_profile ─► latency, jitter and rate of a named path, or one's own in their place
+trace          ─► rows of a CSV file, each from its time on: rate, latency, jitter
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json
+from chaoslab.faults.base import Status
+from chaoslab.faults.link import LinkFault, shape_all
+from chaoslab.faults.link_proof import (
+    Tolerance,
+    look_delayed,
+    look_paced,
+    payload_rate,
+    reports,
+    round_trip_s,
+    whole,
+    worst,
+)
+from chaoslab.faults.network import DELAY, RATE
+from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.fleet.base import Fleet
+from chaoslab.links.base import Direction, Shaping
+from chaoslab.links.profiles import Profile, profile
+from chaoslab.links.traces import TracePoint, read_trace
+from chaoslab.plan import Injection
+
+FAR = Tolerance(low=DELAY.low, high=math.inf)
+"""Where a rate is limited, too, whatever waits for it is later still."""
+SLOW = Tolerance(low=0.0, high=RATE.high)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkRegionProfile(LinkFault):
+    """The link becomes a path through the world: latency, jitter and rate together, both ways."""
+
+    profile: str = "transatlantic"
+    """lan, same-region, cross-us, transatlantic, 2gbps, 5gbps or home-broadband."""
+    latency_s: float | None = None
+    """One way, in place of the profile's."""
+    jitter_s: float | None = None
+    """In place of the profile's."""
+    rate_bytes_per_s: float | None = None
+    """In each direction, in place of the profile's."""
+
+    name: ClassVar[str] = "network.region_profile"
+    summary: ClassVar[str] = "the link becomes a named path through the world"
+    proof: ClassVar[str] = f"round trip at least as far ({FAR}), payloads no faster ({SLOW})"
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        self.shapings()
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """The profile's, with what is given in place of its own."""
+        return self._path.shapings
+
+    def requested(self) -> dict[str, Json]:
+        """The round trip's growth and the rates."""
+        path = self._path
+        return {
+            "added_rtt_s": 2 * path.latency_s,
+            "jitter_s": path.jitter_s,
+            "up_bytes_per_s": path.up_bytes_per_s,
+            "down_bytes_per_s": path.down_bytes_per_s,
+        }
+
+    def look(self, scene: Scene) -> Found:
+        """The round trip, and the rates that the link used to exceed."""
+        path, found = self._path, []
+        if path.latency_s:
+            found.append(look_delayed(scene, 2 * path.latency_s, FAR, is_steady=not path.jitter_s))
+        for way, rate in (
+            (Direction.UP, path.up_bytes_per_s),
+            (Direction.DOWN, path.down_bytes_per_s),
+        ):
+            usual = payload_rate(reports(scene.calm, way))
+            if usual is not None and usual > rate:
+                found.append(look_paced(scene, way, rate, SLOW))
+        if not found:
+            return nothing("had a link that was no better than this before the fault")
+        return worst(found)
+
+    @property
+    def _path(self) -> Profile:
+        path = profile(self.profile)
+        up, down = path.up_bytes_per_s, path.down_bytes_per_s
+        rate = self.rate_bytes_per_s
+        return replace(
+            path,
+            latency_s=path.latency_s if self.latency_s is None else self.latency_s,
+            jitter_s=path.jitter_s if self.jitter_s is None else self.jitter_s,
+            up_bytes_per_s=up if rate is None else rate,
+            down_bytes_per_s=down if rate is None else rate,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkTrace(LinkFault):
+    """The link changes as one did in the world: rows of rate and latency, each from its time on."""
+
+    file: str = ""
+    """A CSV file with the columns time, rate, latency, jitter; quantities with their units. A
+    relative path counts from where chaoslab is started."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.trace"
+    summary: ClassVar[str] = "the link changes as a recorded one did"
+    proof: ClassVar[str] = f"mean round trip ({DELAY}) or throughput ({RATE}) over all rows"
+    takes_away: ClassVar[bool] = False
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """Of all rows. PlanError if the file cannot be read."""
+        if not self.file:
+            raise PlanError("`file` is missing: write file: my_trace.csv")
+        found = [shaping for point in self._points for shaping in point.shapings(self.direction)]
+        return tuple(dict.fromkeys(found))
+
+    def beats(self) -> tuple[float, ...]:
+        """The rows after the first."""
+        return tuple(point.at_s for point in self._points[1:])
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """The first row."""
+        shape_all(injection, fleet, self._points[0].shapings(self.direction))
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """The next row: strengths change, connections stay."""
+        shape_all(injection, fleet, self._points[beat + 1].shapings(self.direction))
+
+    def requested(self) -> dict[str, Json]:
+        """Which trace."""
+        return {"file": self.file, "rows": len(self._points)}
+
+    def look(self, scene: Scene) -> Found:
+        """What was measured row by row against what the rows asked for, on the average."""
+        found = []
+        if any(point.latency_s is not None for point in self._points):
+            found.append(self._look_at_delays(scene))
+        if any(point.rate_bytes_per_s is not None for point in self._points):
+            found += [self._look_at_rates(scene, way) for way in self.direction.ways]
+        return worst(found) if found else nothing("was asked for nothing")
+
+    @property
+    def _points(self) -> tuple[TracePoint, ...]:
+        return _read(self.file) if self.file else ()
+
+    def _look_at_delays(self, scene: Scene) -> Found:
+        usual_s = round_trip_s(reports(scene.calm))
+        seen = [e for e in whole(scene, reports(scene.during)) if e.data.get("rtt_s") is not None]
+        if usual_s is None or not seen:
+            return nothing("carried no traffic before or during the fault")
+        ways = len(self.direction.ways)
+        asked_s = ways * fmean(self._at(scene, e, _latency_s) for e in seen)
+        added_s = fmean(e.number("rtt_s") for e in seen) - usual_s
+        has_rates = any(point.rate_bytes_per_s is not None for point in self._points)
+        tolerance = FAR if has_rates else DELAY
+        return Found(
+            status=Status.PROVED if tolerance.holds(added_s, asked_s) else Status.WEAK,
+            text=f"took {1000 * added_s:.0f} ms more for a round trip on the average; "
+            f"{1000 * asked_s:.0f} ms were asked ({tolerance})",
+            measured={"added_rtt_s": added_s, "asked_rtt_s": asked_s, "usual_rtt_s": usual_s},
+            proof=(seen[0], seen[-1]),
+        )
+
+    def _look_at_rates(self, scene: Scene, way: Direction) -> Found:
+        seen = [e for e in whole(scene, reports(scene.during, way)) if e.data.get("bytes_per_s")]
+        rate = payload_rate(seen)
+        if rate is None:
+            return nothing(f"carried nothing {way} that was large enough to time")
+        sizes = [(e.integer("payload_bytes"), self._at(scene, e, _rate)) for e in seen]
+        asked = sum(size for size, _ in sizes) / sum(size / limit for size, limit in sizes)
+        return Found(
+            status=Status.PROVED if SLOW.holds(rate, asked) else Status.WEAK,
+            text=f"took payloads {way} at {rate / 1e3:,.1f} kB/s; at most {asked / 1e3:,.1f} kB/s "
+            f"were asked on the average ({SLOW})",
+            measured={f"{way}_bytes_per_s": rate, f"asked_{way}_bytes_per_s": asked},
+            proof=(seen[0], seen[-1]),
+        )
+
+    def _at(self, scene: Scene, event: Event, value: Callable[[TracePoint], float]) -> float:
+        """What the rows asked for in the middle of a report's window."""
+        moment_s = event.time_s - event.number("window_s") / 2 - scene.begin_s
+        return value(_row_at(self._points, moment_s))
+
+
+def _row_at(points: Sequence[TracePoint], moment_s: float) -> TracePoint:
+    return [point for point in points if point.at_s <= max(0.0, moment_s)][-1]
+
+
+def _latency_s(point: TracePoint) -> float:
+    return point.latency_s or 0.0
+
+
+def _rate(point: TracePoint) -> float:
+    return point.rate_bytes_per_s or math.inf
+
+
+@cache
+def _read(file: str) -> tuple[TracePoint, ...]:
+    """Once for each file: a trace that changes in mid-run would be another fault."""
+    return read_trace(Path(file))

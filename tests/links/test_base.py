@@ -1,0 +1,100 @@
+"""Effects are checked when built; what links cannot do is refused; no links do nothing."""
+
+import pytest
+
+from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.links.base import (
+    Bandwidth,
+    Blackhole,
+    Direction,
+    Duplicate,
+    Effect,
+    Freeze,
+    HalfOpen,
+    JitterShape,
+    Latency,
+    LimitData,
+    LinkAbility,
+    Loss,
+    NoLinks,
+    Refuse,
+    Reset,
+    Slice,
+    require,
+)
+
+
+def test_both_is_up_and_down() -> None:
+    assert Direction.BOTH.ways == (Direction.UP, Direction.DOWN)
+    assert Direction.UP.ways == (Direction.UP,)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: Latency(mean_s=-1), "between 0s and"),
+        (lambda: Latency(mean_s=1e9), "between 0s and"),
+        (lambda: Latency(mean_s=0.01, jitter_s=0.02), "before they are sent"),
+        (lambda: Latency(mean_s=float("nan")), "between 0s and"),
+        (lambda: Bandwidth(rate_bytes_per_s=0), "freeze the link"),
+        (lambda: Bandwidth(rate_bytes_per_s=-5), "cannot be kept"),
+        (lambda: Bandwidth(rate_bytes_per_s=float("nan")), "cannot be kept"),
+        (lambda: Slice(size_bytes=0), "at least 1B"),
+        (lambda: Slice(size_bytes=1, delay_s=-1), "delay between slices"),
+        (lambda: LimitData(size_bytes=0), "at least 1B"),
+        (lambda: Loss(share=0.0), "above 0%"),
+        (lambda: Loss(share=1.0), "below 100%"),
+    ],
+)
+def test_an_effect_that_cannot_be_is_refused_when_built(make: object, says: str) -> None:
+    assert callable(make)
+    with pytest.raises(PlanError, match=says):
+        make()
+
+
+def test_a_jitter_that_is_not_uniform_is_an_ability_of_its_own() -> None:
+    plain = Latency(mean_s=0.1, jitter_s=0.01)
+    assert plain.needs == {LinkAbility.LATENCY}
+    shaped = Latency(mean_s=0.1, jitter_s=0.01, shape=JitterShape.PARETO)
+    assert shaped.needs == {LinkAbility.LATENCY, LinkAbility.JITTER_SHAPES}
+    assert Latency(mean_s=0.1, shape=JitterShape.PARETO).needs == {LinkAbility.LATENCY}
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        Latency(mean_s=0.1), Bandwidth(rate_bytes_per_s=1e6), Slice(size_bytes=10), Freeze(),
+        LimitData(size_bytes=10), Blackhole(), Refuse(), Reset(), HalfOpen(), Loss(share=0.1),
+        Duplicate(share=0.1),
+    ],
+    ids=lambda effect: effect.kind,
+)  # fmt: skip
+def test_what_links_lack_is_refused_with_a_reason(effect: Effect) -> None:
+    with pytest.raises(AbilityError, match="links: embedded"):
+        require(NoLinks(), Direction.BOTH, effect)
+    require(NoLinks(effect.needs), Direction.BOTH, effect)
+
+
+@pytest.mark.parametrize("effect", [Refuse(), Reset()])
+def test_what_acts_on_the_whole_link_has_no_single_direction(effect: Effect) -> None:
+    with pytest.raises(PlanError, match="use direction: both"):
+        require(NoLinks(frozenset(LinkAbility)), Direction.UP, effect)
+
+
+def test_no_links_lead_straight_to_the_syncer_and_keep_the_book() -> None:
+    with NoLinks(frozenset(LinkAbility)) as links:
+        link = links.create("learner-0", "127.0.0.1:4242")
+        assert link.address == "127.0.0.1:4242"
+        link.shape("injection-0", Direction.UP, Latency(mean_s=0.1))
+        link.shape("injection-0", Direction.UP, Latency(mean_s=0.2))
+        link.shape("injection-1", Direction.UP, Freeze())
+        link.shape("injection-1", Direction.BOTH, Reset())
+        assert list(link.effects.values()) == [Latency(mean_s=0.2), Freeze()]
+        link.clear("injection-0")
+        link.clear("injection-0")
+        assert list(link.effects.values()) == [Freeze()]
+        assert link.counters().up_bytes is None
+        assert not links.troubles()
+        assert links.links == {"learner-0": link}
+        with pytest.raises(FleetError, match="already"):
+            links.create("learner-0", "127.0.0.1:4242")

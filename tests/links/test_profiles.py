@@ -1,0 +1,95 @@
+"""Profiles have names, numbers and sources; traces are read strictly."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.links.base import Bandwidth, Direction, Latency, LinkAbility
+from chaoslab.links.profiles import PROFILES, profile
+from chaoslab.links.toxics import whole_numbers
+from chaoslab.links.traces import TracePoint, read_trace
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lan", "same-region", "cross-us", "transatlantic", "2gbps", "5gbps", "home-broadband"],
+)
+def test_a_profile_can_be_carried_by_every_kind_of_links(name: str) -> None:
+    found = profile(name)
+    assert found.name == name
+    assert found.source
+    for _, effect in found.shapings:
+        assert effect.needs <= {LinkAbility.LATENCY, LinkAbility.BANDWIDTH}
+        whole_numbers(effect)
+
+
+def test_every_profile_is_listed() -> None:
+    assert set(PROFILES) == {one.name for one in PROFILES.values()}
+
+
+def test_rates_may_differ_by_direction() -> None:
+    by_way = dict(profile("home-broadband").shapings[1:])
+    assert by_way[Direction.UP] == Bandwidth(rate_bytes_per_s=2.5e6)
+    assert by_way[Direction.DOWN] == Bandwidth(rate_bytes_per_s=12.5e6)
+
+
+def test_an_unknown_profile_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(PlanError, match="did you mean transatlantic"):
+        profile("transatlantc")
+
+
+TRACE = """time, rate, latency, jitter
+0s, 20mbit, 40ms, 5ms
+10s, 2mbit, 180ms, 60ms
+1m, 20mbit, 40ms, 0s
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "trace.csv"
+    path.write_text(text)
+    return path
+
+
+def test_a_trace_is_a_schedule_of_effects(tmp_path: Path) -> None:
+    points = read_trace(write(tmp_path, TRACE))
+    assert [point.at_s for point in points] == [0.0, 10.0, 60.0]
+    assert points[1].shapings(Direction.UP) == (
+        (Direction.UP, Latency(mean_s=0.18, jitter_s=0.06)),
+        (Direction.UP, Bandwidth(rate_bytes_per_s=250_000.0)),
+    )
+
+
+def test_a_trace_may_have_a_rate_or_a_latency_alone(tmp_path: Path) -> None:
+    (point,) = read_trace(write(tmp_path, "time,rate\n0s,1MB/s\n"))
+    assert point == TracePoint(at_s=0.0, rate_bytes_per_s=1e6, latency_s=None)
+    assert point.shapings() == ((Direction.BOTH, Bandwidth(rate_bytes_per_s=1e6)),)
+    (point,) = read_trace(write(tmp_path, "time,latency\n0s,5ms\n"))
+    assert point.shapings() == ((Direction.BOTH, Latency(mean_s=0.005)),)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "is empty"),
+        ("time,rate\n", "is empty"),
+        ("time,speed\n0s,1MB/s\n", "it needs time"),
+        ("rate\n1MB/s\n", "it needs time"),
+        ("time,rate,jitter\n0s,1MB/s,1ms\n", "no latency"),
+        ("time,rate\n0s,1\n", r"trace\.csv:2: '1' has no unit"),
+        ("time,rate\n0s,1MB/s\n5s\n", r"trace\.csv:3: a row has one value"),
+        ("time,rate\n0s,1MB/s,2MB/s\n", "one value"),
+        ("time,rate\n1s,1MB/s\n", "begin at 0s"),
+        ("time,rate\n0s,1MB/s\n0s,2MB/s\n", "rise"),
+        ("time,latency,jitter\n0s,1ms,2ms\n", r"trace\.csv:2: a jitter"),
+    ],
+)
+def test_a_trace_that_cannot_be_read_says_where(tmp_path: Path, text: str, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        read_trace(write(tmp_path, text))
+
+
+def test_a_trace_that_is_not_there_says_so(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match="cannot be read"):
+        read_trace(tmp_path / "nowhere.csv")
