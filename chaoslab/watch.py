@@ -114,12 +114,12 @@ class Watch:
 
     def _is_due_soon(self) -> bool:
         next_time_s = self.injector.next_time_s
-        return next_time_s is not None and next_time_s - self.news.now_s < _SOON_S
+        return next_time_s is not None and self.news.now_s >= next_time_s - _SOON_S
 
     def _next_due_s(self) -> float:
         times_s = [self._sample_s, self._deadline_s]
         if (next_time_s := self.injector.next_time_s) is not None:
-            times_s.append(next_time_s - (0.0 if self._is_due_soon() else _SOON_S))
+            times_s.append(next_time_s if self._is_due_soon() else next_time_s - _SOON_S)
         if (since_s := self._since_s) is not None:
             times_s += [fires_s(rule, self._progress, since_s=since_s) for rule in self.plan.abort]
         return min(times_s)
