@@ -282,12 +282,12 @@ def refuse_missing_abilities(
     PlanError when a fault on links hits a node that has none.
     """
     for injection in injections:
-        if SYNCER in injection.targets:
+        fault = _fault(injection)
+        if SYNCER in injection.targets and not isinstance(fault, ShapesLinks):
             raise AbilityError(
                 f"fault {injection.spec!r} is on the syncer: a run ends with its syncer in this "
                 "version, so nothing could be judged; target learners"
             )
-        fault = _fault(injection)
         if missing := fault.needs - abilities:
             raise AbilityError(
                 f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
