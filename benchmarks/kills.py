@@ -22,7 +22,7 @@ from chaoslab.journal import FaultStory, History
 REJOIN_AT_MOST_S = 3.0
 NOISE_STEPS = 1.0
 """A pause around a kill may be longer by this than the longest away from kills."""
-KILLS = 5
+KILLS = 10
 OUTAGE_S = 2.5
 EVERY_S = 9.0
 WINDOW_S = 1.5
@@ -90,7 +90,7 @@ def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
     if len(found) < LEAST_KILLS:
         raise BenchmarkError(f"only {len(found)} killed learners came back; {KILLS} were planned")
     total_s = [one.contributed_s for one in found]
-    rows = tuple(
+    rows: tuple[Mapping[str, Cell], ...] = tuple(
         {
             "learner": one.learner,
             "process started (s)": one.started_s,

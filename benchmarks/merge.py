@@ -1,6 +1,6 @@
 """How fast the syncer merges, against a memory copy of the same bytes in the same run.
 
-    python benchmarks/merge.py [--learners 8] [--floats 16000000] [--repeat 5] [--json]
+    python benchmarks/merge.py [--learners 8] [--floats 16000000] [--repeat 9] [--json] [--no-fail]
 
 Each repeat measures every subject right after a copy of its own; a ratio is the rate of the subject
 over the rate of that copy, and the median over the repeats is shown. Rates count input bytes. The
@@ -9,15 +9,14 @@ into an array that exists already too, the other rows allocate their result. One
 """
 
 import argparse
-import json
-import os
-import platform
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
 
 import numpy as np
+from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
 from chaoslab.diloco.fragments import FloatArray, Fragment, Layout, TensorSpec
 from chaoslab.diloco.merge import Method, OuterState, merge, outer_step
@@ -45,21 +44,49 @@ class Measurement:
     ratio_to_copy: float
 
 
-def main() -> None:
-    """Measure and print."""
-    arguments = _arguments()
-    fragment = _fragment(arguments.floats, arguments.tensors)
+def main() -> int:
+    """Measure and print; the exit code says whether it is fast enough."""
+    options = _options()
+    surroundings = Surroundings()
+    fragment = _fragment(options.floats, options.tensors)
     generator = np.random.default_rng(0)
     deltas = [
-        generator.standard_normal(arguments.floats, dtype=np.float32)
-        for _ in range(arguments.learners)
+        generator.standard_normal(options.floats, dtype=np.float32) for _ in range(options.learners)
     ]
     copy, *subjects = _subjects(deltas, fragment)
-    measurements = _measure(copy, subjects, arguments.repeat)
-    if arguments.json:
-        print(json.dumps({**_place(arguments), "rows": [asdict(row) for row in measurements]}))
-    else:
-        _show(arguments, measurements)
+    measurements = _measure(copy, subjects, options.repeat)
+    return finish([_result(options, measurements, surroundings.place())], options)
+
+
+def _result(
+    options: argparse.Namespace, measurements: list[Measurement], place: Mapping[str, Cell]
+) -> Result:
+    return Result(
+        number=2,
+        name="merge",
+        what=f"merging a fragment of {options.floats:,} floats from {options.learners} learners, "
+        "against a memory copy of the same bytes",
+        command="python benchmarks/merge.py",
+        figures=tuple(
+            Figure(
+                name=f"rate of {row.name} / of a copy",
+                observed=row.ratio_to_copy,
+                at_least=RATIO_TARGET if row.name.startswith("merge rda") else None,
+                samples=options.repeat,
+            )
+            for row in measurements[1:]
+        ),
+        rows=tuple(
+            {
+                "subject": row.name,
+                "seconds": row.seconds,
+                "GB/s of input": row.gigabytes_per_s,
+                "ratio to copy": row.ratio_to_copy,
+            }
+            for row in measurements
+        ),
+        place=place,
+    )
 
 
 def _subjects(deltas: list[FloatArray], fragment: Fragment) -> list[Subject]:
@@ -124,37 +151,6 @@ def _rate(subject: Subject) -> float:
     return subject.input_bytes / (perf_counter() - start_s)
 
 
-def _show(arguments: argparse.Namespace, measurements: list[Measurement]) -> None:
-    place = _place(arguments)
-    print(", ".join(f"{key} {value}" for key, value in place.items()), end="\n\n")
-    print("| subject | seconds | GB/s of input | ratio to copy | target |")
-    print("|---|---|---|---|---|")
-    for row in measurements:
-        target = f">= {RATIO_TARGET}" if row.name.startswith("merge rda") else ""
-        print(
-            f"| {row.name} | {row.seconds:.4f} | {row.gigabytes_per_s:.1f} | "
-            f"{row.ratio_to_copy:.2f} | {target} |"
-        )
-    missed = [
-        row.name
-        for row in measurements
-        if row.name.startswith("merge rda") and row.ratio_to_copy < RATIO_TARGET
-    ]
-    print(f"\ntarget missed by: {', '.join(missed)}" if missed else "\ntarget met")
-
-
-def _place(arguments: argparse.Namespace) -> dict[str, str | int]:
-    return {
-        "learners": arguments.learners,
-        "floats": arguments.floats,
-        "tensors": arguments.tensors,
-        "repeat": arguments.repeat,
-        "cores": os.cpu_count() or 0,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-    }
-
-
 def _fragment(floats: int, tensors: int) -> Fragment:
     sizes = [len(part) for part in np.array_split(np.empty(floats, np.bool_), tensors)]
     specs = [
@@ -164,20 +160,20 @@ def _fragment(floats: int, tensors: int) -> Fragment:
     return Layout.balance(specs, 1).fragments[0]
 
 
-def _arguments() -> argparse.Namespace:
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--learners", type=int, default=8)
     parser.add_argument("--floats", type=int, default=16_000_000, help="floats of the fragment")
     parser.add_argument("--tensors", type=int, default=8, help="tensors in the fragment")
-    parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    if min(arguments.learners, arguments.repeat, arguments.tensors) < 1:
+    parser.add_argument("--repeat", type=int, default=9)
+    add_options(parser)
+    options = parser.parse_args()
+    if min(options.learners, options.repeat, options.tensors) < 1:
         parser.error("--learners, --repeat and --tensors are at least 1")
-    if arguments.floats < arguments.tensors:
+    if options.floats < options.tensors:
         parser.error("--floats is at least --tensors: a tensor has at least one float")
-    return arguments
+    return options
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -21,7 +21,6 @@ from chaoslab.events import Event, Kind, read_node_line
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.journal import History
 from chaoslab.launch import Launch
-from chaoslab.plan import FaultPlan
 
 _HEAL_S = 30.0
 """How long a run that is told to end may take until it is ended by force."""
@@ -108,19 +107,21 @@ def ended(
 # ---------------------------------------------------------------- by hand
 
 
-def by_hand(folder: Path, plan: str, *, within_s: float) -> Mapping[str, list[Event]]:
+def by_hand(folder: Path, yaml: str, *, within_s: float) -> Mapping[str, list[Event]]:
     """The plan's syncer and learners without the harness; what each node said, by its name.
 
     They are started by the command lines that the harness uses, each with its output in a file.
     """
     folder.mkdir(parents=True)
-    (folder / "plan.yaml").write_text(plan)
-    launch = Launch(plan=_decoded(folder / "plan.yaml"), snapshots=folder / "snapshots")
+    (folder / "plan.yaml").write_text(yaml)
+    _, plan = decode(Asked(plan=str(folder / "plan.yaml")))
+    launch = Launch(plan=plan, snapshots=folder / "snapshots")
     deadline_s = time.monotonic() + within_s
     syncer = launch.syncer()
     with _node(folder, syncer):
         ready = _await_word(folder / f"{syncer.name}.log", Kind.SYNCER_READY, deadline_s)
-        learners = launch.learners(ready.text("address"))
+        names = plan.training.learner_names
+        learners = launch.learners(dict.fromkeys(names, ready.text("address")))
         _until_all_end(folder, learners, deadline_s)
     return {spec.name: words(folder / f"{spec.name}.log") for spec in (syncer, *learners)}
 
@@ -143,11 +144,6 @@ def words(log: Path) -> list[Event]:
                 )
             )
     return found
-
-
-def _decoded(file: Path) -> FaultPlan:
-    _, plan = decode(Asked(plan=str(file)))
-    return plan
 
 
 @contextmanager

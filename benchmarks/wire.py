@@ -8,19 +8,20 @@ of it has arrived, as a syncer publishes what was pushed. The wire cuts, checks 
 besides. Runs of the two take turns, so that a busy machine slows both; the result is the median of
 the ratios of neighbouring runs.
 
-    python benchmarks/wire.py [--json]          exit code 1 if the ratio is below the target
+    python benchmarks/wire.py [--json] [--no-fail]    exit code 1 if the ratio is below the target
 """
 
 import argparse
-import json
 import os
 import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import IO
+
+from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.wire import Connection, Hub, Received
@@ -31,53 +32,63 @@ LOOPBACK = "127.0.0.1"
 
 
 def main() -> int:
-    """Run both in turns and print the table."""
+    """Run both in turns, print what was found; the exit code says whether it is fast enough."""
     options = _options()
     if options.role:
         ROLES[options.role](options)
         return 0
+    surroundings = Surroundings()
     rows = _measure(options)
+    return finish([_result(options, rows, surroundings.place())], options)
+
+
+def _result(
+    options: argparse.Namespace, rows: list[dict[str, float]], place: Mapping[str, Cell]
+) -> Result:
     ratios = [row["wire_gb_per_s"] / row["raw_gb_per_s"] for row in rows]
-    result = {
-        "payload_mib": options.mib,
-        "runs": rows,
-        "raw_gb_per_s": statistics.median(row["raw_gb_per_s"] for row in rows),
-        "wire_gb_per_s": statistics.median(row["wire_gb_per_s"] for row in rows),
-        "ratio": statistics.median(ratios),
-        "target_ratio": TARGET_RATIO,
-        "is_met": statistics.median(ratios) >= TARGET_RATIO,
-    }
-    print(json.dumps(result) if options.json else _table(result, ratios))
-    return 0 if result["is_met"] else 1
+    raw, wire = (
+        statistics.median(row[f"{way}_gb_per_s"] for row in rows) for way in ("raw", "wire")
+    )
+    count = len(rows)
+    return Result(
+        number=1,
+        name="wire",
+        what=f"{options.mib} MiB payloads to the syncer and back through the real wire, against "
+        "raw sockets that echo the same bytes",
+        command="python benchmarks/wire.py",
+        figures=(
+            Figure(
+                name="rate of the wire / of raw sockets",
+                observed=statistics.median(ratios),
+                at_least=TARGET_RATIO,
+                samples=count,
+            ),
+            Figure(name="wire, both directions together", observed=wire, unit="GB/s",
+                   samples=count),
+            Figure(name="raw sockets", observed=raw, unit="GB/s", samples=count),
+        ),
+        rows=tuple(
+            {
+                "run": number,
+                "raw (GB/s)": row["raw_gb_per_s"],
+                "wire (GB/s)": row["wire_gb_per_s"],
+                "ratio": ratio,
+            }
+            for number, (row, ratio) in enumerate(zip(rows, ratios, strict=True), 1)
+        ),
+        place=place,
+    )  # fmt: skip
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--mib", type=int, default=64, help="size of one payload (default 64)")
     parser.add_argument("--payloads", type=int, default=8, help="payloads in one run (default 8)")
     parser.add_argument("--runs", type=int, default=9, help="pairs of runs (default 9)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_options(parser)
     parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
     parser.add_argument("--address", default="", help=argparse.SUPPRESS)
     return parser.parse_args()
-
-
-def _table(result: dict, ratios: list[float]) -> str:
-    lines = [
-        f"{result['payload_mib']} MiB payloads, GB/s of both directions together",
-        "",
-        "run      raw     wire    ratio",
-    ]
-    for number, (row, ratio) in enumerate(zip(result["runs"], ratios, strict=True), 1):
-        lines.append(
-            f"{number:3d}  {row['raw_gb_per_s']:7.2f}  {row['wire_gb_per_s']:7.2f}  {ratio:7.2f}"
-        )
-    verdict = "met" if result["is_met"] else "MISSED"
-    lines.append(
-        f"med  {result['raw_gb_per_s']:7.2f}  {result['wire_gb_per_s']:7.2f}  "
-        f"{result['ratio']:7.2f}   target {TARGET_RATIO} {verdict}"
-    )
-    return "\n".join(lines)
 
 
 # ---------------------------------------------------------------- the parent

@@ -1,0 +1,123 @@
+"""The results table of README.md, made from what the benchmarks printed, never typed by hand.
+
+    wire, merge, harness ── --json ──► results/<name>.json ── report ──► README.md, between markers
+
+    python benchmarks/report.py               write the table from the results that are there
+    python benchmarks/report.py --measure     measure everything first; a quarter of an hour
+    python benchmarks/report.py --measure wire,kills
+
+Exit code 1 when a target is missed.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from figures import Cell, Result, figures_table, table
+
+HERE = Path(__file__).parent
+README = HERE / "README.md"
+RESULTS = HERE / "results"
+BEGIN, END = "<!-- generated: results -->\n", "<!-- end: results -->"
+MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
+    "wire": ("wire.py",),
+    "merge": ("merge.py",),
+    "step_time": ("harness.py", "--only", "3"),
+    "injection": ("harness.py", "--only", "4"),
+    "kills": ("harness.py", "--only", "5,6"),
+}
+"""What is measured together, and by which command."""
+WITHIN_S = 1800.0
+_NOISE = ("load_before", "load_after", "others_cores", "took_s")
+
+
+def main() -> int:
+    """Measure what is asked for, then write the table from all results that are there."""
+    options = _options()
+    for name in options.measure:
+        measure(name)
+    results = read_results()
+    README.write_text(rewritten(README.read_text(encoding="utf-8"), results), encoding="utf-8")
+    missed = [f"{result.name}: {name}" for result in results for name in result.missed]
+    print(f"target missed by {'; '.join(missed)}" if missed else "every target is met")
+    return 1 if missed else 0
+
+
+def measure(name: str) -> None:
+    """Run one benchmark and keep what it printed; whether it met its targets is read from that."""
+    command = [sys.executable, str(HERE / MEASUREMENTS[name][0]), *MEASUREMENTS[name][1:]]
+    print(f"measuring {name} …", flush=True)
+    done = subprocess.run(
+        [*command, "--json", "--no-fail"], stdout=subprocess.PIPE, timeout=WITHIN_S, check=True
+    )
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / f"{name}.json").write_bytes(done.stdout)
+
+
+def read_results() -> list[Result]:
+    """All that is kept in results/, by number."""
+    found = [
+        Result.from_json(result)
+        for path in sorted(RESULTS.glob("*.json"))
+        for result in json.loads(path.read_text(encoding="utf-8"))["results"]
+    ]
+    return sorted(found, key=lambda result: result.number)
+
+
+def rewritten(page: str, results: Sequence[Result]) -> str:
+    """The page with these results between the markers; ValueError if it has none."""
+    head, begin, rest = page.partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the page needs the lines {BEGIN.strip()} and {END}")
+    return f"{head}{begin}\n{made_from(results)}\n\n{end}{tail}"
+
+
+def made_from(results: Sequence[Result]) -> str:
+    """Machine, figures, what else was going on, and the rows behind the figures."""
+    parts = [_machine(results), figures_table(results), _noise(results)]
+    for result in results:
+        parts.append(f"### {result.number}. {result.name}")
+        parts.append(f"{result.what[:1].upper()}{result.what[1:]}.")
+        if result.rows:
+            parts.append(table(list(result.rows[0]), [list(row.values()) for row in result.rows]))
+        parts += result.notes
+    return "\n\n".join(parts)
+
+
+def _machine(results: Sequence[Result]) -> str:
+    machines = dict.fromkeys(
+        ", ".join(f"{key} {value}" for key, value in result.place.items() if key not in _NOISE)
+        for result in results
+    )
+    return "Measured on: " + "; ".join(machines) + "."
+
+
+def _noise(results: Sequence[Result]) -> str:
+    """How busy the machine was, with the benchmark itself and with what others did meanwhile."""
+    rows: list[list[Cell]] = [
+        [result.number, result.name, *(result.place.get(key) for key in _NOISE)]
+        for result in results
+    ]
+    heads = ["", "benchmark", "load before", "load after", "cores used by others", "took (s)"]
+    return table(heads, rows)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument(
+        "--measure", nargs="?", const=",".join(MEASUREMENTS), default="", metavar="wire,kills",
+        help=f"measure first: all of {', '.join(MEASUREMENTS)}, or these",
+    )  # fmt: skip
+    options = parser.parse_args()
+    options.measure = [name for name in options.measure.split(",") if name]
+    if unknown := [name for name in options.measure if name not in MEASUREMENTS]:
+        parser.error(f"--measure knows {', '.join(MEASUREMENTS)}, not {', '.join(unknown)}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
