@@ -1,6 +1,7 @@
 """Links on the command line: what a preview says of them, and what is refused with which words."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,15 @@ def test_without_a_toxiproxy_server_the_plan_is_refused(folder: Path) -> None:
 
 def test_toxiproxy_asked_for_is_missed_also_by_a_plan_that_does_not_need_it(folder: Path) -> None:
     assert "Toxiproxy" in refused("--set", "fleet.links=toxiproxy", fault="process.kill")
+
+
+def test_without_the_library_the_plan_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("chaoslab.links.toxiproxy")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "toxiproxy", None)
+    assert "chaoslab[toxiproxy]" in refused("--set", "fleet.links=toxiproxy")
 
 
 def test_without_iptables_loss_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
