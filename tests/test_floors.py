@@ -115,7 +115,9 @@ def test_faults_see_no_backend() -> None:
     for module, path in modules():
         if module.startswith("faults"):
             used = set(filter(None, map(own, imports(path))))
-            backends = {n for n in used if n.startswith("fleet") and not n.startswith("fleet.base")}
+            words = ("fleet.base", "links.base", "links.profiles", "links.traces")
+            backends = {n for n in used if n.startswith(("fleet", "links"))}
+            backends = {n for n in backends if not n.startswith(words)}
             assert not backends, f"{module} imports {backends}"
 
 
