@@ -38,6 +38,7 @@ def test_a_machine_without_tools_is_told_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
     found = {one.name: one for one in examine(tmp_path).abilities}
     for name in ("docker", "toxiproxy"):
         assert found[name].state is State.MISSING
