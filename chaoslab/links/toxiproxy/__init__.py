@@ -86,8 +86,9 @@ class ToxiproxyLinks(ProxiedLinks):
             raise FleetError(
                 f"toxiproxy-python is bound to {ToxiproxyLinks._open}: one server per process"
             )
+        if self._address is not None:
+            call(self._address, "GET", "/version")
         api = self._address or self._start()
-        call(api, "GET", "/version")
         ToxiproxyLinks._open = api
         self._asker = ToxiproxyCarrier(api)
         return self._asker
