@@ -15,16 +15,15 @@ from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
 from chaoslab.janitor import (
     OBLIGATIONS,
-    Healed,
     Obligations,
     find_runs,
     heal,
-    leftovers,
     open_obligations,
     perform,
     start_janitor,
 )
 from chaoslab.links import packets, toxiproxy
+from chaoslab.undo import Healed, leftovers
 from tests.contracts.fleet_kit import wait_until
 
 ROOT = Path(__file__).parent.parent
