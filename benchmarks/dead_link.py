@@ -293,13 +293,13 @@ def _table(result: dict, options: argparse.Namespace) -> str:
         f"one {options.model} learner; step time in ms, median of samples a quarter second long;",
         "processor time in ms for each step; others: the share of its core that others used",
         "",
-        "state       |  step healthy  ratio |   cpu healthy | others |   RSS  growth | queued bytes",
+        "state       |  step healthy  ratio |   cpu healthy | others |   RSS  growth |queued bytes",
     ]
     lines += [
         f"{row['state']:11s} | {row['step_ms']:5.2f}   {row['healthy_step_ms']:5.2f}  "
         f"{row['ratio']:5.3f} | {row['cpu_ms']:5.2f}   {row['healthy_cpu_ms']:5.2f} |"
         f"{row['others']:6.1%}{' ' if row['is_quiet'] else '*'} | {row['rss_mib']:3.0f} M "
-        f"{row['rss_growth_mib']:+5.1f} M | {row['queued']:6d} {row['queued_bytes']:5d}"
+        f"{row['rss_growth_mib']:+5.1f} M |{row['queued']:6d} {row['queued_bytes']:5d}"
         for row in result["rows"]
     ]
     states = ", ".join(f"{state} {ratio:.3f}" for state, ratio in result["ratio_by_state"].items())
