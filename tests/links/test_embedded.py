@@ -145,6 +145,17 @@ def test_many_tiny_messages_on_their_way_are_bounded_too(stage: Stage) -> None:
     assert resident(stage.links) - before < 64e6
 
 
+def test_a_receiver_that_reads_nothing_keeps_nobody_from_healing(stage: Stage) -> None:
+    pair, size = stage.connect(), 60_000_000
+    stage.link.shape("injection-0", UP, Latency(mean_s=0.05))
+    with sending(pair.learner, size):
+        time.sleep(0.5)  # until all that lies between them is full
+        stage.link.shape("injection-1", UP, Freeze())
+        stage.link.clear("injection-0")
+        stage.link.clear("injection-1")
+        assert receive(pair.syncer, size).digest == digest_of(size)
+
+
 def test_one_connection_too_many_is_broken_off(stage: Stage) -> None:
     learners = [dial(stage.link.address) for _ in range(CONNECTIONS_MAX + 1)]
     try:

@@ -6,6 +6,10 @@
 The library has no deadlines, no update and one server per process; the server takes a misspelt
 attribute for none and dies of a negative rate. So everything is checked before it is sent and read
 back afterwards, and nothing but our own proxies is touched: no /reset, no toxicity, no populate.
+
+A limit that nothing here can lift: while a receiver reads nothing and more than about 33 MB wait
+for it behind a latency, the server can neither change nor heal that link, ever (its toxics wait for
+each other). The call then fails with its deadline; links: embedded do not have it.
 """
 
 import secrets
