@@ -21,15 +21,16 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
-from chaoslab.injector import refuse_missing_abilities
-from chaoslab.janitor import Obligations, leftovers, open_obligations, start_janitor
+from chaoslab.janitor import Obligations, open_obligations, start_janitor
 from chaoslab.journal import Journal, Observer
-from chaoslab.links.base import Links, NoLinks, Shaping, require
+from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.plan import Control, FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
+from chaoslab.refusal import refuse_missing_abilities, require_all
 from chaoslab.run import Run
 from chaoslab.schedule import Schedule, to_lines
 from chaoslab.surroundings import git_state, host, versions
+from chaoslab.undo import leftovers
 from chaoslab.watch import Interrupts, Outcome
 
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
@@ -75,9 +76,7 @@ class LinkSetup:
         """AbilityError or PlanError when these links, or their profiles, cannot be had here."""
         links = self.ask()
         for shapings in self.standing.values():
-            for direction, effect in shapings:
-                require(links, direction, effect)
-                links.caveats(effect)  # which refuses a strength that these links cannot have
+            require_all(links, shapings)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

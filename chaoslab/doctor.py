@@ -20,9 +20,10 @@ from pathlib import Path
 import psutil
 
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.janitor import find_runs, leftovers, open_obligations
+from chaoslab.janitor import find_runs, open_obligations
 from chaoslab.launch import compilation_cache
 from chaoslab.links import netem, netfilter, toxiproxy_binary
+from chaoslab.undo import leftovers
 
 TOXIPROXY = "toxiproxy"
 _ASK_S = 5.0

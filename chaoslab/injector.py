@@ -12,15 +12,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from chaoslab.blast_radius import forbidden
-from chaoslab.errors import AbilityError, FleetError, HarnessBug, PlanError
+from chaoslab.errors import FleetError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import Evidence, Fault, ShapesLinks
-from chaoslab.fleet.base import Ability
-from chaoslab.launch import SYNCER
-from chaoslab.links.base import Links, require
 from chaoslab.news import News
 from chaoslab.plan import Injection, Limits
 from chaoslab.record import RunDirectory, plain
+from chaoslab.refusal import fault_of
 from chaoslab.triggers import due_s
 
 
@@ -144,7 +142,7 @@ class Injector:
     # ---------------------------------------------------------------- one injection
 
     def _inject(self, injection: Injection, asked_s: float) -> None:
-        fault = _fault(injection)
+        fault = fault_of(injection)
         if reason := self._forbidden(injection, fault):
             self._skip(injection, reason)
             return
@@ -271,50 +269,6 @@ class Injector:
         )
 
 
-def refuse_missing_abilities(
-    injections: Iterable[Injection],
-    abilities: frozenset[Ability],
-    fleet_kind: str,
-    links: Links,
-) -> None:
-    """AbilityError when a fault needs what fleet or links cannot do; before anything starts.
-
-    PlanError when a fault on links hits a node that has none.
-    """
-    for injection in injections:
-        fault = _fault(injection)
-        if SYNCER in injection.targets and not isinstance(fault, ShapesLinks):
-            raise AbilityError(
-                f"fault {injection.spec!r} is on the syncer: a run ends with its syncer in this "
-                "version, so nothing could be judged; target learners"
-            )
-        if missing := fault.needs - abilities:
-            raise AbilityError(
-                f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
-                f"{', '.join(sorted(missing))}; the {fleet_kind} fleet cannot here: choose another "
-                "fault, or see `chaoslab doctor`"
-            )
-        if isinstance(fault, ShapesLinks):
-            _refuse_impossible_shapings(injection, fault, links)
-
-
-def _refuse_impossible_shapings(injection: Injection, fault: ShapesLinks, links: Links) -> None:
-    who = f"{injection.fault} (fault {injection.spec!r})"
-    if SYNCER in injection.targets:
-        raise PlanError(
-            f"{who} acts on links, and the syncer has none of its own: each learner has one to it, "
-            "so target learners, or learners: all"
-        )
-    try:
-        for direction, effect in fault.shapings():
-            require(links, direction, effect)
-            links.caveats(effect)  # which refuses a strength that these links cannot have
-    except PlanError as error:
-        raise PlanError(f"{who}: {error.message}") from error
-    except AbilityError as error:
-        raise AbilityError(f"{who}: {error}") from error
-
-
 def _held(opened: Iterable[_Open]) -> frozenset[str]:
     return frozenset(name for one in opened for name in one.injection.targets)
 
@@ -322,9 +276,3 @@ def _held(opened: Iterable[_Open]) -> frozenset[str]:
 def _go_together(one: Fault, other: Fault) -> bool:
     """Whether both may be open on one node: what they do to its link is kept apart."""
     return all(isinstance(each, ShapesLinks) and each.shares_targets for each in (one, other))
-
-
-def _fault(injection: Injection) -> Fault:
-    if not isinstance(injection.settings, Fault):
-        raise HarnessBug(f"{injection.id}: {injection.settings!r} is not a fault")
-    return injection.settings

@@ -16,23 +16,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import IO
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, encode
-from chaoslab.fleet.tree import Identity, end_tree, identify, is_running, is_same, living
-from chaoslab.links import packets
+from chaoslab.fleet.tree import Identity, identify, is_running, is_same
+from chaoslab.undo import Healed, Obligation, identity, undo
 
 OBLIGATIONS = "obligations.jsonl"
 _LOG = "janitor.log"
-_UNDO_S = 10.0
-"""How long one undo may take until it counts as failed."""
 _FAREWELL_S = 30.0
 """How long the harness waits for its janitor to see that nothing is left to do."""
 
@@ -98,23 +94,6 @@ def _cut_torn_line(path: Path, file: IO[bytes]) -> None:
 # ---------------------------------------------------------------- undoing
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Obligation:
-    """One undo that is still owed."""
-
-    number: int
-    do: str
-    facts: Mapping[str, Json]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Healed:
-    """What `heal` did, and what it could not do, as sentences."""
-
-    actions: tuple[str, ...] = ()
-    remaining: tuple[str, ...] = ()
-
-
 def heal(run_directory: Path) -> Healed:
     """Do what a dead harness still owes. A run that is going on is left alone and reported.
 
@@ -136,7 +115,7 @@ def perform(run_directory: Path) -> Healed:
     remaining: list[str] = []
     for path in _files(run_directory):
         for owed in _read(path).owed:
-            done = _undo(owed)
+            done = undo(owed)
             actions += done.actions
             remaining += done.remaining
             if not done.remaining:
@@ -162,70 +141,6 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     )
 
 
-def leftovers(owed: Obligation) -> tuple[str, ...]:
-    """What an obligation is about and is there now, in a few words each."""
-    if owed.do in _PACKET_VERBS:
-        return (f"rules of the kernel for packets ({_rules(owed.facts)})",)
-    if owed.do == _PROXY_VERB:
-        return (f"the proxy {owed.facts.get('proxy')} at {owed.facts.get('api')}",)
-    node, mark = owed.facts.get("node"), str(owed.facts.get("mark", ""))
-    return tuple(f"process {pid} of {node}" for pid in living(_identity(owed.facts), mark))
-
-
-def _undo(owed: Obligation) -> Healed:
-    undo = UNDO.get(owed.do)
-    if undo is None:
-        return Healed(remaining=(f"this version does not know how to undo {owed.do!r}",))
-    try:
-        return undo(owed.facts)
-    except FleetError as error:  # one that cannot be done does not keep the others from it
-        return Healed(remaining=(str(error),))
-
-
-def _end_process(facts: Mapping[str, Json]) -> Healed:
-    """Kill a node's process with its tree, and what it left; a reused pid is left alone."""
-    main, mark, node = _identity(facts), str(facts.get("mark", "")), facts.get("node")
-    found = living(main, mark)
-    if not found:
-        return Healed()
-    words = f"{node}: {len(found)} left over ({', '.join(map(str, found))})"
-    left = end_tree(main, mark, limit_s=_UNDO_S)
-    if left:
-        return Healed(remaining=(f"{words}, of which these cannot be ended: {left}",))
-    return Healed(actions=(f"{words}, ended",))
-
-
-def _remove_rules(do: str, facts: Mapping[str, Json]) -> Healed:
-    """Take exactly these rules out of the kernel; FleetError if it refuses."""
-    packets.undo(do, facts)
-    return Healed(actions=(f"rules of the kernel for packets ({_rules(facts)}), removed",))
-
-
-def _rules(facts: Mapping[str, Json]) -> str:
-    return str(facts.get("comment") or facts.get("interface"))
-
-
-def _delete_proxy(facts: Mapping[str, Json]) -> Healed:
-    """Delete a proxy of ours from a server of somebody else's; FleetError if that is silent."""
-    from chaoslab.links import toxiproxy  # noqa: PLC0415  # few runs owe this, and it costs time
-
-    api, proxy = str(facts.get("api")), str(facts.get("proxy"))
-    toxiproxy.undo(api, proxy)
-    return Healed(actions=(f"the proxy {proxy} at {api}, deleted",))
-
-
-_PROXY_VERB = "delete_proxy"
-_PACKET_VERBS = (packets.UNDO_DROPS, packets.UNDO_BANDS)
-UNDO: Mapping[str, Callable[[Mapping[str, Json]], Healed]] = MappingProxyType(
-    {
-        "end_process": _end_process,
-        _PROXY_VERB: _delete_proxy,
-        **{do: partial(_remove_rules, do) for do in _PACKET_VERBS},
-    }
-)
-"""How each undo verb is done. Nothing to do is no action and nothing remaining."""
-
-
 # ---------------------------------------------------------------- reading
 
 
@@ -248,7 +163,7 @@ def _read(path: Path) -> _Book:
     for facts in _lines(path):
         if "held_by" in facts:
             held_by = facts["held_by"]
-            holder = _identity(held_by) if isinstance(held_by, Mapping) else None
+            holder = identity(held_by) if isinstance(held_by, Mapping) else None
         elif "open" in facts:
             number = _number(facts["open"])
             following = max(following, number + 1)
@@ -271,13 +186,6 @@ def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
             raise FleetError(f"{path}:{number} is no obligation: {line[:200]!r}") from error
         if isinstance(facts, dict):
             yield facts
-
-
-def _identity(facts: Mapping[str, Json]) -> Identity:
-    try:
-        return Identity(pid=int(str(facts["pid"])), start_time=float(str(facts["start_time"])))
-    except (KeyError, ValueError) as error:
-        raise FleetError(f"no process is meant by {dict(facts)!r}") from error
 
 
 def _number(value: Json) -> int:

@@ -1,5 +1,6 @@
 """Order and frame of all tests: the fast ones first, those that start real trainings last."""
 
+import signal
 from collections.abc import Sequence
 
 import hypothesis
@@ -7,6 +8,10 @@ import pytest
 
 hypothesis.settings.register_profile("chaoslab", deadline=None)  # machines are shared and noisy
 hypothesis.settings.load_profile("chaoslab")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job of a shell
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.doctor import Diagnosis, State, examine
+from chaoslab.doctor import Diagnosis, State, examine, repair
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.janitor import OBLIGATIONS, Obligations, heal
+from chaoslab.links import toxiproxy_binary
 from tests.contracts.fleet_kit import wait_until
 
 pytestmark = pytest.mark.slow
@@ -37,10 +38,21 @@ def test_a_machine_without_tools_is_told_which(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
     found = {one.name: one for one in examine(tmp_path).abilities}
     for name in ("docker", "toxiproxy"):
         assert found[name].state is State.MISSING
         assert found[name].remedy
+
+
+def test_what_can_be_had_is_obtained_and_only_if_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toxiproxy_binary, "install", lambda: tmp_path / "toxiproxy-server")
+    monkeypatch.setattr(toxiproxy_binary, "find", lambda: None)
+    assert "toxiproxy-server" in repair(examine(tmp_path))[0]
+    monkeypatch.setattr(toxiproxy_binary, "find", lambda: tmp_path / "toxiproxy-server")
+    assert not repair(examine(tmp_path))
 
 
 def test_a_kernel_without_pidfd_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,6 @@ from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
 from chaoslab.janitor import (
     OBLIGATIONS,
-    Healed,
     Obligations,
     find_runs,
     heal,
@@ -23,6 +22,8 @@ from chaoslab.janitor import (
     perform,
     start_janitor,
 )
+from chaoslab.links import packets, toxiproxy
+from chaoslab.undo import Healed, leftovers
 from tests.contracts.fleet_kit import wait_until
 
 ROOT = Path(__file__).parent.parent
@@ -211,6 +212,33 @@ def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- the death of the harness
+
+
+@pytest.mark.parametrize(
+    ("do", "facts", "what"),
+    [
+        (packets.UNDO_DROPS, {"tool": "iptables", "comment": "c/1"}, "rules of the kernel"),
+        (packets.UNDO_BANDS, {"interface": "lo"}, "rules of the kernel"),
+        ("delete_proxy", {"api": "127.0.0.1:1", "proxy": "p"}, "the proxy p at 127.0.0.1:1"),
+    ],
+)
+def test_what_links_left_is_named_and_undone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    do: str,
+    facts: dict[str, str],
+    what: str,
+) -> None:
+    undone: list[object] = []
+    monkeypatch.setattr(packets, "undo", lambda *done: undone.append(done))
+    monkeypatch.setattr(toxiproxy, "undo", lambda *done: undone.append(done))
+    Obligations(tmp_path).open(do, **facts)
+    forget_the_holder(tmp_path)
+    (owed,) = open_obligations(tmp_path)
+    assert what in leftovers(owed)[0]
+    assert what in heal(tmp_path).actions[0]
+    assert len(undone) == 1
+    assert not open_obligations(tmp_path)
 
 
 def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:

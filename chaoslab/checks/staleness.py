@@ -55,7 +55,7 @@ class Staleness:
     name: ClassVar[str] = "staleness"
     summary: ClassVar[str] = "no learner trains on versions that are too far behind"
 
-    max_rounds: int = 4
+    max_rounds: int = 8
     """Versions of any fragment by which a learner at work may be behind the syncer."""
     within_s: float = 30.0
     """Time from the heal for whoever was taken away to be within that bound again."""

@@ -6,8 +6,9 @@ import click
 
 from chaoslab.commands.output import advise, examples, json_option, out_option, print_json
 from chaoslab.errors import ExitCode
-from chaoslab.janitor import Healed, find_runs, heal
+from chaoslab.janitor import find_runs, heal
 from chaoslab.record import RunDirectory
+from chaoslab.undo import Healed
 
 
 @click.command(

@@ -7,7 +7,7 @@ Nothing is started here.
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 
@@ -16,7 +16,7 @@ import click
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.clock import Clock, WallClock
-from chaoslab.commands.links import link_setup
+from chaoslab.commands.links import link_kind, link_setup
 from chaoslab.conduct import FleetFactory, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
@@ -100,12 +100,17 @@ def prepare(asked: Asked) -> Prepared:
         schedule=schedule(plan, roster),
         text=PlanText(
             source=_read(path),
-            resolved=resolved_yaml(plan, secrets=secrets),
+            resolved=resolved_yaml(_with_links(plan), secrets=secrets),
             secrets=tuple(secrets.values()),
         ),
         ground=GROUNDS[plan.fleet.kind],
         links=link_setup(plan),
     )
+
+
+def _with_links(plan: FaultPlan) -> FaultPlan:
+    """The plan with the kind of links that it came to."""
+    return replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
 
 
 def decode(asked: Asked) -> tuple[Path, FaultPlan]:

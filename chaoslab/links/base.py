@@ -146,12 +146,18 @@ class Links(Protocol):
         ...
 
     def caveats(self, effect: Effect) -> Sequence[str]:
-        """Where these links differ from what the effect promises, a sentence each; for previews."""
+        """Where these links differ from what the effect promises, a sentence each; for previews.
+
+        AbilityError if they can do such a thing, but not with this strength.
+        """
         ...
 
 
 def require(links: Links, direction: Direction, effect: Effect) -> None:
-    """AbilityError if these links cannot do it, PlanError if nobody can in that direction."""
+    """AbilityError if these links cannot do it, PlanError if nobody can in that direction.
+
+    Asks nobody and starts nothing, so it can be called before the links are entered.
+    """
     if direction not in effect.directions:
         possible = " or ".join(sorted(effect.directions))
         raise PlanError(
@@ -161,6 +167,7 @@ def require(links: Links, direction: Direction, effect: Effect) -> None:
         raise AbilityError(
             f"links: {links.kind} cannot do {ability} here: {links.why_not(ability)}"
         )
+    links.caveats(effect)
 
 
 # ---------------------------------------------------------------- the links that do nothing

@@ -10,7 +10,6 @@ Standard library only.
 
 import argparse
 import asyncio
-import gc
 import os
 import resource
 import signal
@@ -44,7 +43,6 @@ async def _serve(host: str, port: int) -> None:
     if not port:
         sys.stdout.write(f"{where[0]}:{where[1]}\n")
         sys.stdout.flush()
-    gc.freeze()
     await end.wait()
     server.close()
     api.close()

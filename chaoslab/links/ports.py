@@ -14,7 +14,7 @@ _ESTABLISHED = "01"
 
 
 class HeldPort:
-    """A free port of `host`, held until `release`."""
+    """A free port of `host`, held until `close`."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         """OSError when there is none."""
@@ -32,7 +32,7 @@ class HeldPort:
         """host:port."""
         return f"{self.host}:{self.number}"
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Anybody may have it now."""
         self._socket.close()
 

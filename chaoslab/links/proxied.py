@@ -207,7 +207,7 @@ class ProxiedLinks(ABC):
             self._packets.close()
         finally:
             for port in self._ports:
-                port.release()
+                port.close()
             self._end()
             self._carrier = None
 

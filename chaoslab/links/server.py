@@ -52,7 +52,7 @@ class Server:
             try:
                 directory.mkdir(parents=True, exist_ok=True)
                 self._port = HeldPort()
-                if_it_fails.callback(self._port.release)
+                if_it_fails.callback(self._port.close)
                 self._process = self._spawn(command(self._port), environment or {})
             except OSError as error:
                 raise FleetError(f"{name} cannot be started: {error}") from error
@@ -89,7 +89,7 @@ class Server:
             end_tree(identity, self._mark, limit_s=_END_S)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)
-        self._port.release()
+        self._port.close()
         if self._process.poll() is None:
             raise FleetError(f"{self.name} (process {self.pid}) cannot be ended")
         if self._obligation is not None:

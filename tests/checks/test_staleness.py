@@ -10,7 +10,7 @@ def test_learners_that_adopt_every_version_pass() -> None:
     finding = Staleness().judge(half_killed().end().history())
     assert finding.outcome is Outcome.PASS
     assert finding.observed in (0, 1)
-    assert finding.bound == 4
+    assert finding.bound == 8
     assert finding.margin is not None
     assert finding.margin > 0.5
     assert finding.samples > 100
@@ -27,7 +27,7 @@ def test_a_learner_that_no_longer_adopts_fails_by_name() -> None:
     finding = Staleness().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)
-    assert "learner-2 was 5 versions of a fragment behind" in finding.reason
+    assert "learner-2 was 9 versions of a fragment behind" in finding.reason
     assert finding.margin is not None
     assert finding.margin < 0
 

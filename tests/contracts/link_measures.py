@@ -238,7 +238,7 @@ def _delays(way: Direction) -> Iterator[Measure]:
 
 
 def _rates(way: Direction) -> Iterator[Measure]:
-    for mb_per_s, tolerance in ((0.5, 0.05), (10.0, 1.0), (125.0, 31.0)):
+    for mb_per_s, tolerance in ((0.5, 0.05), (5.0, 0.75), (40.0, 10.0)):
         yield Measure(
             name=f"bandwidth {mb_per_s:g}MB/s", direction=way,
             effect=Bandwidth(rate_bytes_per_s=1e6 * mb_per_s, per=Per.CONNECTION), asked=mb_per_s,

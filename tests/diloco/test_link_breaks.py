@@ -121,6 +121,32 @@ def test_only_what_is_newer_is_sent_again_when_only_the_link_broke(tmp_path: Pat
         the_books_agree(syncer, learner)
 
 
+def test_a_learner_whose_link_was_broken_when_training_ended_still_gets_the_last_versions(
+    tmp_path: Path,
+) -> None:
+    with (
+        running_syncer(tmp_path, stop_rounds=12) as syncer,
+        TcpProxy(syncer.address) as proxy,
+    ):
+        learner, other = LittleLearner(proxy.address), LittleLearner(syncer.address, "learner-1")
+        learner.join()
+        other.join()
+        with learner.running(), other.running():
+            until(lambda: merged_with(syncer) > 1, "it takes part")
+            proxy.refuse()
+            until(lambda: other.inbox.stop, "training ends without it")
+            proxy.relent()
+            until(lambda: learner.inbox.stop, "it is told as well")
+            assert learner.inbox.stop == other.inbox.stop
+            assert learner.inbox.stop is not None
+            last = list(learner.inbox.stop[1])
+            until(lambda: learner.versions == last, "it holds the last versions")
+        learner.leave()
+        other.leave()
+        nothing_was_applied_twice(syncer)
+        the_books_agree(syncer, learner)
+
+
 # ---------------------------------------------------------------- nobody says that it is broken
 
 WATCHFUL = Limits(keepalive_s=0.5, answer_s=0.5)

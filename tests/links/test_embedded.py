@@ -1,26 +1,356 @@
-"""The embedded links keep the contract."""
+"""The embedded links keep the contract, and do what only they can."""
 
 import os
 import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
-from chaoslab.links.base import Links
+from chaoslab.errors import FleetError, HarnessBug
+from chaoslab.fleet.tree import is_running
+from chaoslab.links.base import (
+    Bandwidth,
+    Direction,
+    Freeze,
+    HalfOpen,
+    JitterShape,
+    Latency,
+    Links,
+    Loss,
+)
 from chaoslab.links.embedded import EmbeddedLinks
-from tests.contracts.link_kit import LinkKit
+from chaoslab.links.http_api import call
+from chaoslab.links.proxy.link import CONNECTIONS_MAX
+from tests.contracts.link_kit import LinkKit, assert_soon
+from tests.contracts.link_measures import Stage, stage_of
+from tests.contracts.link_stage import (
+    Pair,
+    Upstream,
+    dial,
+    digest_of,
+    how_it_ends,
+    is_open,
+    one_way_delays_s,
+    receive,
+    sending,
+    transfer,
+)
+from tests.fleet.test_local import Remembered
 
 pytestmark = pytest.mark.slow
+UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH
+
+
+@pytest.fixture
+def obligations() -> Remembered:
+    return Remembered()
+
+
+@pytest.fixture
+def links(tmp_path: Path, obligations: Remembered) -> Iterator[EmbeddedLinks]:
+    with EmbeddedLinks(tmp_path, obligations=obligations, seed=7) as links:
+        yield links
+
+
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    with closing(Upstream()) as upstream:
+        yield upstream
+
+
+@pytest.fixture
+def stage(links: EmbeddedLinks, upstream: Upstream) -> Stage:
+    return stage_of(links, upstream)
+
+
+def kill(links: Links) -> None:
+    """As somebody else would."""
+    assert isinstance(links, EmbeddedLinks)
+    assert links.pid is not None
+    os.kill(links.pid, signal.SIGKILL)
 
 
 class TestEmbeddedLinks(LinkKit):
     @pytest.fixture
-    def links(self, tmp_path: Path) -> Iterator[EmbeddedLinks]:
-        with EmbeddedLinks(tmp_path, seed=7) as links:
-            yield links
+    def links(self, links: EmbeddedLinks) -> EmbeddedLinks:
+        return links
 
     def end_the_proxy(self, links: Links) -> None:
-        assert isinstance(links, EmbeddedLinks)
+        kill(links)
+
+
+class TestEmbeddedLinksWithoutSplice(LinkKit):
+    """Where the kernel or the Python lacks it, bytes pass through the process."""
+
+    @pytest.fixture
+    def links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddedLinks]:
+        (tmp_path / "sitecustomize.py").write_text("import os\ndel os.splice\n")
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        with EmbeddedLinks(tmp_path) as links:
+            yield links
+
+    @pytest.mark.skip(reason="what has a strength never splices")
+    def test_what_arrives_is_what_was_asked(self) -> None: ...
+
+    def end_the_proxy(self, links: Links) -> None:
+        kill(links)
+
+
+# ---------------------------------------------------------------- bounded
+
+
+def resident(links: Links) -> int:
+    assert isinstance(links, EmbeddedLinks)
+    return int(psutil.Process(links.pid).memory_info().rss)
+
+
+def pushed(pair: Pair, seconds: float) -> int:
+    """Bytes that a sender gets rid of while nobody reads."""
+    sent, end_s = 0, time.monotonic() + seconds
+    pair.learner.settimeout(0.2)
+    with suppress(TimeoutError):
+        while time.monotonic() < end_s:
+            sent += pair.learner.send(bytes(1 << 20))
+    return sent
+
+
+@pytest.mark.parametrize("effect", [Freeze(), Latency(mean_s=60.0), None], ids=str)
+def test_memory_is_bounded_however_much_is_sent(
+    stage: Stage, effect: Freeze | Latency | None
+) -> None:
+    pair = stage.connect()
+    assert is_open(pair)
+    if effect is not None:
+        stage.link.shape("injection-0", UP, effect)
+    before = resident(stage.links)
+    sent = pushed(pair, 2.0)
+    assert sent < 120e6, "the sender is held back"
+    assert resident(stage.links) - before < 64e6
+
+
+def test_many_tiny_messages_on_their_way_are_bounded_too(stage: Stage) -> None:
+    pair = stage.connect()
+    stage.link.shape("injection-0", UP, Latency(mean_s=60.0))
+    before = resident(stage.links)
+    for _ in range(20_000):
+        pair.learner.sendall(b"x")
+    assert resident(stage.links) - before < 64e6
+
+
+def test_a_receiver_that_reads_nothing_keeps_nobody_from_healing(stage: Stage) -> None:
+    pair, size = stage.connect(), 60_000_000
+    stage.link.shape("injection-0", UP, Latency(mean_s=0.05))
+    with sending(pair.learner, size):
+        time.sleep(0.5)  # until all that lies between them is full
+        stage.link.shape("injection-1", UP, Freeze())
+        stage.link.clear("injection-0")
+        stage.link.clear("injection-1")
+        assert receive(pair.syncer, size).digest == digest_of(size)
+
+
+def test_one_connection_too_many_is_broken_off(stage: Stage) -> None:
+    learners = [dial(stage.link.address) for _ in range(CONNECTIONS_MAX + 1)]
+    try:
+        assert_soon(lambda: stage.link.counters().opened == CONNECTIONS_MAX + 1)
+        assert how_it_ends(learners[-1]) == "reset"
+    finally:
+        for learner in learners:
+            learner.close()
+
+
+def test_a_paced_transfer_does_not_hold_up_its_neighbours(
+    stage: Stage, links: EmbeddedLinks, upstream: Upstream
+) -> None:
+    other = links.create("learner-1", upstream.address)
+    stage.link.shape("injection-0", BOTH, Bandwidth(rate_bytes_per_s=10_000))
+    slow, fast = stage.connect(), upstream.connect(other)
+    with sending(slow.learner, 5_000):
+        size = 50_000_000
+        assert transfer(fast, UP, size).digest == digest_of(size)
+        receive(slow.syncer, 5_000)
+
+
+def test_forty_connections_at_once_lose_nothing(stage: Stage) -> None:
+    stage.link.shape("injection-0", BOTH, Latency(mean_s=0.01, jitter_s=0.01))
+    pairs = [stage.connect() for _ in range(40)]
+    wrong: list[Pair] = []
+
+    def work(pair: Pair) -> None:
+        whole = digest_of(300_000)
+        wrong.extend(pair for way in (UP, DOWN) if transfer(pair, way, 300_000).digest != whole)
+
+    threads = [threading.Thread(target=work, args=(pair,)) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ---------------------------------------------------------------- chance
+
+
+def jittered(directory: Path, upstream: Upstream, seed: int) -> list[float]:
+    with EmbeddedLinks(directory, seed=seed) as links:
+        stage = stage_of(links, upstream)
+        shape = Latency(mean_s=0.04, jitter_s=0.02, shape=JitterShape.LOGNORMAL)
+        stage.link.shape("injection-0", UP, shape)
+        return one_way_delays_s(stage.connect(), UP, 20)
+
+
+def apart_s(some: list[float], others: list[float]) -> float:
+    """The median difference of delays in the same place."""
+    return statistics.median(abs(a - b) for a, b in zip(some, others, strict=True))
+
+
+def test_the_same_seed_gives_the_same_link(tmp_path: Path, upstream: Upstream) -> None:
+    first, again, other = (jittered(tmp_path, upstream, seed) for seed in (7, 7, 8))
+    assert apart_s(first, again) < 0.004 < apart_s(first, other)
+
+
+# ---------------------------------------------------------------- broken ends
+
+
+@pytest.mark.parametrize("way", [UP, DOWN])
+def test_a_reset_at_one_end_reaches_the_other(stage: Stage, way: Direction) -> None:
+    pair = stage.connect()
+    assert is_open(pair)
+    broken, told = pair.ends(way)
+    broken.setsockopt(1, 13, b"\x01\x00\x00\x00\x00\x00\x00\x00")  # SO_LINGER for no time
+    broken.close()
+    assert how_it_ends(told) == "reset"
+
+
+def test_a_half_open_connection_survives_other_effects_and_their_heals(stage: Stage) -> None:
+    pair = stage.connect()
+    stage.link.shape("injection-0", UP, HalfOpen())
+    stage.link.shape("injection-1", BOTH, Latency(mean_s=0.01))
+    stage.link.clear("injection-1")
+    assert stage.link.counters().connections == 1
+    stage.link.clear("injection-0")
+    assert how_it_ends(pair.syncer) == "reset"
+    assert_soon(lambda: stage.link.counters().connections == 0)
+
+
+def test_what_a_freeze_hid_is_told_when_it_is_healed(stage: Stage) -> None:
+    pair = stage.connect()
+    assert is_open(pair)
+    stage.link.shape("injection-0", UP, Freeze())
+    pair.learner.sendall(b"last words")
+    pair.learner.close()
+    stage.link.clear("injection-0")
+    assert receive(pair.syncer, 10).size == 10
+    assert how_it_ends(pair.syncer) == "closed"
+
+
+# ---------------------------------------------------------------- its process
+
+
+def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
+    tmp_path: Path,
+) -> None:
+    obligations = Remembered()
+    with EmbeddedLinks(tmp_path, obligations=obligations) as links:
+        (owed,) = obligations.opened
+        assert (owed["do"], owed["pid"]) == ("end_process", links.pid)
+        assert not obligations.closed
+        pid = links.pid
+    assert obligations.closed == [0]
+    assert pid is not None
+    assert not psutil.pid_exists(pid)
+
+
+HARNESS = """
+import sys, time
+from pathlib import Path
+from chaoslab.links.embedded import EmbeddedLinks
+with EmbeddedLinks(Path(sys.argv[1])) as links:
+    print(links.pid, flush=True)
+    time.sleep(600)
+"""
+
+
+def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    command = (sys.executable, "-c", HARNESS, str(tmp_path))
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as harness:
+        assert harness.stdout is not None
+        pid = int(harness.stdout.readline())
+        assert is_running(pid)
+        harness.kill()
+    assert_soon(lambda: not is_running(pid))
+
+
+def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "chaoslab.links.embedded_proxy")
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as proxy:
+        assert proxy.stdin is not None
+        assert proxy.stdout is not None
+        address = proxy.stdout.readline().strip()
+        assert call(address, "GET", "/proxies") == {}
+        proxy.stdin.close()
+        assert proxy.wait(10) == 0
+
+
+def test_a_stopped_proxy_is_noticed_and_ended(tmp_path: Path, upstream: Upstream) -> None:
+    with EmbeddedLinks(tmp_path) as links:
+        links.create("learner-0", upstream.address)
         assert links.pid is not None
-        os.kill(links.pid, signal.SIGKILL)
+        os.kill(links.pid, signal.SIGSTOP)
+        (trouble,) = links.troubles()
+        assert "does not answer" in trouble
+        pid = links.pid
+    assert not psutil.pid_exists(pid)
+
+
+def test_somebody_elses_changes_are_noticed(stage: Stage, links: EmbeddedLinks) -> None:
+    stage.link.shape("injection-0", UP, Latency(mean_s=0.01))
+    assert not links.troubles()
+    toxics = "/proxies/learner-0/toxics"
+    call(links.api, "POST", toxics, {"type": "freeze", "name": "theirs"})
+    assert "added theirs" in links.troubles()[0]
+    call(links.api, "DELETE", f"{toxics}/theirs")
+    call(links.api, "DELETE", f"{toxics}/injection-0.latency.up")
+    assert "took injection-0.latency.up away" in links.troubles()[0]
+    stage.link.clear("injection-0")
+    assert not links.troubles()
+    call(links.api, "POST", "/proxies/learner-0", {"enabled": False})
+    assert "switched the link of learner-0 off" in links.troubles()[0]
+    call(links.api, "DELETE", "/proxies/learner-0")
+    assert "deleted it" in links.troubles()[0]
+
+
+def test_links_that_were_never_entered_make_nothing(tmp_path: Path) -> None:
+    with pytest.raises(HarnessBug, match="entering"):
+        EmbeddedLinks(tmp_path).create("learner-0", "127.0.0.1:1")
+
+
+def test_a_proxy_that_cannot_start_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.exit('no loopback today')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(FleetError, match="no loopback today"), EmbeddedLinks(tmp_path):
+        pass
+
+
+def test_loss_is_owed_until_it_is_taken_away(
+    stage: Stage, links: EmbeddedLinks, obligations: Remembered
+) -> None:
+    if not Loss(share=0.1).needs <= links.abilities:
+        pytest.skip("no packet loss here")
+    stage.link.shape("injection-0", BOTH, Loss(share=0.1))
+    rules = [one for one in obligations.opened if one["do"] == "drop_rules"]
+    assert len(rules) == 2
+    assert stage.link.counters().packets is not None
+    stage.link.clear("injection-0")
+    assert len(obligations.closed) == 2

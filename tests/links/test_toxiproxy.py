@@ -2,35 +2,61 @@
 
 import os
 import signal
+import socket
+import threading
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import AbilityError
-from chaoslab.links.base import Links
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.links.base import (
+    Bandwidth,
+    Direction,
+    Effect,
+    Freeze,
+    JitterShape,
+    Latency,
+    Links,
+    Per,
+    Reset,
+    Slice,
+)
 from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.toxiproxy import ToxiproxyLinks
+from chaoslab.links.http_api import call
+from chaoslab.links.toxics import whole_numbers
+from chaoslab.links.toxiproxy import UNDO_PROXY, ToxiproxyLinks, undo
+from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
 from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_stage import Upstream
+from tests.fleet.test_local import Remembered
 
 pytestmark = pytest.mark.slow
 
 
-def server_or_skip(directory: Path, **more: object) -> ToxiproxyLinks:
-    """Links with a server of their own. CHAOSLAB_REQUIRE=toxiproxy makes its absence a failure."""
+@pytest.fixture
+def own(tmp_path: Path) -> ToxiproxyLinks:
+    """With a server of their own. CHAOSLAB_REQUIRE=toxiproxy makes its absence a failure."""
     try:
-        return ToxiproxyLinks(directory, **more)
+        return ToxiproxyLinks(tmp_path)
     except AbilityError as error:
         if "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", ""):
             raise
         pytest.skip(str(error))
 
 
+@pytest.fixture
+def upstream() -> Iterator[Upstream]:
+    with closing(Upstream()) as upstream:
+        yield upstream
+
+
 @pytest.mark.toxiproxy
 class TestToxiproxyLinks(LinkKit):
     @pytest.fixture
-    def links(self, tmp_path: Path) -> Iterator[ToxiproxyLinks]:
-        with server_or_skip(tmp_path) as links:
+    def links(self, own: ToxiproxyLinks) -> Iterator[ToxiproxyLinks]:
+        with own as links:
             yield links
 
     def end_the_proxy(self, links: Links) -> None:
@@ -53,3 +79,145 @@ class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
     def end_the_proxy(self, links: Links) -> None:
         assert self.embedded.pid is not None
         os.kill(self.embedded.pid, signal.SIGKILL)
+
+
+# ---------------------------------------------------------------- somebody else's server
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Iterator[str]:
+    """The API of a server that serves somebody else, too."""
+    with EmbeddedLinks(tmp_path / "theirs") as theirs:
+        call(theirs.api, "POST", "/proxies", {"name": "theirs", "upstream": "127.0.0.1:9"})
+        call(theirs.api, "POST", "/proxies/theirs/toxics", {"type": "latency"})
+        yield theirs.api
+
+
+def test_other_peoples_proxies_are_left_as_they_are(
+    shared: str, tmp_path: Path, upstream: Upstream
+) -> None:
+    before = call(shared, "GET", "/proxies")
+    obligations = Remembered()
+    with ToxiproxyLinks(tmp_path, address=shared, obligations=obligations) as links:
+        link = links.create("learner-0", upstream.address)
+        link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.01))
+        (owed,) = obligations.opened
+        assert owed["do"] == UNDO_PROXY
+        assert not links.troubles()
+    assert call(shared, "GET", "/proxies") == before
+    assert obligations.closed == [0]
+
+
+def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: str) -> None:
+    call(shared, "POST", "/proxies", {"name": "chaoslab-x", "upstream": "127.0.0.1:9"})
+    for _ in range(2):
+        undo(shared, "chaoslab-x")
+    found = call(shared, "GET", "/proxies")
+    assert isinstance(found, dict)
+    assert list(found) == ["theirs"]
+
+
+def test_one_process_has_one_server(shared: str, tmp_path: Path) -> None:
+    second = ToxiproxyLinks(tmp_path, address=shared)
+    with (
+        ToxiproxyLinks(tmp_path, address=shared),
+        pytest.raises(FleetError, match="one server per process"),
+    ):
+        second.__enter__()
+    with ToxiproxyLinks(tmp_path, address=shared):
+        pass
+
+
+def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        host, port = gone.getsockname()
+    with pytest.raises(FleetError, match="any more"):
+        ToxiproxyLinks(tmp_path, address=f"{host}:{port}").__enter__()
+
+
+def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaoslab.links.toxiproxy.carrier.CALL_S", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        host, port = mute.getsockname()
+        carrier = ToxiproxyCarrier(f"{host}:{port}")
+        try:
+            for verb in (carrier.look, lambda: carrier.delete("p"), lambda: carrier.reset("p")):
+                with pytest.raises(FleetError, match="was asked"):
+                    verb()
+        finally:
+            carrier.close()
+
+
+# ---------------------------------------------------------------- what it would take for another
+
+
+def refusing_server(status: int, body: bytes) -> tuple[socket.socket, str]:
+    """Answers everything like that."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listener.accept()
+                with client:
+                    client.recv(65536)
+                    client.sendall(head.encode() + body)
+
+    threading.Thread(target=serve, daemon=True).start()
+    host, port = listener.getsockname()
+    return listener, f"{host}:{port}"
+
+
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(500, b'{"error": "boom"}'), (500, b"boom"), (409, b"taken"), (400, b"what?"), (200, b"{}")],
+)
+def test_whatever_the_library_makes_of_an_answer_is_an_error_that_says_what_was_asked(
+    status: int, body: bytes
+) -> None:
+    listener, api = refusing_server(status, body)
+    with listener:
+        carrier = ToxiproxyCarrier(api)
+        try:
+            with pytest.raises(FleetError, match="Toxiproxy"):
+                carrier.create("p", "127.0.0.1:1", "127.0.0.1:2")
+        finally:
+            carrier.close()
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [
+        Latency(mean_s=0.0004),
+        Latency(mean_s=0.01, jitter_s=0.0004),
+        Bandwidth(rate_bytes_per_s=400),
+        Bandwidth(rate_bytes_per_s=1600),
+        Slice(size_bytes=10, delay_s=0.0000004),
+    ],
+)
+def test_what_whole_numbers_cannot_say_is_refused(effect: Effect) -> None:
+    with pytest.raises(AbilityError, match="use links: embedded"):
+        whole_numbers(effect)
+
+
+def test_what_is_near_a_whole_number_is_taken() -> None:
+    assert whole_numbers(Latency(mean_s=0.0201))[1] == {"latency": 20, "jitter": 0}
+    assert whole_numbers(Bandwidth(rate_bytes_per_s=2e6))[1] == {"rate": 2000}
+
+
+def test_a_preview_says_where_toxiproxy_differs(tmp_path: Path) -> None:
+    links = ToxiproxyLinks(tmp_path, address="127.0.0.1:1")
+    rate, shape = 1e6, JitterShape.PARETO
+    said = {
+        "RST": Reset(),
+        "each connection": Bandwidth(rate_bytes_per_s=rate),
+        "not seeded": Latency(mean_s=0.01, jitter_s=0.01),
+        "lets bytes through": Freeze(),
+    }
+    for words, effect in said.items():
+        assert any(words in caveat for caveat in links.caveats(effect)), words
+    assert not links.caveats(Bandwidth(rate_bytes_per_s=rate, per=Per.CONNECTION))
+    assert not Latency(mean_s=0.01, jitter_s=0.01, shape=shape).needs <= links.abilities
+    with pytest.raises(AbilityError, match="whole number"):
+        links.caveats(Latency(mean_s=0.0001))

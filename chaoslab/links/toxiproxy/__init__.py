@@ -6,6 +6,10 @@
 The library has no deadlines, no update and one server per process; the server takes a misspelt
 attribute for none and dies of a negative rate. So everything is checked before it is sent and read
 back afterwards, and nothing but our own proxies is touched: no /reset, no toxicity, no populate.
+
+A limit that nothing here can lift: while a receiver reads nothing and more than about 33 MB wait
+for it behind a latency, the server can neither change nor heal that link, ever (its toxics wait for
+each other). The call then fails with its deadline; links: embedded do not have it.
 """
 
 import secrets
@@ -86,8 +90,9 @@ class ToxiproxyLinks(ProxiedLinks):
             raise FleetError(
                 f"toxiproxy-python is bound to {ToxiproxyLinks._open}: one server per process"
             )
+        if self._address is not None:
+            call(self._address, "GET", "/version")
         api = self._address or self._start()
-        call(api, "GET", "/version")
         ToxiproxyLinks._open = api
         self._asker = ToxiproxyCarrier(api)
         return self._asker

@@ -1,0 +1,181 @@
+"""Rules of the kernel: exactly ours, by comment, gone when they should be; refused where not."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.links import netem, netfilter
+from chaoslab.links.base import (
+    Corrupt,
+    Direction,
+    Duplicate,
+    Effect,
+    LinkAbility,
+    Loss,
+    Reorder,
+    require,
+)
+from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.kernel import ask, which
+from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
+from chaoslab.links.packets import UNDO_DROPS, KernelPackets, undo
+from tests.fleet.test_local import Remembered
+
+PORT = 45_871
+LABEL = "chaoslab/test/injection-0/up"
+
+
+def needs_loss() -> None:
+    can, why = netfilter.is_available()
+    if not can:
+        pytest.skip(why)
+
+
+@pytest.fixture(params=[Iptables, Nft], ids=lambda one: one.tool)
+def tool(request: pytest.FixtureRequest) -> Iterator[Drops]:
+    needs_loss()
+    if which(request.param.tool) is None:
+        pytest.skip(f"{request.param.tool} is not on PATH")
+    tool: Drops = request.param()
+    yield tool
+    for label in (LABEL, f"{LABEL}2"):
+        tool.remove(label)
+
+
+def drop(comment: str = LABEL, way: Direction = Direction.UP) -> Drop:
+    return Drop(comment=comment, port=PORT, way=way, share=0.25)
+
+
+def rules() -> str:
+    """All that the kernel has, whoever wrote it."""
+    texts = (ask(("iptables", "-S")), ask(("nft", "list", "tables")))
+    return "\n".join(text for code, text in texts if code == 0)
+
+
+def test_a_rule_is_removed_exactly(tool: Drops) -> None:
+    before = rules()
+    tool.add(drop())
+    tool.add(drop(f"{LABEL}2", Direction.DOWN))
+    assert rules() != before
+    tool.remove(LABEL)
+    tool.remove(f"{LABEL}2")
+    assert LABEL not in rules()
+    assert "chaoslab" not in rules()
+
+
+def test_removing_twice_or_what_never_was_does_nothing(tool: Drops) -> None:
+    tool.add(drop())
+    assert tool.remove(LABEL) == Seen()
+    assert tool.remove(LABEL) == Seen()
+    assert tool.remove(f"{LABEL}2") == Seen()
+
+
+def test_one_rule_stays_when_the_other_goes(tool: Drops) -> None:
+    tool.add(drop())
+    tool.add(drop(f"{LABEL}2"))
+    tool.remove(LABEL)
+    kept = subprocess.run(
+        [which(tool.tool) or "", *(("-S",) if tool.tool == "iptables" else ("list", "ruleset"))],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert f"{LABEL}2" in kept
+    assert f'{LABEL}"' not in kept
+
+
+def test_a_rule_that_the_kernel_refuses_is_an_error(tool: Drops) -> None:
+    with pytest.raises(FleetError, match=tool.tool):
+        tool.add(Drop(comment=LABEL, port=99_999, way=Direction.UP, share=0.5))
+
+
+def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> None:
+    needs_loss()
+    obligations = Remembered()
+    packets = KernelPackets(obligations)
+    packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.1))
+    assert [one["do"] for one in obligations.opened] == [UNDO_DROPS, UNDO_DROPS]
+    assert packets.count(PORT) == (0, 0)
+    assert packets.count(PORT + 1) is None
+    packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.2))
+    assert sorted(obligations.closed) == [0, 1]
+    packets.remove("injection-1", PORT)
+    packets.remove("injection-0", PORT)
+    assert sorted(obligations.closed) == [0, 1, 2, 3]
+    assert packets.count(PORT) == (0, 0)
+    assert "chaoslab" not in rules()
+
+
+def test_what_a_dead_harness_left_is_undone_from_its_obligation() -> None:
+    needs_loss()
+    obligations = Remembered()
+    packets = KernelPackets(obligations)
+    packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
+    (owed,) = obligations.opened
+    for _ in range(2):
+        undo(str(owed["do"]), owed)
+    assert "chaoslab" not in rules()
+    packets.close()
+
+
+def test_closing_takes_everything_away() -> None:
+    needs_loss()
+    packets = KernelPackets(Remembered())
+    for injection in ("injection-0", "injection-1"):
+        packets.add(injection, PORT, Direction.BOTH, Loss(share=0.1))
+    packets.close()
+    assert "chaoslab" not in rules()
+
+
+# ---------------------------------------------------------------- where it cannot be had
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A user without any capability."""
+    for module in (netfilter, netem):
+        monkeypatch.setattr(module, "may_administer_network", lambda: False)
+    netem.is_available.cache_clear()
+    yield
+    netem.is_available.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "effect", [Loss(share=0.1), Duplicate(share=0.1), Reorder(share=0.1), Corrupt(share=0.1)]
+)
+@pytest.mark.usefixtures("nobody")
+def test_without_the_right_to_do_it_a_plan_is_refused_before_anything_starts(
+    effect: Effect, tmp_path: Path
+) -> None:
+    with pytest.raises(AbilityError, match="needs root"):
+        require(EmbeddedLinks(tmp_path), Direction.BOTH, effect)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("nobody")
+def test_without_the_right_nothing_is_dropped() -> None:
+    with pytest.raises(AbilityError, match="needs root"):
+        netfilter.drops()
+
+
+def test_without_a_tool_it_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netfilter, "may_administer_network", lambda: True)
+    monkeypatch.setattr(netfilter, "which", lambda _: None)
+    can, why = netfilter.is_available()
+    assert not can
+    assert "install iptables or nftables" in why
+
+
+def test_netem_is_offered_exactly_where_the_kernel_has_it(tmp_path: Path) -> None:
+    can, why = netem.is_available()
+    links = EmbeddedLinks(tmp_path)
+    for ability in (LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT):
+        assert (ability in links.abilities) == can
+        assert can or links.why_not(ability) == why
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.0, 1.0, 1.5])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(PlanError):
+        Loss(share=share)

@@ -1,0 +1,170 @@
+"""Real trainings over real links, broken on purpose; and links broken by somebody else."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.events import Kind
+from chaoslab.fleet.base import NODE_MARK
+from chaoslab.janitor import open_obligations
+from chaoslab.journal import History
+from chaoslab.links import toxiproxy_binary
+
+pytestmark = pytest.mark.slow
+KINDS = [
+    "embedded",
+    pytest.param(
+        "toxiproxy",
+        marks=[
+            pytest.mark.toxiproxy,
+            pytest.mark.skipif(toxiproxy_binary.find() is None, reason="no Toxiproxy server"),
+        ],
+    ),
+]
+PLAN = """
+version: 1
+name: over_links
+training: {learners: 2, stop: {rounds: 110}}
+baseline: {warmup: 6 rounds, window: 16 rounds, max_variation: 100%}
+limits: {min_alive: 0}
+faults:
+FAULTS
+expect:
+  - {check: rejoin, within: 30s}
+  - {check: ledger}
+  - {check: agreement}
+  - {check: cleanup}
+"""
+FAR_AND_CUT = """
+  - {id: far, fault: network.latency, mean: 200ms, target: {learners: [learner-1]},
+     at: {round: 30}, for: 6s}
+  - {id: cut, fault: network.refuse, target: {learners: [learner-0]}, at: {after: far}, for: 4s}
+"""
+FROZEN_AND_FAR = """
+  - {id: frozen, fault: network.freeze, target: {learners: [learner-1]}, at: {round: 30}, for: 8s}
+  - {id: far, fault: network.latency, mean: 200ms, target: {learners: [learner-1]},
+     at: {round: 34}, for: 4s}
+"""
+
+
+class Called:
+    """`chaoslab run` as a process of its own."""
+
+    def __init__(self, folder: Path, faults: str, *more: str) -> None:
+        self.folder = folder
+        (folder / "over_links.yaml").write_text(PLAN.replace("FAULTS", faults))
+        command = (sys.executable, "-m", "chaoslab", "run", "over_links.yaml", "--json", "--quiet")
+        self.process = subprocess.Popen(
+            [*command, *more], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        )  # fmt: skip
+
+    @property
+    def run(self) -> Path | None:
+        """Its record, once there is one."""
+        return next(iter(self.folder.glob("runs/over_links/2*")), None)
+
+    def journal(self) -> History:
+        """What was written so far."""
+        assert self.run is not None
+        return History.read(self.run)
+
+    def until(self, kind: Kind, number: int) -> None:
+        """Wait for so many events of a kind."""
+        deadline = time.monotonic() + 120
+        while self.run is None or len(self.journal().of(kind)) < number:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    def end(self) -> tuple[int, dict[str, object]]:
+        """Exit code and verdict."""
+        out, error = self.process.communicate(timeout=240)
+        found = json.loads(out or b"{}")
+        assert isinstance(found, dict), error
+        return self.process.returncode, found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """A place to run in; whatever is left of it afterwards is a failure."""
+    yield tmp_path
+    marked = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(NODE_MARK, "").startswith(str(tmp_path)):
+                marked.append(process)
+                process.kill()
+        except psutil.Error:
+            continue
+    assert not marked
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: str) -> None:
+    called = Called(folder, FAR_AND_CUT, "--set", f"fleet.links={kind}")
+    code, verdict = called.end()
+    history = called.journal()
+    assert [story.status for story in history.faults] == ["proved", "proved"], [
+        event.text("text") for event in history.of(Kind.EVIDENCE_MEASURED)
+    ]
+    assert (code, verdict["outcome"]) == (0, "PASS"), verdict["findings"]
+    assert len({node["incarnation"] for node in _starts(history)}) == 1
+
+
+def _starts(history: History) -> list[dict[str, object]]:
+    return [dict(event.data) for event in history.of(Kind.NODE_STARTED)]
+
+
+def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> None:
+    called = Called(folder, FROZEN_AND_FAR)
+    code, verdict = called.end()
+    statuses = [story.status for story in called.journal().faults]
+    assert statuses == ["proved", "failed"]
+    assert (code, verdict["outcome"]) == (3, "UNKNOWN")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
+    folder: Path, kind: str
+) -> None:
+    called = Called(folder, FAR_AND_CUT, "--set", f"fleet.links={kind}")
+    called.until(Kind.ROUND_MERGED, 10)
+    assert called.run is not None
+    (proxy,) = [
+        owed for owed in open_obligations(called.run) if "proxy" in str(owed.facts.get("node"))
+    ]
+    os.kill(int(str(proxy.facts["pid"])), signal.SIGKILL)
+    code, verdict = called.end()
+    lost = called.journal().last(Kind.LINK_LOST)
+    assert lost is not None
+    assert "SIGKILL" in lost.text("reason")
+    assert (code, verdict["outcome"]) == (3, "UNKNOWN")
+    assert not open_obligations(called.run)
+
+
+def test_the_same_seed_gives_the_same_schedule_and_the_same_links(folder: Path) -> None:
+    faults = FAR_AND_CUT.replace("mean: 200ms", "mean: 100ms, jitter: 50ms, distribution: pareto")
+    shaped, schedules = [], []
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+        called = Called(folder / name, faults, "--seed", "5")
+        called.end()
+        assert called.run is not None
+        schedules.append((called.run / "schedule.jsonl").read_bytes())
+        shaped.append(
+            [
+                {key: event.data[key] for key in ("link", "effect", "direction", "settings")}
+                for event in called.journal().of(Kind.LINK_SHAPED)
+            ]
+        )
+    assert schedules[0] == schedules[1]
+    assert shaped[0] == shaped[1]
