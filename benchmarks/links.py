@@ -15,11 +15,13 @@ Without a Toxiproxy server (`chaoslab doctor --fix`) its column is left out and 
 
 import argparse
 import json
+import os
 import socket
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -40,6 +42,7 @@ def main() -> int:
     """Run all in turns and print the table."""
     options = _options()
     if options.role:
+        threading.Thread(target=_end_with_the_parent, daemon=True).start()
         ROLES[options.role](options)
         return 0
     result = _measure(options)
@@ -143,7 +146,9 @@ class Child:
             sys.executable, __file__, "--role", role, "--address", address, "--mib",
             str(options.mib), "--pings", str(options.pings),
         ]  # fmt: skip
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
 
     def __enter__(self) -> "Child":
         return self
@@ -209,6 +214,11 @@ def pinger(options: argparse.Namespace) -> None:
             times.append(1e6 * (time.perf_counter() - began_s))
     cuts = statistics.quantiles(times, n=100)
     print(cuts[49], cuts[98], flush=True)
+
+
+def _end_with_the_parent() -> None:
+    sys.stdin.read()
+    os._exit(1)
 
 
 def _serve() -> Iterator[socket.socket]:
