@@ -269,7 +269,7 @@ def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path)
     momentum = {spec.name: np.full(3, 10 + i, np.float32) for i, spec in enumerate(specs)}
     theta = {spec.name: np.full(3, i, np.float32) for i, spec in enumerate(specs)}
     backwards = Tensors(
-        theta=dict(reversed(theta.items())), momentum=dict(reversed(momentum.items()))
+        theta=dict(reversed([*theta.items()])), momentum=dict(reversed([*momentum.items()]))
     )
     SyncerStore(tmp_path, durable=False).begin(specs_to_json(specs), {0: backwards})
     rules = Settings(learners=("learner-0",), fragments=1)

@@ -1,18 +1,15 @@
 """A syncer that says it accepted the victim's pushes, and never merges them."""
 
-import sys
-from collections.abc import Sequence
-
 from chaoslab.diloco import syncer
 from chaoslab.diloco.decisions import Action, Offer
 from chaoslab.diloco.policy import Policy
-from tests.mutants import VICTIM
+from tests.mutants import VICTIM, start
 
 
 class DeafPolicy(Policy):
     """Takes the victim's answers for empty ones."""
 
-    def accept(self, now_s: float, epoch: int, offer: Offer) -> Sequence[Action]:
+    def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
         member = self.membership.find(epoch)
         if member is not None and member.learner == VICTIM:
             return self.spoil(now_s, epoch, offer.round)
@@ -20,5 +17,4 @@ class DeafPolicy(Policy):
 
 
 if __name__ == "__main__":
-    syncer.Policy = DeafPolicy  # type: ignore[misc]  # the wrapped module takes ours
-    sys.exit(syncer.main())
+    start(syncer, Policy=DeafPolicy)

@@ -5,7 +5,6 @@ its name is in it.
 """
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from pathlib import Path
 from chaoslab.diloco import learner
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.messenger import Messenger, Snapshot
+from tests.mutants import start
 
 
 class HesitantMessenger(Messenger):
@@ -34,5 +34,4 @@ class HesitantMessenger(Messenger):
 
 
 if __name__ == "__main__":
-    learner.Messenger = HesitantMessenger  # type: ignore[misc]  # the wrapped module takes ours
-    sys.exit(learner.main())
+    start(learner, Messenger=HesitantMessenger)

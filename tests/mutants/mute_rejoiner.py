@@ -1,10 +1,9 @@
 """A learner whose later lives join, adopt and step, and never answer a pull."""
 
-import sys
-
 from chaoslab.diloco import learner
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.messenger import Messenger, Snapshot
+from tests.mutants import start
 
 
 class MuteMessenger(Messenger):
@@ -16,5 +15,4 @@ class MuteMessenger(Messenger):
 
 
 if __name__ == "__main__":
-    learner.Messenger = MuteMessenger  # type: ignore[misc]  # the wrapped module takes ours
-    sys.exit(learner.main())
+    start(learner, Messenger=MuteMessenger)

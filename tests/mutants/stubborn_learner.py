@@ -1,9 +1,9 @@
 """A learner on which faults have no effect: it ignores SIGUSR1 (hang) and SIGTERM (leave)."""
 
 import signal
-import sys
 
 from chaoslab.diloco import learner
+from tests.mutants import start
 
 
 def ignore_signals(_learner: learner.Learner) -> None:
@@ -13,5 +13,4 @@ def ignore_signals(_learner: learner.Learner) -> None:
 
 
 if __name__ == "__main__":
-    learner.obey_signals = ignore_signals
-    sys.exit(learner.main())
+    start(learner, obey_signals=ignore_signals)

@@ -10,7 +10,7 @@ import numpy as np
 
 from chaoslab.diloco import learner
 from chaoslab.diloco.inner import Flat, Inner, LearnerState
-from tests.mutants import OTHER_VICTIM, VICTIM
+from tests.mutants import OTHER_VICTIM, VICTIM, start
 
 _NAME = sys.argv[sys.argv.index("--name") + 1] if "--name" in sys.argv else ""
 
@@ -28,5 +28,4 @@ class WrongInner(Inner):
 
 
 if __name__ == "__main__":
-    learner.Inner = WrongInner  # type: ignore[misc]  # the wrapped module takes ours
-    sys.exit(learner.main())
+    start(learner, Inner=WrongInner)
