@@ -139,7 +139,7 @@ def test_a_syncer_that_drops_one_learners_pushes_is_found_out(
 def test_learners_that_adopt_something_else_than_was_published_are_found_out(
     write_plan: Callable[..., Path], run: Callable[..., Judged]
 ) -> None:
-    plan = write_plan("", f"{{check: agreement}}, {CONTINUITY}", stop="rounds: 30")
+    plan = write_plan("", f"{{check: agreement}}, {CONTINUITY}", stop="rounds: 200")
     judged = run(plan, learner="wrong_adopter")
     assert judged.verdict.exit_code is ExitCode.FAIL, judged.verdict.explain()
     agreement = finding_of(judged, "agreement")
