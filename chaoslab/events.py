@@ -72,6 +72,8 @@ class Kind(StrEnum):
     PUSH_REJECTED = "push.rejected"
     """learner, incarnation, epoch, round, fragment, reason (a `decisions.Refusal`), c_tokens,
     detail"""
+    SYNCER_HELD = "syncer.held"
+    """reason: this stop rule is met, and training goes on until the syncer is asked to end"""
     SYNCER_FINAL = "syncer.final"
     """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
     stored_digests {} and stored_momentum_digests {} (read back from disk), committed_tokens,

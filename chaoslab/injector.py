@@ -68,6 +68,12 @@ class Injector:
         return not self.waiting and all(one.heals_s is None for one in self._opened)
 
     @property
+    def is_busy(self) -> bool:
+        """Whether something is open that will be healed, or waits for a time that is known."""
+        is_open = any(one.heals_s is not None for one in self._opened)
+        return is_open or self.next_time_s is not None
+
+    @property
     def away(self) -> frozenset[str]:
         """Nodes that an open injection has taken away from training."""
         return _held(one for one in self._opened if one.fault.takes_away)

@@ -39,14 +39,18 @@ class Launch:
     snapshots: Path
     """Where the syncer writes snapshots and the evaluator reads them."""
 
-    def syncer(self) -> NodeSpec:
-        """The syncer, on a port of its own choosing; it reports it in SYNCER_READY."""
+    def syncer(self, *, is_held: bool = False) -> NodeSpec:
+        """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.
+
+        If it is held, training goes on when the stop rule is met, until SIGTERM.
+        """
         return self._node(
             SYNCER,
             Role.SYNCER,
             "--address", "127.0.0.1:0",
             "--snapshots", str(self.snapshots.absolute()),
             "--settings-json", json.dumps(settings(self.plan.training)),
+            *(["--hold"] if is_held else []),
         )  # fmt: skip
 
     def learners(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:

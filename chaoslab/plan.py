@@ -223,7 +223,10 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Where training ends; whichever comes first. At least one is given."""
+    """Where training ends; whichever comes first. At least one is given.
+
+    A run with faults goes on beyond it until they are over, however fast the machine is.
+    """
 
     rounds: int | None = None
     tokens: Count | None = None
@@ -427,11 +430,29 @@ class FaultPlan:
                     where=fault.where,
                 )
             seen.add(fault.id)
+            self._refuse_what_never_comes(fault)
         regions = {labels.get(REGION) for labels in self.labels.values()}
         if unknown := sorted(set(self.fleet.profiles) - regions):
             raise PlanError(
                 f"`fleet.profiles` names {unknown[0]!r}, and no learner is in that region: write "
                 f"regions: {{{unknown[0]}: 2}}"
+            )
+
+    def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
+        """A trigger after the end, and arrivals that no end is known of, are mistakes."""
+        stop, at, arrivals = self.training.stop, fault.at, fault.arrivals
+        if at and at.round is not None and stop.rounds is not None and at.round > stop.rounds:
+            raise PlanError(
+                f"fault {fault.id!r} waits for round {at.round}, and training may end at round "
+                f"{stop.rounds}: raise `training.stop.rounds` or take an earlier round",
+                where=fault.where,
+            )
+        is_open = arrivals and arrivals.dist is not Distribution.TRACE and arrivals.most is None
+        if arrivals and is_open and arrivals.until_s is None and stop.time_s is None:
+            raise PlanError(
+                f"nothing says when the arrivals of fault {fault.id!r} end: write `until: 90s` "
+                "below `arrivals`, or let training stop by time",
+                where=fault.where,
             )
 
     @property

@@ -81,7 +81,7 @@ class Run:
     def _start(self) -> None:
         self._enter("start")
         progress = self.progress
-        self.fleet.start(self.launch.syncer())
+        self.fleet.start(self.launch.syncer(is_held=bool(self.injections)))
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
         learners, upstream = self.plan.training.learner_names, str(progress.address)
         links = {name: self.fleet.link(name, upstream) for name in learners}
@@ -121,23 +121,42 @@ class Run:
         return measured
 
     def _inject(self) -> None:
+        """All faults. Training that has reached its stop rule goes on while one is at work."""
         self._enter("inject")
         self.injector.arm()
-        self.watch.until(lambda: self.injector.is_done or self.watch.is_over)
+        self.watch.until(
+            lambda: (
+                self.injector.is_done
+                or self.watch.is_over
+                or (self.progress.is_held and not self.injector.is_busy)
+            )
+        )
 
     def _settle(self) -> None:
-        """Every learner that a fault took away contributes again, or the record names it."""
+        """Every learner that a fault took away contributes again, or the record names it.
+
+        Then, if there were faults, as many rounds follow as there were before them to compare.
+        """
         self._enter("settle")
         self.watch.until(
             lambda: not self.injector.pending() or self.watch.is_over, within_s=self.plan.settle_s
         )
         pending = self.injector.pending()
         self.news.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
+        if self.injections:
+            last_round = self.progress.rounds + self.plan.baseline.window_rounds
+            self.watch.until(
+                lambda: self.progress.rounds >= last_round or self.watch.is_over,
+                within_s=self.plan.settle_s,
+            )
 
     def _stop(self) -> None:
         """Training ends by its own rule; what is still open then is measured and healed."""
         self._enter("stop")
-        self.watch.until(lambda: self.watch.is_over)
+        self.watch.until(lambda: self.progress.is_held or self.watch.is_over)
+        if not self.watch.is_over:
+            self.fleet.kill(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
+            self.watch.until(lambda: self.watch.is_over)
         outside = set(filter(self.progress.is_outside, self.progress.alive()))
         finishing = set(self.progress.alive()) - self.injector.away - outside
         self.injector.close("training ended")

@@ -50,6 +50,8 @@ class Progress:
     """When an injection of each fault of the plan was first healed, by the fault's id."""
     finals: set[str] = field(default_factory=set)
     """Nodes whose current incarnation ended because training did."""
+    is_held: bool = False
+    """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
 
@@ -73,12 +75,12 @@ class Progress:
                 self._merge(event)
             case Kind.FAULT_HEALED:
                 self.healed_s.setdefault(event.text("spec"), event.time_s)
-            case Kind.SYNCER_FINAL:
-                self.finals.add(event.source)
+            case Kind.SYNCER_HELD:
+                self.is_held = True
+            case Kind.SYNCER_FINAL | Kind.LEARNER_LEFT:
+                self._finish(event)
             case Kind.LINK_LOST:
                 self.links_lost = event.text("reason")
-            case Kind.LEARNER_LEFT if event.text("reason").startswith("stopped"):
-                self.finals.add(event.source)
             case _:
                 pass
 
@@ -157,6 +159,11 @@ class Progress:
         signal, code = event.data.get("signal"), event.data.get("exit_code")
         if event.integer("incarnation") == self.incarnations.get(event.text("node")):
             self.endings[event.text("node")] = str(signal) if signal else f"exit code {code}"
+
+    def _finish(self, event: Event) -> None:
+        """Learners also leave before the end: asked, or preempted."""
+        if event.kind is Kind.SYNCER_FINAL or event.text("reason").startswith("stopped"):
+            self.finals.add(event.source)
 
     def _step(self, event: Event) -> None:
         learner, step = event.text("learner"), event.integer("step")

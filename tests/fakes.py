@@ -49,6 +49,7 @@ class FakeFleet:
         self._rounds = 0
         self._committed = 0
         self._settings: Mapping[str, Json] = {}
+        self._is_held = False
         self._is_over = False
 
     # ---------------------------------------------------------------- the script
@@ -113,7 +114,10 @@ class FakeFleet:
     def kill(self, *names: str, signal: str = "SIGKILL") -> None:
         for name in names:
             self._do(signal, name)
-            if name not in self.troubles.immortal:
+            fake = self._fakes[name]
+            if self._is_held and signal == "SIGTERM" and fake.spec.role is Role.SYNCER:
+                self._finish(fake)
+            elif name not in self.troubles.immortal:
                 self._end(name, signal=signal)
 
     def pause(self, *names: str) -> None:
@@ -237,10 +241,14 @@ class FakeFleet:
         working = [fake for fake in self._fakes.values() if fake.member and fake.works]
         if working:
             self._merge(working)
-        if self._rounds >= int(str(self._settings["stop_rounds"] or 10**9)):
+        is_enough = self._rounds >= int(str(self._settings["stop_rounds"] or 10**9))
+        if is_enough and "--hold" not in syncer.spec.command:
             self._finish(syncer)
-        else:
-            self._later(self.troubles.round_s(self._rounds), lambda: self._round(syncer))
+            return
+        if is_enough and not self._is_held:
+            self._is_held = True
+            self._say("syncer", Kind.SYNCER_HELD, {"reason": f"{self._rounds} rounds"})
+        self._later(self.troubles.round_s(self._rounds), lambda: self._round(syncer))
 
     def _merge(self, working: list[FakeNode]) -> None:
         self._rounds += 1
@@ -267,7 +275,7 @@ class FakeFleet:
 
     def _finish(self, syncer: FakeNode) -> None:
         """The stop rule is met: learners give their accounts and leave, then the syncer."""
-        self._is_over = True
+        self._is_held, self._is_over = False, True
         for name, fake in self._fakes.items():
             if fake.spec.role is Role.LEARNER and fake.member and fake.works:
                 self._later(0.1, partial(self._leave, name, fake))

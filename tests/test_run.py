@@ -13,6 +13,8 @@ from chaoslab.plan import Control, Trigger
 from .fake_faults import FakeKill, FakePause
 from .stage import HALF, PLAN, Stage, ending, the
 
+STOP_ROUNDS = PLAN.training.stop.rounds or 0
+
 # ---------------------------------------------------------------- when all goes well
 
 
@@ -230,13 +232,46 @@ def test_a_fault_for_the_rest_is_measured_but_never_healed(tmp_path: Path) -> No
     assert ending(history) == ("completed", "")
 
 
-def test_a_fault_still_open_when_training_ends_is_measured_and_healed_then(tmp_path: Path) -> None:
-    history = Stage(tmp_path, [replace(HALF, trigger=Trigger(round=76), for_s=60.0)]).execute()
+def test_training_goes_on_beyond_its_stop_rule_until_a_fault_is_over(tmp_path: Path) -> None:
+    late = replace(HALF, trigger=Trigger(round=STOP_ROUNDS - 4), for_s=60.0)
+    history = Stage(tmp_path, [late]).execute()
 
     (story,) = history.faults
     assert story.status == "proved"
     assert story.healed is not None
-    assert story.healed.text("because") == "training ended"
+    held = the(history, Kind.SYNCER_HELD)
+    assert held.time_s < story.healed.time_s - 50.0
     settled = the(history, Kind.RUN_SETTLED)
-    assert not settled.flag("is_settled")
-    assert "learner-1 is still under a fault" in settled.names("pending")
+    assert settled.flag("is_settled")
+    after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > settled.time_s]
+    assert len(after) >= PLAN.baseline.window_rounds, "as many as before the fault"
+    assert ending(history) == ("completed", "")
+
+
+def test_training_waits_beyond_its_stop_rule_for_a_fault_whose_time_is_known(
+    tmp_path: Path,
+) -> None:
+    late = replace(HALF, trigger=Trigger(time_s=90.0))
+    history = Stage(tmp_path, [late]).execute()
+
+    assert the(history, Kind.SYNCER_HELD).time_s < 90.0
+    assert [story.status for story in history.faults] == ["proved"]
+    assert ending(history) == ("completed", "")
+
+
+def test_a_fault_whose_trigger_cannot_come_any_more_is_not_waited_for(tmp_path: Path) -> None:
+    never = replace(HALF, trigger=Trigger(round=STOP_ROUNDS + 200))
+    history = Stage(tmp_path, [never]).execute()
+
+    assert not history.faults
+    assert "training ended" in the(history, Kind.FAULT_SKIPPED).text("reason")
+    rounds = len(history.of(Kind.ROUND_MERGED))
+    assert rounds <= STOP_ROUNDS + PLAN.baseline.window_rounds + 2
+    assert ending(history) == ("completed", "")
+
+
+def test_without_faults_training_ends_by_its_stop_rule_alone(tmp_path: Path) -> None:
+    history = Stage(tmp_path).execute()
+
+    assert not history.of(Kind.SYNCER_HELD)
+    assert len(history.of(Kind.ROUND_MERGED)) == STOP_ROUNDS

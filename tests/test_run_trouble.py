@@ -210,11 +210,18 @@ def test_an_unsteady_window_is_measured_again(tmp_path: Path) -> None:
 
 def test_training_that_ends_during_the_baseline_is_not_steady(tmp_path: Path) -> None:
     plan = replace(PLAN, training=Training(stop=Stop(rounds=5)))
-    history = Stage(tmp_path, [HALF], plan=plan).execute()
+    history = Stage(tmp_path, plan=plan).execute()
 
-    assert not history.faults
     assert "training ended after 5 of" in the(history, Kind.BASELINE_MEASURED).text("reason")
-    assert ending(history)[0] == "aborted"
+
+
+def test_training_with_faults_does_not_end_during_the_baseline(tmp_path: Path) -> None:
+    plan = replace(PLAN, training=Training(stop=Stop(rounds=5)))
+    early = replace(HALF, trigger=Trigger(round=4))
+    history = Stage(tmp_path, [early], plan=plan).execute()
+
+    assert the(history, Kind.BASELINE_MEASURED).flag("is_steady")
+    assert [story.status for story in history.faults] == ["proved"]
 
 
 # ---------------------------------------------------------------- limits and abort rules

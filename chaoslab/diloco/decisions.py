@@ -166,4 +166,13 @@ class Stop:
     reason: str
 
 
-Action = Pull | Merge | Abandon | Suspect | Recover | Drop | Welcome | Donate | SendAll | Stop
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """The stop rule is met, and training goes on because somebody holds it. Said once."""
+
+    reason: str
+
+
+Action = (
+    Pull | Merge | Abandon | Suspect | Recover | Drop | Welcome | Donate | SendAll | Hold | Stop
+)

@@ -19,6 +19,7 @@ from chaoslab.diloco.decisions import (
     Contribution,
     Donate,
     Drop,
+    Hold,
     Merge,
     Offer,
     Progress,
@@ -47,6 +48,10 @@ class Policy:
         self._rounds = Rounds(settings, self.membership)
         self._transfers = Transfers(self.membership)
         self._began_s: float | None = None
+        self.is_held = False
+        """Whether training goes on when a stop rule is met, until `stop` is called."""
+        self.held_reason: str | None = None
+        """Which stop rule was met first, once that is so and training goes on."""
         self._stop_reason: str | None = None
         self._is_stopped = False
 
@@ -208,7 +213,12 @@ class Policy:
                 actions.append(Suspect(member=change.member, idle_s=change.idle_s))
         actions += self._transfers.late(now_s)
         actions += self._rounds.close(now_s)
-        self._check_stop(now_s)
+        if (reason := self._met_stop(now_s)) is not None:
+            if self.is_held:
+                self.held_reason = reason
+                actions.append(Hold(reason=reason))
+            else:
+                self.stop(reason)
         if self._stop_reason is None:
             actions += self._rounds.begin(now_s)
         elif not self._rounds.open and not self._is_stopped:
@@ -219,8 +229,9 @@ class Policy:
     def next_s(self) -> float:
         """The latest time at which `advance` must be called even if nothing happens; may be inf."""
         times = [self.membership.next_change_s(), self._rounds.next_s(), self._transfers.next_s()]
-        if self.settings.stop_time_s is not None and self._began_s is not None:
-            times.append(self._began_s + self.settings.stop_time_s)
+        stop_time_s = self.settings.stop_time_s if self.held_reason is None else None
+        if stop_time_s is not None and self._began_s is not None:
+            times.append(self._began_s + stop_time_s)
         return min(times)
 
     def stop(self, reason: str) -> None:
@@ -228,21 +239,25 @@ class Policy:
         if self._stop_reason is None:
             self._stop_reason = reason
 
-    def _check_stop(self, now_s: float) -> None:
+    def _met_stop(self, now_s: float) -> str | None:
+        """Which stop rule is met now; None if none is or one was before."""
+        if self._stop_reason is not None or self.held_reason is not None:
+            return None
         rules, members = self.settings, self.membership.members
         steps = max((m.step for m in members), default=0)
         losses = [m.loss for m in members if m.loss is not None and m.is_present]
         trained_s = now_s - self._began_s if self._began_s is not None else 0.0
         if rules.stop_rounds is not None and self.merged_rounds >= rules.stop_rounds:
-            self.stop(f"{self.merged_rounds} rounds")
-        elif rules.stop_tokens is not None and self.committed_tokens >= rules.stop_tokens:
-            self.stop(f"{self.committed_tokens:.0f} committed tokens")
-        elif rules.stop_steps is not None and steps >= rules.stop_steps:
-            self.stop(f"{steps} steps")
-        elif rules.stop_time_s is not None and trained_s >= rules.stop_time_s:
-            self.stop(f"{trained_s:.1f} s")
-        elif rules.stop_loss is not None and losses and _mean(losses) <= rules.stop_loss:
-            self.stop(f"a training loss of {_mean(losses):.4f}")
+            return f"{self.merged_rounds} rounds"
+        if rules.stop_tokens is not None and self.committed_tokens >= rules.stop_tokens:
+            return f"{self.committed_tokens:.0f} committed tokens"
+        if rules.stop_steps is not None and steps >= rules.stop_steps:
+            return f"{steps} steps"
+        if rules.stop_time_s is not None and trained_s >= rules.stop_time_s:
+            return f"{trained_s:.1f} s"
+        if rules.stop_loss is not None and losses and _mean(losses) <= rules.stop_loss:
+            return f"a training loss of {_mean(losses):.4f}"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

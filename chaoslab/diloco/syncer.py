@@ -25,6 +25,7 @@ from chaoslab.diloco.decisions import (
     Action,
     Donate,
     Drop,
+    Hold,
     Merge,
     Offer,
     Progress,
@@ -108,9 +109,13 @@ class Syncer:
         )
 
     def end(self, reason: str) -> None:
-        """Ask for the end before a stop rule does; the open rounds are closed first."""
-        self._asked = reason
-        self.policy.stop(reason)
+        """Ask for the end; the open rounds are closed first.
+
+        After a stop rule was met and held this lets go of it, else it comes before its time.
+        """
+        if self.policy.held_reason is None:
+            self._asked = reason
+        self.policy.stop(self.policy.held_reason or reason)
 
     # ------------------------------------------------------------ what arrives
 
@@ -276,6 +281,8 @@ class Syncer:
                 self._donate(action)
             case SendAll(receiver=receiver):
                 self._send_all(receiver)
+            case Hold(reason=reason):
+                self._say(Kind.SYNCER_HELD, reason=reason)
             case Stop():
                 self._stop(action)
         return more
@@ -482,6 +489,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         snapshots=options.snapshots,
     )
     syncer = Syncer(settings, hub, books, emit=say, now=now_s)
+    syncer.policy.is_held = options.hold
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     address = hub.start()
     address_file.write_text(address)
@@ -523,6 +531,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--not-durable", action="store_true", help="do not wait for the disk after each round"
+    )
+    parser.add_argument(
+        "--hold", action="store_true", help="when a stop rule is met, go on until SIGTERM"
     )
     parser.add_argument("--name", default="syncer", help="for the fleet that starts it")
     parser.add_argument("--incarnation", type=int, default=1, help="for the fleet that starts it")

@@ -16,9 +16,13 @@ def strict_jax() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A cache of its own for this session, in place of the user's."""
-    folder = tmp_path_factory.mktemp("cache")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CHAOSLAB_CACHE", str(folder))
-        yield folder
+def session_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache that the tests of one session share."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def cache_folder(session_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """It in place of the user's, for one test."""
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(session_cache))
+    return session_cache

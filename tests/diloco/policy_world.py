@@ -13,6 +13,7 @@ from chaoslab.diloco.decisions import (
     Contribution,
     Donate,
     Drop,
+    Hold,
     Merge,
     Offer,
     Progress,
@@ -62,6 +63,7 @@ class World:
         self.merges: list[Merge] = []
         self.abandoned: list[Abandon] = []
         self.refusals: list[Refusal] = []
+        self.held: list[str] = []
         self.stopped: Stop | None = None
         self.taken: dict[tuple[str, int, int], list[tuple[int, int]]] = {}
 
@@ -206,6 +208,8 @@ class World:
                 for learner in self.alive.values():
                     if learner.epoch == action.member.epoch:
                         learner.is_fenced = True
+            elif isinstance(action, Hold):
+                self.held.append(action.reason)
             elif isinstance(action, Stop):
                 assert self.stopped is None
                 self.stopped = action

@@ -236,6 +236,19 @@ def test_training_stops_once_at_its_rule_with_no_round_open() -> None:
     assert len(world.merges) in (10, 11)
 
 
+def test_held_training_says_once_that_its_rule_is_met_and_goes_on_until_it_is_stopped() -> None:
+    world = world_of(*NAMES, stop_rounds=10, stop_time_s=1000.0)
+    world.policy.is_held = True
+    world.settle(rounds=30)
+    assert (world.stopped, world.held) == (None, ["10 rounds"])
+    assert len(world.merges) > 11
+    assert world.policy.next_s() != 1000.0, "the other rules do not matter any more"
+    world.policy.stop("enough")
+    world.settle(rounds=100)
+    assert world.stopped is not None
+    assert world.policy.open_rounds == ()
+
+
 def test_a_round_that_only_a_stopped_learner_could_answer_ends_when_it_is_suspected() -> None:
     world = world_of("learner-0")
     while not world.alive["learner-0"].pulls:

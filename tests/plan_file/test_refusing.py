@@ -190,6 +190,20 @@ def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
     assert "waits for 'nothing'" in message
 
 
+def test_a_fault_that_waits_for_a_round_after_the_end_is_refused(load: Loader) -> None:
+    message = told(load, HEAD + KILL.replace("round: 3", "round: 121"))
+    assert "trial.yaml:4:" in message
+    assert "waits for round 121, and training may end at round 120" in message
+
+
+def test_arrivals_that_no_end_is_known_of_are_refused(load: Loader) -> None:
+    endless = HEAD + KILL.replace("at: {round: 3}", "arrivals: {mtbf: 9s}")
+    assert "trial.yaml:4:" in told(load, endless)
+    assert "write `until: 90s` below `arrivals`" in told(load, endless)
+    load(endless.replace("mtbf: 9s", "mtbf: 9s, until: 60s"))
+    load(endless + "\ntraining: {stop: {time: 60s}}")
+
+
 def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
     path = tmp_path / "trial.yaml"
     path.write_text(HEAD + "expect: [{check: rejoin}]")

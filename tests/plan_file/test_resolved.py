@@ -65,8 +65,9 @@ ARRIVALS = st.one_of(
     st.builds(
         Arrivals, per=st.sampled_from(["target", "fleet"]), mtbf_s=POSITIVE,
         dist=st.sampled_from([Distribution.EXPONENTIAL, Distribution.WEIBULL]), shape=POSITIVE,
-        start_s=SECONDS, until_s=st.none() | SECONDS, most=st.none() | st.integers(0, 9),
+        start_s=SECONDS, until_s=SECONDS, most=st.none() | st.integers(0, 9),
     ),
+    st.builds(Arrivals, mtbf_s=POSITIVE, most=st.integers(0, 9)),
     st.builds(
         Arrivals, dist=st.just(Distribution.TRACE),
         trace_s=st.lists(SECONDS, min_size=1, max_size=3).map(tuple),
