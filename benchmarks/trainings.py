@@ -90,7 +90,7 @@ def ended(
         stdout=log,  # type: ignore[call-overload]  # a binary file
         stderr=subprocess.STDOUT,
         env={**os.environ, **(environment or {})},
-        start_new_session=True,
+        process_group=0,
     )
     try:
         yield process

@@ -126,7 +126,7 @@ class Life:
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, **self.spec.environment, NODE_MARK: self._mark},
-                start_new_session=True,
+                process_group=0,  # no session: see the cradle
                 pass_fds=(gate,),
                 bufsize=0,
             )

@@ -4,7 +4,7 @@
     kill, pause, wedge … ──► signals        ├─► selector ──► poll ──► sightings
     output lines, exits ────────────────────┘
 
-Each node leads its own session and group, dies with the harness (parent-death signal), and is
+Each node leads its own process group, dies with the harness (parent-death signal), and is
 acted on as a whole tree. The hooks a node may take up, by signal to its main process: SIGUSR1 hang
 the training thread, SIGUSR2 go on, SIGHUP notice of preemption, SIGTERM please leave.
 

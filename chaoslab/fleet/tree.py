@@ -1,6 +1,6 @@
 """A process and everything below it: found, signalled and ended without ever hitting a stranger.
 
-    Identity(pid, start_time) ──► still the same process? ──► its group, session, descendants
+    Identity(pid, start_time) ──► still the same process? ──► its group and descendants
     mark in the environment   ──► what such a process left behind when it died ──────┴──► signal
 
 A process is identified by pid and start time, never by its name: a pid may be reused. What is left
@@ -97,7 +97,7 @@ _STATES = {
 
 
 def signal_trees(mains: Iterable[Identity], number: int) -> None:
-    """Send a signal to main processes, their groups and sessions and all descendants.
+    """Send a signal to main processes, their groups and all descendants.
 
     As close together as this machine allows: who is meant is found out before the first signal
     (which wakes its receivers, and they want a core), then all groups follow one another at once,
@@ -140,10 +140,10 @@ def living(main: Identity, mark: str) -> tuple[int, ...]:
 
 
 def _below(main: int) -> set[int]:
-    """The process, all its descendants, and the group and session that it leads."""
+    """The process, all its descendants, and the group that it leads."""
     found = {main, *_descendants(main)}
-    if _session(main) == main:
-        found |= {pid for pid in psutil.pids() if _session(pid) == main or _group(pid) == main}
+    if _group(main) == main:
+        found |= {pid for pid in psutil.pids() if _group(pid) == main}
     return found - {os.getpid()}
 
 
@@ -188,14 +188,6 @@ def _group(pid: int) -> int | None:
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
-        return None
-
-
-def _session(pid: int) -> int | None:
-    """The session, None when the process is gone."""
-    try:
-        return os.getsid(pid)
-    except (ProcessLookupError, PermissionError):
         return None
 
 

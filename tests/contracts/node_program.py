@@ -32,6 +32,8 @@ def main() -> None:
         signal.signal(signal.SIGTERM, lambda *_: asked_to_leave.set())
     for _ in range(asked.children):
         start_child(asked)
+    for _ in range(asked.orphans):
+        start_orphan()
     for line in asked.say:
         os.write(1, line.encode() + b"\n")
     say(asked, "learner.started", devices=1, parameters=0)
@@ -50,6 +52,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--stubborn", action="store_true", help="do not leave when asked")
     parser.add_argument("--spew", action="store_true", help="print without end, also without lines")
     parser.add_argument("--children", type=int, default=0, help="that leave session and group")
+    parser.add_argument("--orphans", type=int, default=0, help="children whose parent died")
     parser.add_argument("--say", action="append", default=[], help="print this line first")
     parser.add_argument("--steps", type=int, default=1_000_000, help="leave after so many")
     parser.add_argument("--last-lines", type=int, default=0, help="print so many steps at the end")
@@ -74,6 +77,15 @@ def start_child(asked: argparse.Namespace) -> None:
     """A child in a session of its own that outlives its parent and holds its output open."""
     child = subprocess.Popen([sys.executable, "-S", "-c", LONG_LIFE], start_new_session=True)
     os.write(1, f"child {child.pid}\n".encode())
+
+
+def start_orphan() -> None:
+    """A grandchild in a session of its own whose parent is dead."""
+    parent = (
+        "import subprocess, sys; print('child', subprocess.Popen("
+        f"[sys.executable, '-S', '-c', {LONG_LIFE!r}], start_new_session=True).pid, flush=True)"
+    )
+    subprocess.run([sys.executable, "-S", "-c", parent], check=True)
 
 
 def say(asked: argparse.Namespace, kind: str, **data: object) -> None:
