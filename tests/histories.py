@@ -38,6 +38,7 @@ class Story(ModelTraining):
         self.control = control
         self._injections = 0
         self._open: list[Opened] = []
+        self._shaped: list[tuple[str, str]] = []
 
     # ---------------------------------------------------------------- how a run goes
 
@@ -137,7 +138,24 @@ class Story(ModelTraining):
         for name in names:
             learner = self.learners[name]
             learner.is_cut, learner.held_s, learner.redials = True, 0.0, redials
+            self.shape(name, opened, "blackhole")
         return self.say(Kind.FAULT_INJECTED, **opened.data)
+
+    def reset(self, *names: str, for_s: float = 6.0) -> Self:
+        """An injection breaks their connections off; they dial again at once."""
+        opened = self._inject("network.reset", "storm", names, for_s)
+        opened.holds = True
+        for name in names:
+            self.shape(name, opened, "reset")
+        return self.say(Kind.FAULT_INJECTED, **opened.data)
+
+    def shape(self, link: str, opened: "Opened", effect: str) -> Self:
+        """An effect is put on a link; `heal` takes it away."""
+        self._shaped.append((link, str(opened.data["injection"])))
+        return self.say(
+            Kind.LINK_SHAPED, link=link, injection=opened.data["injection"], direction="both",
+            effect=effect, settings={},
+        )  # fmt: skip
 
     def touch(self, *names: str, for_s: float = 6.0, fault: str = "compute.steal") -> Self:
         """An injection that takes nobody away, and of which nobody notices anything."""
@@ -149,6 +167,9 @@ class Story(ModelTraining):
         opened = self._open.pop(0)
         self._evidence(opened, status)
         self.say(Kind.FAULT_HEALING, **opened.data)
+        for link, injection in [one for one in self._shaped if one[1] == opened.data["injection"]]:
+            self._shaped.remove((link, injection))
+            self.say(Kind.LINK_CLEARED, link=link, injection=injection)
         for name in opened.targets if restarts and opened.data["takes_away"] else ():
             self._release(name) if opened.holds else self.restart(name)
         return self.say(Kind.FAULT_HEALED, **opened.data)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.checks.absence import absences
+from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
@@ -19,6 +19,8 @@ from chaoslab.journal import History
 from chaoslab.units import Share
 
 _Stretches = Sequence[tuple[float, float]]
+_MOMENTS = frozenset({"reset"})
+"""Effects on links that are over at once: to come back is the learner's part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +103,30 @@ def _raw_tokens(history: History, stretches: _Stretches) -> float:
 
 def _away_s(history: History) -> float:
     """Learner-seconds that faults took away: until each restart or heal began."""
-    return sum(
-        (absence.since.time_s if absence.since else absence.until_s) - absence.gone_s
-        for absence in absences(history)
-    )
+    return sum(_length_s(_taken(absence, history)) for absence in absences(history))
+
+
+def _taken(absence: Absence, history: History) -> _Stretches:
+    """All of it, or when its link was cut: one that flaps carries bytes in between."""
+    end_s = absence.since.time_s if absence.since else absence.until_s
+    injections = {story.injection for story in absence.stories}
+    mine = [
+        event
+        for event in history.of(Kind.LINK_SHAPED, Kind.LINK_CLEARED)
+        if event.text("link") == absence.learner and event.text("injection") in injections
+    ]
+    if {event.text("injection") for event in mine} != injections:
+        return [(absence.gone_s, end_s)]
+    stretches: list[tuple[float, float]] = []
+    since_s: dict[str, float] = {}
+    for event in mine:
+        injection = event.text("injection")
+        if event.kind is Kind.LINK_CLEARED:
+            stretches += [(since_s.pop(injection, event.time_s), event.time_s)]
+        elif event.text("effect") not in _MOMENTS:
+            since_s.setdefault(injection, event.time_s)
+    stretches += [(start_s, end_s) for start_s in since_s.values()]
+    return _union((max(a, absence.gone_s), min(b, end_s)) for a, b in stretches if a < end_s)
 
 
 def _union(stretches: Iterable[tuple[float, float]]) -> _Stretches:

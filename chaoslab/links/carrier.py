@@ -59,6 +59,10 @@ class Carrier(Protocol):
         """Its attributes hold when this returns, and were read back."""
         ...
 
+    def release(self, proxy: str, toxic: Toxic) -> None:
+        """Let what it holds back go on; before `remove`, which may follow at once."""
+        ...
+
     def remove(self, proxy: str, toxic: Toxic) -> None:
         """NotThere if it is not."""
         ...

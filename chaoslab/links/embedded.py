@@ -109,6 +109,9 @@ class EmbeddedCarrier:
         path = f"/proxies/{proxy}/toxics/{toxic.name}"
         require_same(toxic, self._ask("POST", path, {"attributes": toxic.attributes}))
 
+    def release(self, proxy: str, toxic: Toxic) -> None:
+        """Nothing: it goes on as soon as the toxic is removed."""
+
     def remove(self, proxy: str, toxic: Toxic) -> None:
         """Take it away."""
         self._ask("DELETE", f"/proxies/{proxy}/toxics/{toxic.name}")

@@ -9,7 +9,8 @@ written down before the server is asked for it, so that a call that got lost is 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -76,9 +77,12 @@ class ProxiedLink:
 
     def clear(self, injection: str) -> None:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
-        for key in [key for key in self._standing if key[0] == injection]:
-            for toxic in self._standing[key]:
-                self._remove(toxic)
+        keys = [key for key in self._standing if key[0] == injection]
+        toxics = [toxic for key in keys for toxic in self._standing[key]]
+        for verb in (self._carrier.release, self._carrier.remove):
+            for toxic in reversed(toxics):  # what bytes meet last holds up what they meet first
+                self._undo(verb, toxic)
+        for key in keys:
             del self._standing[key]
         if injection in self._shaken_by:
             self._packets.remove(injection, self._port.number)
@@ -131,17 +135,15 @@ class ProxiedLink:
         except FleetError as error:
             try:
                 for toxic in toxics:
-                    self._remove(toxic)
+                    self._undo(self._carrier.remove, toxic)
                 del self._standing[key]
             except FleetError as worse:  # it stays in the book, and `clear` tries again
                 error.add_note(f"and what was put on it could not be taken away: {worse}")
             raise
 
-    def _remove(self, toxic: Toxic) -> None:
-        try:
-            self._carrier.remove(self.proxy, toxic)
-        except NotThere:
-            return
+    def _undo(self, verb: Callable[[str, Toxic], None], toxic: Toxic) -> None:
+        with suppress(NotThere):
+            verb(self.proxy, toxic)
 
 
 class ProxiedLinks(ABC):

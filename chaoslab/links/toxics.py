@@ -28,6 +28,8 @@ from chaoslab.links.http_api import an_object
 STREAMS: Mapping[Direction, str] = MappingProxyType(
     {Direction.UP: "upstream", Direction.DOWN: "downstream", Direction.BOTH: "both"}
 )
+_FOREVER_MS = 10**9
+"""Eleven days: Toxiproxy has no toxic that holds everything back, but one that delays it."""
 _ROUNDING = 0.05
 """How far from what was asked a whole number may be."""
 
@@ -86,11 +88,16 @@ def whole_numbers(effect: Effect) -> tuple[str, Mapping[str, Json]]:
         case LimitData():
             return "limit_data", {"bytes": effect.size_bytes}
         case Freeze():
-            return "bandwidth", {"rate": 0}
+            return "latency", {"latency": _FOREVER_MS, "jitter": 0}
         case Blackhole():
             return "timeout", {"timeout": 0}
         case _:
             raise HarnessBug(f"{effect.kind} is no toxic of Toxiproxy's")
+
+
+def is_freeze(toxic: Toxic) -> bool:
+    """Whether a toxic of Toxiproxy's stands for one."""
+    return toxic.kind == "latency" and toxic.attributes.get("latency") == _FOREVER_MS
 
 
 def _whole(value: float, what: str) -> int:

@@ -56,6 +56,19 @@ def test_a_restart_gives_the_capacity_back_before_the_heal() -> None:
     assert finding.numbers["alive_share"] == pytest.approx(1 - 3 / 36, abs=1e-4)
 
 
+def test_a_link_that_was_cut_takes_its_learner_s_share_away() -> None:
+    story = Story().baseline().cut("learner-1", "learner-2").train(6).heal().train(9).end()
+    assert Goodput().judge(story.history()).numbers["alive_share"] == pytest.approx(0.5)
+
+
+def test_connections_that_were_reset_leave_all_capacity() -> None:
+    names = [f"learner-{number}" for number in range(4)]
+    story = Story().baseline().reset(*names).train(6).heal().train(9).end()
+    finding = Goodput().judge(story.history())
+    assert finding.numbers["alive_share"] == 1.0
+    assert finding.outcome is Outcome.PASS
+
+
 def test_faults_too_short_for_a_pace_are_unknown() -> None:
     story = Story().baseline().kill("learner-1").train(1).heal().train(9).end()
     finding = Goodput().judge(story.history())

@@ -11,7 +11,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -246,6 +246,22 @@ class LinkKit:
             stage.link.clear(second)
             arrived = receive(pair.syncer, size)
         assert (arrived.size, arrived.digest) == (size, digest_of(size))
+
+    def test_a_freeze_over_which_connections_broke_heals(self, stage: Stage) -> None:
+        pairs = [stage.connect() for _ in range(3)]
+        stage.link.shape("injection-0", BOTH, Freeze())
+        with ExitStack() as senders:
+            for pair in pairs:
+                senders.enter_context(sending(pair.syncer, 4_000_000))
+                senders.enter_context(sending(pair.learner, 4_000_000))
+            time.sleep(0.3)
+            for pair in pairs:
+                pair.learner.close()
+            time.sleep(0.2)
+            stage.link.clear("injection-0")
+            assert is_open(stage.connect())
+            for pair in pairs:
+                pair.close()
 
     def test_two_refusals_end_with_the_second(self, stage: Stage) -> None:
         for injection in ("injection-0", "injection-1"):

@@ -22,8 +22,8 @@ from chaoslab.links.proxy.stages import Limiter, Stage
 UP, DOWN = "upstream", "downstream"
 STREAMS: Final = MappingProxyType({UP: (UP,), DOWN: (DOWN,), "both": (UP, DOWN)})
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | float | int | bool | None"
-_LONGEST: Final = 600_000.0
-"""Milliseconds: ten minutes."""
+_LONGEST: Final = 1e9
+"""Milliseconds: eleven days, for what is meant to hold everything back."""
 _RULE: Final = "rule"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 

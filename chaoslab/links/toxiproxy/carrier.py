@@ -6,8 +6,11 @@ The library's own `get` and `post` are used where it lacks a verb: to read back 
 it raises says little, so every call is wrapped into one that says what was asked.
 """
 
+import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from chaoslab.errors import AbilityError, FleetError
@@ -17,7 +20,7 @@ from chaoslab.links.carrier import Sight, Toxic
 from chaoslab.links.effects import Direction, Effect
 from chaoslab.links.http_api import CALL_S, NotThere, an_object
 from chaoslab.links.ports import established
-from chaoslab.links.toxics import STREAMS, require_same, sight, whole_numbers
+from chaoslab.links.toxics import STREAMS, is_freeze, require_same, sight, whole_numbers
 
 try:
     from toxiproxy import Toxiproxy
@@ -32,6 +35,8 @@ except ImportError as error:
 
 _THIN_KB_PER_S = 64
 """A bandwidth toxic below it may hold the toxic before it for longer than a deadline."""
+_FLUSH_S = 0.1
+"""For what a freeze held back to get through, at the speed of memory."""
 _VERBS = ("get", "post", "delete")
 
 
@@ -41,6 +46,7 @@ class ToxiproxyCarrier:
     def __init__(self, api: str) -> None:
         host, _, port = api.rpartition(":")
         self._api = api
+        self._released_s = -math.inf
         self._server = Toxiproxy()
         self._server.update_api_consumer(host, int(port))
         self._bare = {verb: vars(APIConsumer)[verb] for verb in _VERBS}
@@ -120,26 +126,41 @@ class ToxiproxyCarrier:
         """An update of our own, which the library lacks; read back."""
         path = f"/proxies/{proxy}/toxics/{toxic.name}"
         with (
-            self._nothing_behind_it_holds_it_up(proxy, toxic),
+            self._nothing_holds_it_up(proxy, toxic, thinner_than=_THIN_KB_PER_S),
             self._asking(f"to change {toxic.name} of {proxy}"),
         ):
             APIConsumer.post(path, json={"attributes": dict(toxic.attributes)})
         require_same(toxic, self._get(path))
 
+    def release(self, proxy: str, toxic: Toxic) -> None:
+        """What a freeze holds back goes on, before the freeze is taken away.
+
+        While it takes a toxic away, Toxiproxy offers each piece that waits in it for 5 s to whoever
+        is next, and keeps every later call about this proxy waiting. Where a connection broke
+        meanwhile (and over a frozen link it does), nobody is there to take them.
+        """
+        if is_freeze(toxic):
+            self.change(proxy, replace(toxic, attributes={**toxic.attributes, "latency": 0}))
+            self._released_s = time.monotonic()
+
     def remove(self, proxy: str, toxic: Toxic) -> None:
         """Take it away."""
-        with self._nothing_behind_it_holds_it_up(proxy, toxic):
+        if is_freeze(toxic):
+            time.sleep(max(0.0, self._released_s + _FLUSH_S - time.monotonic()))
+        with self._nothing_holds_it_up(proxy, toxic):
             self._destroy(proxy, toxic.name)
 
     @contextmanager
-    def _nothing_behind_it_holds_it_up(self, proxy: str, toxic: Toxic) -> Iterator[None]:
-        """Frozen and thin toxics behind this one step aside for the time of the block.
+    def _nothing_holds_it_up(
+        self, proxy: str, toxic: Toxic, *, thinner_than: float = math.inf
+    ) -> Iterator[None]:
+        """Bandwidth toxics behind this one step aside for the time of the block.
 
-        Toxiproxy interrupts a toxic before it changes or removes it. One that waits for a frozen
-        one behind it cannot be interrupted: the call never returns, and it holds a lock that every
-        later call about this proxy needs, the removal of the frozen one included.
+        Toxiproxy interrupts a toxic before it changes it, and lets all that waits in it pass before
+        it removes it, at the speed of what is behind it. Until then it holds a lock that every
+        later call about this proxy needs.
         """
-        aside = [one for one in self._behind(proxy, toxic) if _holds_up(one)]
+        aside = [one for one in self._behind(proxy, toxic) if _rate(one) < thinner_than]
         for one in aside:
             self._destroy(proxy, one.name)
         try:
@@ -191,9 +212,10 @@ class ToxiproxyCarrier:
             raise FleetError(f"{words} and answered with an error ({error!r})") from error
 
 
-def _holds_up(toxic: Toxic) -> bool:
+def _rate(toxic: Toxic) -> float:
+    """In KB/s; infinity where there is none."""
     rate = toxic.attributes.get("rate")
-    return toxic.kind == "bandwidth" and isinstance(rate, int) and rate < _THIN_KB_PER_S
+    return rate if toxic.kind == "bandwidth" and isinstance(rate, int) else math.inf
 
 
 def _read(toxic: Mapping[str, Json]) -> Toxic:
