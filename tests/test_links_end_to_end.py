@@ -19,15 +19,12 @@ from chaoslab.journal import History
 from chaoslab.links import toxiproxy_binary
 
 pytestmark = pytest.mark.slow
+is_missing = toxiproxy_binary.find() is None
+is_required = "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", "")
+without_toxiproxy = pytest.mark.skipif(is_missing and not is_required, reason="no Toxiproxy server")
 KINDS = [
     "embedded",
-    pytest.param(
-        "toxiproxy",
-        marks=[
-            pytest.mark.toxiproxy,
-            pytest.mark.skipif(toxiproxy_binary.find() is None, reason="no Toxiproxy server"),
-        ],
-    ),
+    pytest.param("toxiproxy", marks=(pytest.mark.toxiproxy, without_toxiproxy)),
 ]
 PLAN = """
 version: 1
@@ -58,10 +55,9 @@ FROZEN_AND_FAR = """
 class Called:
     """`chaoslab run` as a process of its own."""
 
-    def __init__(self, folder: Path, faults: str, *more: str) -> None:
+    def __init__(self, folder: Path, plan: str, *more: str) -> None:
         self.folder = folder
-        (folder / "over_links.yaml").write_text(PLAN.replace("FAULTS", faults))
-        command = (sys.executable, "-m", "chaoslab", "run", "over_links.yaml", "--json", "--quiet")
+        command = (sys.executable, "-m", "chaoslab", "run", plan, "--json", "--quiet")
         self.process = subprocess.Popen(
             [*command, *more], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
@@ -70,7 +66,7 @@ class Called:
     @property
     def run(self) -> Path | None:
         """Its record, once there is one."""
-        return next(iter(self.folder.glob("runs/over_links/2*")), None)
+        return next(iter(self.folder.glob("runs/*/2*")), None)
 
     def journal(self) -> History:
         """What was written so far."""
@@ -87,10 +83,16 @@ class Called:
 
     def end(self) -> tuple[int, dict[str, object]]:
         """Exit code and verdict."""
-        out, error = self.process.communicate(timeout=240)
+        out, error = self.process.communicate(timeout=400)
         found = json.loads(out or b"{}")
         assert isinstance(found, dict), error
         return self.process.returncode, found
+
+
+def written(folder: Path, faults: str) -> str:
+    """The file of a plan with these faults."""
+    (folder / "over_links.yaml").write_text(PLAN.replace("FAULTS", faults))
+    return "over_links.yaml"
 
 
 @pytest.fixture
@@ -110,7 +112,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: str) -> None:
-    called = Called(folder, FAR_AND_CUT, "--set", f"fleet.links={kind}")
+    called = Called(folder, written(folder, FAR_AND_CUT), "--set", f"fleet.links={kind}")
     code, verdict = called.end()
     history = called.journal()
     assert [story.status for story in history.faults] == ["proved", "proved"], [
@@ -120,12 +122,22 @@ def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: st
     assert len({node["incarnation"] for node in _starts(history)}) == 1
 
 
+@pytest.mark.toxiproxy
+@without_toxiproxy
+def test_the_plan_of_a_thin_link_that_flaps_passes_on_a_real_toxiproxy(folder: Path) -> None:
+    called = Called(folder, "wan_throttle", "--set", "fleet.links=toxiproxy")
+    code, verdict = called.end()
+    assert (code, verdict["outcome"]) == (0, "PASS"), verdict["findings"]
+    assert verdict["training_continued"] is True
+    assert verdict["residue"] == []
+
+
 def _starts(history: History) -> list[dict[str, object]]:
     return [dict(event.data) for event in history.of(Kind.NODE_STARTED)]
 
 
 def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> None:
-    called = Called(folder, FROZEN_AND_FAR)
+    called = Called(folder, written(folder, FROZEN_AND_FAR))
     code, verdict = called.end()
     statuses = [story.status for story in called.journal().faults]
     assert statuses == ["proved", "failed"]
@@ -136,7 +148,7 @@ def test_a_fault_on_a_link_that_carries_no_traffic_is_no_pass(folder: Path) -> N
 def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
     folder: Path, kind: str
 ) -> None:
-    called = Called(folder, FAR_AND_CUT, "--set", f"fleet.links={kind}")
+    called = Called(folder, written(folder, FAR_AND_CUT), "--set", f"fleet.links={kind}")
     called.until(Kind.ROUND_MERGED, 10)
     assert called.run is not None
     (proxy,) = [
@@ -156,7 +168,7 @@ def test_the_same_seed_gives_the_same_schedule_and_the_same_links(folder: Path) 
     shaped, schedules = [], []
     for name in ("one", "two"):
         (folder / name).mkdir()
-        called = Called(folder / name, faults, "--seed", "5")
+        called = Called(folder / name, written(folder / name, faults), "--seed", "5")
         called.end()
         assert called.run is not None
         schedules.append((called.run / "schedule.jsonl").read_bytes())
