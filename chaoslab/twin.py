@@ -28,7 +28,8 @@ from chaoslab.surroundings import versions
 TWINS = ".twins"
 _KEPT = (JOURNAL, RUN_JSON)
 _PACKAGE = Path(__file__).parent
-_CODE = ("launch.py", "events.py", "diloco/*.py", "diloco/*.proto")
+_CODE = ("launch.py", "events.py", "fleet/*.py", "diloco/*.py", "diloco/*.proto")
+"""What decides how learners train: the fleet, too, because it decides how they share the cores."""
 
 
 def without_faults(plan: FaultPlan) -> FaultPlan:
