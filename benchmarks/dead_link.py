@@ -10,26 +10,29 @@ healthy learner time that a cut off one saves.
 
 All threads of the learner share one core, so whatever its link does costs it steps. Others that use
 that core cost it steps as well: the kernel says how much they did, and phases in which they took
-more than 5 % are left out. Processor time per step, memory and what waits to be sent stand beside.
+more than 5 % do not count. Processor time per step, memory and what waits to be sent stand beside.
 
-    python benchmarks/dead_link.py [--json]
-    exit code 0: at most 3 % longer; 1: longer; 3: too much else was going on to tell
+    python benchmarks/dead_link.py [--json] [--no-fail]
+
+Exit code 1 when the steps take more than 3 % longer, 3 when others kept the core too busy to tell.
 """
 
 import argparse
 import json
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import IO
+
+from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
 from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, HalfOpen, Link, Refuse
 from chaoslab.links.embedded import EmbeddedLinks
@@ -41,29 +44,128 @@ STATES: dict[str, Effect] = {
 }  # fmt: skip
 SETTLE_S = 1.5
 """Left out at the beginning of each phase."""
+REPORT_S = 0.25
+"""A learner says this often how it gets on."""
 RULES = {"learners": ["learner-0"], "sync_every": 480}
 
 
-@dataclass
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One stretch in one state of the link, and the samples that fell into it."""
+    """One stretch in one state of the link."""
+
+    step_s: float
+    """Median of the learner's reports."""
+    cpu_s: float
+    """Processor time of the whole process for each step."""
+    others: float
+    """Share of the learner's core that others used."""
+    rss_mib: float
+    queued: int
+    queued_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One dead phase, and the healthy ones around it."""
 
     state: str
-    began_s: float
-    ended_s: float = 0.0
-    steps: int = 0
-    samples: list[float] = field(default_factory=list)
-    cpu_ms: float = 0.0
-    """Processor time of the whole process for each step."""
-    others: float = 0.0
-    """Share of the learner's core that others used."""
-    rss_mib: float = 0.0
-    queued: int = 0
-    queued_bytes: int = 0
+    before: Phase
+    dead: Phase
+    after: Phase
 
     @property
-    def step_s(self) -> float:
-        return statistics.median(self.samples)
+    def healthy_s(self) -> float:
+        return (self.before.step_s + self.after.step_s) / 2
+
+    @property
+    def ratio(self) -> float:
+        return self.dead.step_s / self.healthy_s
+
+    @property
+    def others(self) -> float:
+        return max(phase.others for phase in (self.before, self.dead, self.after))
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.others <= OTHERS_MOST
+
+
+def main() -> int:
+    """Run all phases and print what was found; the exit code says whether it is good enough."""
+    options = _options()
+    surroundings = Surroundings()
+    with tempfile.TemporaryDirectory() as folder:
+        found, ended = _measure(Path(folder), options)
+    result = _result(options.model, found, ended, surroundings.place())
+    is_told = len(result.figures) == len(STATES)
+    return finish([result], options) or (0 if is_told or options.no_fail else 3)
+
+
+def _result(
+    model: str, found: Sequence[Comparison], ended: int, place: Mapping[str, Cell]
+) -> Result:
+    ratios = {
+        state: [c.ratio for c in found if c.state == state and c.is_quiet] for state in STATES
+    }
+    notes = [
+        f"Rows in which others used more than {OTHERS_MOST:.0%} of the core do not count.",
+        f"{ended} streams and dials ended meanwhile.",
+    ]
+    if untold := [state for state, values in ratios.items() if not values]:
+        notes.append(f"Too much else was going on to tell: {', '.join(untold)}.")
+    return Result(
+        number=7,
+        name="dead link",
+        what=f"a {model} learner's step time while its link is dead, against a healthy link "
+        "before and after",
+        command="python benchmarks/dead_link.py",
+        figures=tuple(
+            Figure(
+                name=f"step time {state} / healthy",
+                observed=median(values),
+                at_most=TARGET_RATIO,
+                samples=len(values),
+            )
+            for state, values in ratios.items()
+            if values
+        ),
+        rows=tuple(_row(comparison) for comparison in found),
+        notes=tuple(notes),
+        place=place,
+    )
+
+
+def _row(found: Comparison) -> Mapping[str, Cell]:
+    return {
+        "state": found.state,
+        "step (ms)": 1e3 * found.dead.step_s,
+        "healthy (ms)": 1e3 * found.healthy_s,
+        "ratio": found.ratio,
+        "processor (ms a step)": 1e3 * found.dead.cpu_s,
+        "healthy processor (ms a step)": 1e3 * (found.before.cpu_s + found.after.cpu_s) / 2,
+        "others (% of the core)": 100 * found.others,
+        "counts": "yes" if found.is_quiet else "no",
+        "memory (MiB)": found.dead.rss_mib,
+        "grown by (MiB)": found.dead.rss_mib - found.before.rss_mib,
+        "messages waiting": found.dead.queued,
+        "bytes waiting": found.dead.queued_bytes,
+    }
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--repeats", type=int, default=2, help="quiet ones a state (default 2)")
+    parser.add_argument("--tries", type=int, default=4, help="to find them (default 4)")
+    parser.add_argument("--dead-s", type=float, default=16.0, help="of a dead phase (default 16)")
+    parser.add_argument("--healthy-s", type=float, default=8.0, help="of a healthy one (default 8)")
+    parser.add_argument("--model", default="nano", help="of the learner (default nano)")
+    add_options(parser)
+    options = parser.parse_args()
+    if min(options.repeats, options.tries) < 1:
+        parser.error("--repeats and --tries are at least 1")
+    if min(options.dead_s, options.healthy_s) < SETTLE_S + 2 * REPORT_S:
+        parser.error(f"--dead-s and --healthy-s are at least {SETTLE_S + 2 * REPORT_S:g}")
+    return options
 
 
 class Watched:
@@ -81,7 +183,7 @@ class Watched:
 
     def wait(self, kind: str, count: int = 1, within_s: float = 120.0) -> None:
         deadline_s = time.monotonic() + within_s
-        while sum(line["kind"] == kind for _, line in list(self._lines)) < count:
+        while self.count(kind) < count:
             if time.monotonic() > deadline_s:
                 raise RuntimeError(f"no {kind} within {within_s:g} s")
             time.sleep(0.05)
@@ -89,95 +191,78 @@ class Watched:
     def count(self, kind: str) -> int:
         return sum(line["kind"] == kind for _, line in list(self._lines))
 
-    def fill(self, phase: Phase) -> None:
-        for at_s, line in list(self._lines):
-            if not phase.began_s + SETTLE_S <= at_s <= phase.ended_s:
-                continue
-            data = line["data"]
-            if line["kind"] == "learner.step" and data["steps"]:
-                phase.samples.append(data["step_s"])
-                phase.steps += data["steps"]
-            elif line["kind"] == "link.measured":
-                phase.queued = max(phase.queued, data["queued"])
-                phase.queued_bytes = max(phase.queued_bytes, data["queued_bytes"])
-
-
-def main() -> int:
-    """Run all phases and print the table."""
-    options = _options()
-    with tempfile.TemporaryDirectory() as folder:
-        phases, redials = _measure(Path(folder), options)
-    result = _result(phases, redials)
-    print(json.dumps(result) if options.json else _table(result, options))
-    return {True: 0, False: 1, None: 3}[result["is_met"]]
-
-
-def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--repeats", type=int, default=2, help="quiet ones a state (default 2)")
-    parser.add_argument("--tries", type=int, default=4, help="to find them (default 4)")
-    parser.add_argument("--dead-s", type=float, default=16.0, help="of a dead phase (default 16)")
-    parser.add_argument("--healthy-s", type=float, default=8.0, help="of a healthy one (default 8)")
-    parser.add_argument("--model", default="nano", help="of the learner (default nano)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    return parser.parse_args()
+    def since(self, began_s: float, kind: str) -> list[dict]:
+        """What the lines of that kind carry."""
+        return [
+            line["data"]
+            for at_s, line in list(self._lines)
+            if at_s >= began_s and line["kind"] == kind
+        ]
 
 
 # ---------------------------------------------------------------- the phases
 
 
-def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Phase], int]:
+def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Comparison], int]:
+    """What was found, and how many streams and dials ended meanwhile."""
+    found: list[Comparison] = []
     with _syncer(folder) as address, EmbeddedLinks(folder) as links:
         link = links.create("learner-0", address)
         with _learner(folder, link.address, options.model) as learner:
             output = Watched(learner.stdout)
             output.wait("learner.step", 12)
-            phases = [_healthy(output, learner.pid, options, reopened=1)]
-            for state, effect in _until_told(phases, options):
+            before = _healthy(output, learner.pid, options, reopened=1)
+            for state, effect in _until_told(found, options):
                 opened = output.count("link.opened")
-                phases.append(_dead(output, learner.pid, link, state, effect, options.dead_s))
+                dead = _dead(output, learner.pid, link, effect, options.dead_s)
                 reopened = opened + (output.count("link.closed") > 0)
-                phases.append(_healthy(output, learner.pid, options, reopened=reopened))
-            return phases, output.count("link.closed")
+                after = _healthy(output, learner.pid, options, reopened=reopened)
+                found.append(Comparison(state=state, before=before, dead=dead, after=after))
+                before = after
+            return found, output.count("link.closed")
 
 
-def _until_told(phases: list[Phase], options: argparse.Namespace) -> Iterator[tuple[str, Effect]]:
+def _until_told(
+    found: Sequence[Comparison], options: argparse.Namespace
+) -> Iterator[tuple[str, Effect]]:
     """States in turn, each until it was seen often enough on a quiet core, or `tries` times."""
     for _ in range(options.tries):
         for state, effect in STATES.items():
-            quiet = sum(row["state"] == state and row["is_quiet"] for row in _rows(phases))
-            if quiet < options.repeats:
+            if sum(c.state == state and c.is_quiet for c in found) < options.repeats:
                 yield state, effect
 
 
 def _healthy(output: Watched, pid: int, options: argparse.Namespace, *, reopened: int) -> Phase:
     output.wait("link.opened", reopened)
-    return _phase("healthy", output, pid, options.healthy_s)
+    return _phase(output, pid, options.healthy_s)
 
 
-def _dead(
-    output: Watched, pid: int, link: Link, state: str, effect: Effect, seconds: float
-) -> Phase:
+def _dead(output: Watched, pid: int, link: Link, effect: Effect, seconds: float) -> Phase:
     link.shape("benchmark", Direction.BOTH, effect)
     if isinstance(effect, HalfOpen):  # new connections work: let them not
         link.shape("benchmark", Direction.BOTH, Blackhole())
-    phase = _phase(state, output, pid, seconds)
+    phase = _phase(output, pid, seconds)
     link.clear("benchmark")
     return phase
 
 
-def _phase(state: str, output: Watched, pid: int, seconds: float) -> Phase:
-    phase = Phase(state, time.monotonic())
+def _phase(output: Watched, pid: int, seconds: float) -> Phase:
     time.sleep(SETTLE_S)
-    own_s, all_s = _cpu_s(pid), _core_s(pid)
+    began_s, own_s, all_s = time.monotonic(), _cpu_s(pid), _core_s(pid)
     time.sleep(seconds - SETTLE_S)
-    phase.ended_s = time.monotonic()
     own_s, all_s = _cpu_s(pid) - own_s, _core_s(pid) - all_s
-    phase.rss_mib = _rss_mib(pid)
-    output.fill(phase)
-    phase.cpu_ms = 1000 * own_s / max(1, phase.steps)
-    phase.others = max(0.0, all_s - own_s) / (seconds - SETTLE_S)
-    return phase
+    steps = [said for said in output.since(began_s, "learner.step") if said["steps"]]
+    if not steps:
+        raise RuntimeError(f"the learner made no step in {seconds - SETTLE_S:g} s")
+    measured = output.since(began_s, "link.measured")
+    return Phase(
+        step_s=median(said["step_s"] for said in steps),
+        cpu_s=own_s / sum(said["steps"] for said in steps),
+        others=max(0.0, all_s - own_s) / (seconds - SETTLE_S),
+        rss_mib=_rss_mib(pid),
+        queued=max((said["queued"] for said in measured), default=0),
+        queued_bytes=max((said["queued_bytes"] for said in measured), default=0),
+    )
 
 
 def _cpu_s(pid: int) -> float:
@@ -229,7 +314,10 @@ def _learner(folder: Path, address: str, model: str) -> Iterator[subprocess.Pope
         for task in Path(f"/proc/{process.pid}/task").iterdir():
             os.sched_setaffinity(int(task.name), own)
         os.sched_setaffinity(0, everything - own or everything)
-        yield process
+        try:
+            yield process
+        finally:
+            os.sched_setaffinity(0, everything)
 
 
 @contextmanager
@@ -243,72 +331,6 @@ def _process(module: str, *words: str) -> Iterator[subprocess.Popen[str]]:
     finally:
         process.kill()
         process.wait()
-
-
-# ---------------------------------------------------------------- the result
-
-
-def _result(phases: list[Phase], redials: int) -> dict:
-    rows = _rows(phases)
-    quiet = {
-        state: [row["ratio"] for row in rows if row["state"] == state and row["is_quiet"]]
-        for state in STATES
-    }
-    ratios = {state: statistics.median(found) for state, found in quiet.items() if found}
-    is_known = len(ratios) == len(STATES)
-    return {
-        "rows": rows,
-        "ratio_by_state": ratios,
-        "ended_streams_and_dials": redials,
-        "target_ratio": TARGET_RATIO,
-        "is_met": max(ratios.values()) <= TARGET_RATIO if is_known else None,
-    }
-
-
-def _rows(phases: list[Phase]) -> list[dict]:
-    neighbours = zip(phases[::2], phases[1::2], phases[2::2], strict=False)
-    return [_row(before, dead, after) for before, dead, after in neighbours]
-
-
-def _row(before: Phase, dead: Phase, after: Phase) -> dict:
-    healthy_s = (before.step_s + after.step_s) / 2
-    return {
-        "state": dead.state,
-        "step_ms": 1000 * dead.step_s,
-        "healthy_step_ms": 1000 * healthy_s,
-        "ratio": dead.step_s / healthy_s,
-        "cpu_ms": dead.cpu_ms,
-        "healthy_cpu_ms": (before.cpu_ms + after.cpu_ms) / 2,
-        "others": max(phase.others for phase in (before, dead, after)),
-        "is_quiet": all(phase.others <= OTHERS_MOST for phase in (before, dead, after)),
-        "rss_mib": dead.rss_mib,
-        "rss_growth_mib": dead.rss_mib - before.rss_mib,
-        "queued": dead.queued,
-        "queued_bytes": dead.queued_bytes,
-    }
-
-
-def _table(result: dict, options: argparse.Namespace) -> str:
-    lines = [
-        f"one {options.model} learner; step time in ms, median of samples a quarter second long;",
-        "processor time in ms for each step; others: the share of its core that others used",
-        "",
-        "state       |  step healthy  ratio |   cpu healthy | others |   RSS  growth | queued B",
-    ]
-    lines += [
-        f"{row['state']:11s} | {row['step_ms']:5.2f}   {row['healthy_step_ms']:5.2f}  "
-        f"{row['ratio']:5.3f} | {row['cpu_ms']:5.2f}   {row['healthy_cpu_ms']:5.2f} |"
-        f"{row['others']:6.1%}{' ' if row['is_quiet'] else '*'} | {row['rss_mib']:3.0f} M "
-        f"{row['rss_growth_mib']:+5.1f} M | {row['queued']:6d} {row['queued_bytes']:5d}"
-        for row in result["rows"]
-    ]
-    states = ", ".join(f"{state} {ratio:.3f}" for state, ratio in result["ratio_by_state"].items())
-    verdict = {True: "met", False: "MISSED", None: "unknown: too much else was going on"}
-    lines += ["", "* left out: others used more than 5 % of its core"]
-    lines += [f"median: {states or 'none'}; target at most {TARGET_RATIO}: "]
-    lines[-1] += verdict[result["is_met"]]
-    lines += [f"{result['ended_streams_and_dials']} streams and dials ended meanwhile"]
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,16 @@
     throughput   sender ── 1 MiB sends ──► direct | embedded | toxiproxy ──► receiver
     latency      pinger ── 64 B and back, one at a time ──► the same three ──► echo
 
-Everybody is a process of their own.
+Everybody is a process of their own. One run takes all of them in turns, so that a busy machine
+slows all; figures are medians over the runs. What a link adds to a round trip is its quantile minus
+the direct one's.
 
-One run takes all of them in turns, so that a busy machine slows all; shown are medians over the
-runs. What a link adds to a round trip is its quantile minus the direct one's.
+    python benchmarks/links.py [--json] [--no-fail]    exit code 1 if embedded is the slower kind
 
-    python benchmarks/links.py [--json]     exit code 1 if embedded is slower than Toxiproxy
-
-Without a Toxiproxy server (`chaoslab doctor --fix`) its column is left out and nothing is compared.
+Without a Toxiproxy server (`chaoslab doctor --fix`) its figures are left out, nothing is compared.
 """
 
 import argparse
-import json
 import os
 import socket
 import statistics
@@ -23,119 +21,158 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import IO
+
+from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
 from chaoslab.errors import AbilityError
 from chaoslab.links.base import Links
 from chaoslab.links.embedded import EmbeddedLinks
 
+TARGET_RATIO = 1.0
 LOOPBACK = "127.0.0.1"
 BLOCK_BYTES = 1 << 20
 PING_BYTES = 64
 LIMIT_S = 60.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One path, taken once: its throughput and its round trips."""
+
+    gb_per_s: float
+    p50_us: float
+    p99_us: float
+
+
 def main() -> int:
-    """Run all in turns and print the table."""
+    """Run all in turns, print what was found; the exit code says whether embedded keeps up."""
     options = _options()
     if options.role:
         threading.Thread(target=_end_with_the_parent, daemon=True).start()
         ROLES[options.role](options)
         return 0
-    result = _measure(options)
-    print(json.dumps(result) if options.json else _table(result))
-    return 0 if result["is_met"] in (True, None) else 1
+    surroundings = Surroundings()
+    runs, notes = _measure(options)
+    return finish([_result(options, runs, notes, surroundings.place())], options)
+
+
+def _result(
+    options: argparse.Namespace,
+    runs: Mapping[str, list[Run]],
+    notes: tuple[str, ...],
+    place: Mapping[str, Cell],
+) -> Result:
+    return Result(
+        number=8,
+        name="links",
+        what=f"{options.mib} MiB one way and {options.pings} pings of {PING_BYTES} B through links "
+        "that do nothing, against a direct connection",
+        command="python benchmarks/links.py",
+        figures=tuple(_figures(runs)),
+        rows=tuple(
+            {
+                "run": number + 1,
+                "path": name,
+                "GB/s": taken[number].gb_per_s,
+                "round trip p50 (us)": taken[number].p50_us,
+                "p99 (us)": taken[number].p99_us,
+            }
+            for number in range(options.runs)
+            for name, taken in runs.items()
+        ),
+        notes=notes,
+        place=place,
+    )
+
+
+def _figures(runs: Mapping[str, list[Run]]) -> Iterator[Figure]:
+    """The comparison first, if there is one; then every path."""
+    count = len(runs["direct"])
+    rates = {name: median(run.gb_per_s for run in taken) for name, taken in runs.items()}
+    if "toxiproxy" in rates:
+        yield Figure(
+            name="throughput embedded / toxiproxy",
+            observed=rates["embedded"] / rates["toxiproxy"],
+            at_least=TARGET_RATIO,
+            samples=count,
+        )
+    for name, rate in rates.items():
+        yield Figure(name=f"throughput {name}", observed=rate, unit="GB/s", samples=count)
+    p50_us = {name: median(run.p50_us for run in taken) for name, taken in runs.items()}
+    p99_us = {name: median(run.p99_us for run in taken) for name, taken in runs.items()}
+    for name in (name for name in runs if name != "direct"):
+        for share, trip_us in (("p50", p50_us), ("p99", p99_us)):
+            yield Figure(
+                name=f"{name} adds to a round trip, {share}",
+                observed=trip_us[name] - trip_us["direct"],
+                unit="us",
+                samples=count,
+            )
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--mib", type=int, default=1024, help="sent in one run (default 1024)")
     parser.add_argument("--pings", type=int, default=3000, help="in one run (default 3000)")
     parser.add_argument("--runs", type=int, default=5, help="rounds of all (default 5)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_options(parser)
     parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
     parser.add_argument("--address", default="", help=argparse.SUPPRESS)
-    return parser.parse_args()
-
-
-def _table(result: dict) -> str:
-    lines = [
-        f"{result['mib']} MiB one way, {result['pings']} pings of {PING_BYTES} B",
-        f"medians of {result['runs']} runs",
-        "",
-        "             GB/s   round trip p50   p99      added p50   p99",
-    ]
-    for name, row in result["paths"].items():
-        lines.append(
-            f"{name:10} {row['gb_per_s']:6.2f}   {row['p50_us']:9.0f} us {row['p99_us']:6.0f} us  "
-            f"{row['added_p50_us']:6.0f} us {row['added_p99_us']:6.0f} us"
-        )
-    words = {True: "met", False: "MISSED", None: "not compared: there is no Toxiproxy server"}
-    lines += ["", f"embedded at least as fast as toxiproxy: {words[result['is_met']]}"]
-    return "\n".join(lines)
+    options = parser.parse_args()
+    if options.runs < 1 or min(options.mib, options.pings) < 2:
+        parser.error("--runs is at least 1, --mib and --pings are at least 2")
+    return options
 
 
 # ---------------------------------------------------------------- the parent
 
 
-def _measure(options: argparse.Namespace) -> dict:
+def _measure(options: argparse.Namespace) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
+    """The runs of each path, and what is to be said about a path that is missing."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         receiver = stack.enter_context(Child("receiver", options))
         echo = stack.enter_context(Child("echo", options))
-        paths = {"direct": (receiver.line(), echo.line())}
-        for links in _kinds(directory):
+        bulk, ping = receiver.line(), echo.line()
+        paths = {"direct": (bulk, ping)}
+        kinds, notes = _kinds(directory)
+        for links in kinds:
             stack.enter_context(links)
-            paths[links.kind] = tuple(
-                links.create(role, upstream).address
-                for role, upstream in zip(("bulk", "ping"), paths["direct"], strict=True)
-            )
-        rows: dict[str, list[dict[str, float]]] = {name: [] for name in paths}
+            paths[links.kind] = (
+                links.create("bulk", bulk).address, links.create("ping", ping).address
+            )  # fmt: skip
+        runs: dict[str, list[Run]] = {name: [] for name in paths}
         for _ in range(options.runs + 1):
-            for name, (bulk, ping) in paths.items():
-                rows[name].append(_one_run(options, receiver, bulk, ping))
-    return _summary(options, {name: taken[1:] for name, taken in rows.items()})
+            for name, addresses in paths.items():
+                runs[name].append(_one_run(options, receiver, *addresses))
+    return {name: taken[1:] for name, taken in runs.items()}, notes  # one warms up
 
 
-def _kinds(directory: Path) -> Iterator[Links]:
-    yield EmbeddedLinks(directory)
+def _kinds(directory: Path) -> tuple[list[Links], tuple[str, ...]]:
+    """All that can be had here, and why one cannot."""
+    kinds: list[Links] = [EmbeddedLinks(directory)]
     try:
         from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
 
-        yield ToxiproxyLinks(directory)
+        kinds.append(ToxiproxyLinks(directory))
     except AbilityError as error:
-        print(error, file=sys.stderr)
+        return kinds, (f"Nothing to compare with: {error}.",)
+    return kinds, ()
 
 
-def _one_run(
-    options: argparse.Namespace, receiver: "Child", bulk: str, ping: str
-) -> dict[str, float]:
+def _one_run(options: argparse.Namespace, receiver: "Child", bulk: str, ping: str) -> Run:
     with Child("sender", options, bulk) as sender:
         gb_per_s = float(receiver.line())
         sender.line()
     with Child("pinger", options, ping) as pinger:
         p50_us, p99_us = map(float, pinger.line().split())
-    return {"gb_per_s": gb_per_s, "p50_us": p50_us, "p99_us": p99_us}
-
-
-def _summary(options: argparse.Namespace, rows: dict[str, list[dict[str, float]]]) -> dict:
-    paths = {
-        name: {key: statistics.median(row[key] for row in taken) for key in taken[0]}
-        for name, taken in rows.items()
-    }
-    for row in paths.values():
-        for key in ("p50_us", "p99_us"):
-            row[f"added_{key}"] = row[key] - paths["direct"][key]
-    is_met = None
-    if "toxiproxy" in paths:
-        is_met = paths["embedded"]["gb_per_s"] >= paths["toxiproxy"]["gb_per_s"]
-    return {
-        "mib": options.mib, "pings": options.pings, "runs": options.runs, "paths": paths,
-        "is_met": is_met,
-    }  # fmt: skip
+    return Run(gb_per_s=gb_per_s, p50_us=p50_us, p99_us=p99_us)
 
 
 class Child:

@@ -1,6 +1,7 @@
 """The results table of README.md, made from what the benchmarks printed, never typed by hand.
 
-    wire, merge, harness ── --json ──► results/<name>.json ── report ──► README.md, between markers
+    wire, merge, harness, dead_link, links ── --json ──► results/<name>.json
+                                                           └─ report ──► README.md, between markers
 
     python benchmarks/report.py               write the table from the results that are there
     python benchmarks/report.py --measure     measure everything first; a quarter of an hour
@@ -28,6 +29,8 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "step_time": ("harness.py", "--only", "3"),
     "injection": ("harness.py", "--only", "4"),
     "kills": ("harness.py", "--only", "5,6"),
+    "dead_link": ("dead_link.py",),
+    "links": ("links.py",),
 }
 """What is measured together, and by which command."""
 WITHIN_S = 1800.0
