@@ -35,8 +35,8 @@ wire:                  ## generate wire_pb2 from wire.proto, readable by every p
 docs: $(PYTHON)        ## rewrite what is made from the code: module map, kinds, catalogues
 	$(PYTHON) -m tests.generated_docs
 
-benchmarks: $(PYTHON)  ## all of them, one after the other; minutes
-	for file in benchmarks/*.py; do $(PYTHON) $$file || exit 1; done
+benchmarks: $(PYTHON)  ## measure everything and write the results; a quarter of an hour
+	$(PYTHON) benchmarks/report.py --measure
 
 clean:                 ## what the tools left; runs/ stays
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist
