@@ -137,8 +137,8 @@ def test_the_lines_by_hand_are_understood(module: str) -> None:
     calls = commands(program)
     assert calls
     script = (
-        f"import json, sys; from chaoslab.diloco import {module};"
-        f"[{module}._parser().parse_args(call) for call in json.load(sys.stdin)]"
+        f"import json, sys; from chaoslab.diloco import {module}_options;"
+        f"[{module}_options.parser().parse_args(call) for call in json.load(sys.stdin)]"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -12,110 +12,28 @@ living process.
 When the stream breaks or the membership is fenced, the link is dialled again (`link`) and the
 messenger says hello with what it holds; the learner goes on stepping meanwhile. It does so only
 once the training thread has shown life since: a wedged learner never joins again as a living one.
+
+What the threads hand each other is data of `exchange`; how a message is worded is `learner_words`.
 """
 
 import random
 import secrets
 import threading
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
 
+from chaoslab.diloco import learner_words as words
 from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.codec import Codec, MalformedPayload, decode, digest, encode
-from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec, specs_to_json
+from chaoslab.diloco.codec import Codec, MalformedPayload, encode
+from chaoslab.diloco.exchange import Inbox, Snapshot
+from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.link import Link, Talk
-from chaoslab.diloco.membership import Source
 from chaoslab.diloco.node import Emit
-from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import Connection, Received
 from chaoslab.events import Json, Kind
 
 _TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
          "tokens_to")  # fmt: skip
 """What learner.pushed says of a push."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """What a learner is at one step boundary. Per-fragment tuples have P entries.
-
-    `delta(p)` gives base - params of fragment p as float32 [n_p]; `pack()` the checkpoint payload.
-    """
-
-    step: int
-    tokens: int
-    """Raw tokens of this life."""
-    data_position: int
-    loss: float
-    step_s: float
-    versions: tuple[int, ...]
-    since_steps: tuple[int, ...]
-    """Steps since the fragment was adopted: c_steps."""
-    since_tokens: tuple[int, ...]
-    """Raw tokens at the moment of adoption; c_tokens = tokens - this."""
-    delta: Callable[[int], FloatArray]
-    pack: Callable[[], bytes]
-
-    def c_tokens(self, fragment: int) -> int:
-        """Tokens trained on since the fragment was adopted."""
-        return self.tokens - self.since_tokens[fragment]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Adoption:
-    """A published fragment to be adopted: float32 [n_p]."""
-
-    fragment: int
-    version: int
-    committed_tokens: int
-    """Raw tokens of this life that the syncer has merged into the fragment so far."""
-    digest: str
-    """Of `values` as they arrived."""
-    values: FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
-    """A donor's checkpoint."""
-
-    versions: tuple[int, ...]
-    step: int
-    data_position: int
-    donor: str
-    payload: memoryview
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """The syncer's welcome."""
-
-    epoch: int
-    source: Source
-    donor: str
-    settings: Settings
-    layout: Layout
-    data_position: int
-    step: int
-
-
-@dataclass(slots=True)
-class Inbox:
-    """What has arrived since the training thread last looked."""
-
-    joined: Joined | None = None
-    adoptions: dict[int, Adoption] = field(default_factory=dict)
-    handover: Handover | None = None
-    stop: tuple[str, tuple[int, ...]] | None = None
-    """Why training ended, and the last versions."""
-    refused: str | None = None
-
-    def update(self, newer: "Inbox") -> None:
-        """Add what has arrived since; of each thing the newest counts."""
-        self.adoptions |= newer.adoptions
-        self.joined = newer.joined or self.joined
-        self.handover = newer.handover or self.handover
-        self.stop = newer.stop or self.stop
-        self.refused = newer.refused or self.refused
 
 
 class Messenger:
@@ -189,7 +107,7 @@ class Messenger:
     def hand_in_initial(self, fragments: Sequence[FloatArray]) -> None:
         """Give the initial parameters, each float32 [n_p], to a syncer that asked for them."""
         for index, values in enumerate(fragments):
-            push = pb.Push(fragment=index, base_version=-1, codec=Codec.F32.value)
+            push = words.initial(index)
             self._send_payload(
                 pb.FromLearner(epoch=self._epoch, push=push), values.tobytes(), ("initial", index)
             )
@@ -250,26 +168,17 @@ class Messenger:
         return None
 
     def _welcome(self, message: pb.ToLearner) -> str | None:
-        welcome = message.welcome
         try:
-            settings, source = Settings.from_json(welcome.settings_json), Source(welcome.source)
-            self._layout = Layout.balance(self._specs, settings.fragments)
+            joined = words.joined(message, self._specs)
         except ValueError as error:
             return f"a welcome that this learner does not understand: {error}"
-        self._codec = Codec(settings.compression)
-        self._epoch, self._is_member = message.epoch, True
-        self._link.backoff.spread(len(settings.learners))
+        self._layout = joined.layout
+        self._codec = Codec(joined.settings.compression)
+        self._epoch, self._is_member = joined.epoch, True
+        self._link.backoff.spread(len(joined.settings.learners))
         self._pulls.clear()
         self._request = None
-        self._inbox.joined = Joined(
-            epoch=message.epoch,
-            source=source,
-            donor=welcome.donor,
-            settings=settings,
-            layout=self._layout,
-            data_position=welcome.data_position,
-            step=welcome.step,
-        )
+        self._inbox.joined = joined
         self._report()
         return None
 
@@ -296,42 +205,26 @@ class Messenger:
             return "a fragment that does not fit"
         size = self._layout.fragments[header.fragment].size
         try:
-            values = decode(payload, size, Codec(header.codec))
+            adoption = words.adoption(header, payload, size)
         except (MalformedPayload, ValueError) as error:
             return f"a published fragment cannot be read: {error}"
-        self._inbox.adoptions[header.fragment] = Adoption(
-            fragment=header.fragment,
-            version=header.version,
-            committed_tokens=header.committed_tokens,
-            digest=digest(values),
-            values=values,
-        )
+        self._inbox.adoptions[header.fragment] = adoption
         return None
 
     def _handover(self, header: pb.Checkpoint, payload: memoryview | None) -> None:
         if payload is not None:
-            self._inbox.handover = Handover(
-                versions=tuple(header.versions),
-                step=header.step,
-                data_position=header.data_position,
-                donor=header.donor,
-                payload=payload,
-            )
+            self._inbox.handover = words.handover(header, payload)
 
     # ------------------------------------------------------------ what is said
 
     def _hello(self) -> pb.FromLearner:
-        held = self._snapshot
         return pb.FromLearner(
-            hello=pb.Hello(
-                learner=self._learner,
-                incarnation=self._incarnation,
-                specs_json=specs_to_json(self._specs),
-                versions=held.versions if held else (),
-                step=held.step if held else 0,
-                data_position=held.data_position if held else 0,
-                tokens=held.tokens if held else 0,
-                process=self._process,
+            hello=words.hello(
+                self._learner,
+                self._incarnation,
+                self._process,
+                specs=self._specs,
+                held=self._snapshot,
             )
         )
 
@@ -339,16 +232,7 @@ class Messenger:
         held = self._snapshot
         if held is None or self._connection is None or not self._is_member:
             return
-        progress = pb.Progress(
-            step=held.step,
-            tokens=held.tokens,
-            c_steps=held.since_steps,
-            c_tokens=[held.c_tokens(index) for index in range(len(held.versions))],
-            versions=held.versions,
-            loss=held.loss,
-            step_s=held.step_s,
-            data_position=held.data_position,
-        )
+        progress = words.progress(held)
         self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:
@@ -372,26 +256,13 @@ class Messenger:
         fragment = pull.fragment
         is_current = held.versions[fragment] == pull.base_version
         if not is_current or held.since_steps[fragment] == 0:
-            declined = pb.Push(
-                round=pull.round, fragment=fragment, base_version=held.versions[fragment],
-                codec=self._codec.value,
-            )  # fmt: skip
+            declined = words.declined(held, pull, self._codec)
             self._send_payload(
                 pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment)
             )
             return
-        push = pb.Push(
-            round=pull.round,
-            fragment=fragment,
-            base_version=pull.base_version,
-            step=held.step,
-            c_steps=held.since_steps[fragment],
-            c_tokens=held.c_tokens(fragment),
-            tokens_from=held.since_tokens[fragment],
-            tokens_to=held.tokens,
-            codec=self._codec.value,
-        )
         codec = self._codec
+        push = words.push(held, pull, codec)
         self._send_payload(
             pb.FromLearner(epoch=self._epoch, push=push),
             lambda: encode(held.delta(fragment), codec),
@@ -401,13 +272,7 @@ class Messenger:
         self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
-        checkpoint = pb.Checkpoint(
-            request=request.request,
-            versions=held.versions,
-            step=held.step,
-            data_position=held.data_position,
-            donor=self._learner,
-        )
+        checkpoint = words.checkpoint(held, request.request, self._learner)
         self._send_payload(
             pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint), held.pack, "checkpoint"
         )

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
+from chaoslab.diloco.exchange import Inbox, Snapshot
 from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.messenger import Inbox, Messenger, Snapshot
+from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.wire import Backoff, Connection, Limits
 from chaoslab.events import Json, Kind
 from tests.diloco.hand_learner import SPECS, Told

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from chaoslab.diloco import learner
 from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.messenger import Messenger, Snapshot
+from chaoslab.diloco.exchange import Snapshot
+from chaoslab.diloco.messenger import Messenger
 from tests.mutants import start
 
 

@@ -1,0 +1,50 @@
+"""The command line of the syncer: its flags, and the address that it comes back to.
+
+What they are used for is `main` in `syncer`.
+"""
+
+import argparse
+from pathlib import Path
+
+from chaoslab.diloco.wire import add_tls_options
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags of `python -m chaoslab.diloco.syncer`."""
+    flags = argparse.ArgumentParser(
+        prog="python -m chaoslab.diloco.syncer",
+        description="The syncer of a Decoupled DiLoCo training. Needs no accelerator.",
+        epilog="example: python -m chaoslab.diloco.syncer --directory /tmp/syncer --settings-json "
+        '\'{"learners": ["learner-0", "learner-1"], "stop_rounds": 200}\'',
+    )
+    flags.add_argument(
+        "--address", default="127.0.0.1:0", help="where to listen; port 0 takes a free one"
+    )
+    flags.add_argument(
+        "--directory",
+        type=Path,
+        required=True,
+        help="its state; training goes on from what is here",
+    )
+    flags.add_argument(
+        "--settings-json", default="{}", help="the rules of the training, see diloco/settings.py"
+    )
+    flags.add_argument(
+        "--snapshots", type=Path, help="where to put global parameters for evaluation"
+    )
+    flags.add_argument(
+        "--not-durable", action="store_true", help="do not wait for the disk after each round"
+    )
+    flags.add_argument(
+        "--hold", action="store_true", help="when a stop rule is met, go on until SIGTERM"
+    )
+    flags.add_argument("--name", default="syncer", help="for the fleet that starts it")
+    flags.add_argument("--incarnation", type=int, default=1, help="for the fleet that starts it")
+    add_tls_options(flags)
+    return flags
+
+
+def known_address(file: Path, asked: str) -> str:
+    """A restarted syncer listens where its learners will look for it, unless told otherwise."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    return file.read_text() if asked.endswith(":0") and file.exists() else asked

@@ -1,0 +1,54 @@
+"""What a fault plan says, as frozen data that is checked when it is built.
+
+    YAML ─► plan_file ─► FaultPlan (`whole`) ─┬─ `training`  the run under test
+                                              ├─ `fleet`     where it runs
+                                              ├─ `faults`    whom, when, for how long
+                                              └─ `frame`     baseline, limits, abort, checks
+                            │ schedule
+                            └─► Injections (`injection`), nothing left open
+
+Nothing here reads a file or knows a fault or a check by name. Quantities are in base units:
+seconds, bytes, shares of one. Every error is a PlanError.
+"""
+
+from chaoslab.plan.faults import (
+    Arrivals,
+    Distribution,
+    FaultSpec,
+    Outage,
+    Pick,
+    Target,
+    Trigger,
+)
+from chaoslab.plan.fleet import REGION, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.injection import Injection
+from chaoslab.plan.training import Algorithm, Grace, Inner, Outer, Stop, Training
+from chaoslab.plan.whole import FaultPlan
+
+__all__ = [
+    "REGION",
+    "AbortRule",
+    "Algorithm",
+    "Arrivals",
+    "Baseline",
+    "CheckSpec",
+    "Control",
+    "Distribution",
+    "FaultPlan",
+    "FaultSpec",
+    "FleetKind",
+    "FleetSpec",
+    "Grace",
+    "Injection",
+    "Inner",
+    "Limits",
+    "LinkKind",
+    "Outage",
+    "Outer",
+    "Pick",
+    "Stop",
+    "Target",
+    "Training",
+    "Trigger",
+]

@@ -1,0 +1,106 @@
+"""The whole plan, and what its parts must not say against each other.
+
+    training, fleet, baseline, limits, faults, abort, expect ─► FaultPlan ─► PlanError | labels
+
+Each part is checked where it is defined; here stands only what takes two of them to see.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaoslab.errors import PlanError
+from chaoslab.plan.faults import Distribution, FaultSpec
+from chaoslab.plan.fleet import REGION, FleetSpec
+from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.training import Training
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    """A whole plan. Equal plans with equal seeds give equal schedules."""
+
+    name: str
+    description: str = ""
+    seed: int = 0
+    training: Training = field(default_factory=Training)
+    fleet: FleetSpec = field(default_factory=FleetSpec)
+    control: Control = Control.NONE
+    baseline: Baseline = field(default_factory=Baseline)
+    settle_s: float = 30.0
+    """Longest time after the last heal in which everything must converge again."""
+    limits: Limits = field(default_factory=Limits)
+    faults: tuple[FaultSpec, ...] = ()
+    abort: tuple[AbortRule, ...] = ()
+    expect: tuple[CheckSpec, ...] = ()
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether held-out losses are measured after the run: to compare, or because asked for."""
+        return self.control is Control.TWIN or self.training.evaluate_every is not None
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for fault in self.faults:
+            if fault.id in seen:
+                raise PlanError(f"two faults are called {fault.id!r}", where=fault.where)
+            if fault.at is not None and fault.at.after is not None and fault.at.after not in seen:
+                raise PlanError(
+                    f"fault {fault.id!r} waits for {fault.at.after!r}, which no earlier fault is "
+                    f"called; earlier ones are {', '.join(sorted(seen)) or 'none'}",
+                    where=fault.where,
+                )
+            seen.add(fault.id)
+            self._refuse_what_never_comes(fault)
+        regions = {labels.get(REGION) for labels in self.labels.values()}
+        if unknown := sorted(set(self.fleet.profiles) - regions):
+            raise PlanError(
+                f"`fleet.profiles` names {unknown[0]!r}, and no learner is in that region: write "
+                f"regions: {{{unknown[0]}: 2}}"
+            )
+
+    def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
+        """A trigger after the end, and arrivals that no end is known of, are mistakes."""
+        stop, at, arrivals = self.training.stop, fault.at, fault.arrivals
+        if at and at.round is not None and stop.rounds is not None and at.round > stop.rounds:
+            raise PlanError(
+                f"fault {fault.id!r} waits for round {at.round}, and training may end at round "
+                f"{stop.rounds}: raise `training.stop.rounds` or take an earlier round",
+                where=fault.where,
+            )
+        is_open = arrivals and arrivals.dist is not Distribution.TRACE and arrivals.most is None
+        if arrivals and is_open and arrivals.until_s is None and stop.time_s is None:
+            raise PlanError(
+                f"nothing says when the arrivals of fault {fault.id!r} end: write `until: 90s` "
+                "below `arrivals`, or let training stop by time",
+                where=fault.where,
+            )
+
+    @property
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of every node that has some, those of its region included."""
+        found = {name: dict(labels) for name, labels in self.fleet.labels.items()}
+        for region, names in self._regions().items():
+            for name in names:
+                found.setdefault(name, {})[REGION] = region
+        return found
+
+    def _regions(self) -> Mapping[str, Sequence[str]]:
+        """Names by region; counts take, in order, the learners that no region names."""
+        learners, regions = self.training.learner_names, self.fleet.regions
+        named = [name for some in regions.values() if isinstance(some, tuple) for name in some]
+        named += [name for name, labels in self.fleet.labels.items() if REGION in labels]
+        for name in named:
+            if named.count(name) > 1:
+                raise PlanError(f"{name} is in two regions: name it once")
+        free = [name for name in learners if name not in named]
+        found: dict[str, Sequence[str]] = {}
+        for region, some in regions.items():
+            number = some if isinstance(some, int) else 0
+            if number > len(free):
+                raise PlanError(
+                    f"the region {region!r} wants {number} learners, and {len(free)} of "
+                    f"{len(learners)} are left: use fewer, or more under `training.learners`"
+                )
+            found[region] = some if isinstance(some, tuple) else free[:number]
+            free = free[number:]
+        return found
