@@ -53,6 +53,8 @@ class Kind(StrEnum):
     """address, rounds, committed_tokens, is_recovered"""
     MEMBER_JOINED = "member.joined"
     """learner, incarnation, epoch, source: initial | donor | syncer | resumed, donor, members"""
+    MEMBER_REFUSED = "member.refused"
+    """learner and incarnation as it called itself, reason: it was not let in, nothing changed"""
     MEMBER_SUSPECTED = "member.suspected"
     """learner, incarnation, epoch, idle_s: no step for idle_s; nobody waits for it any more"""
     MEMBER_RECOVERED = "member.recovered"

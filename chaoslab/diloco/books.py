@@ -77,16 +77,22 @@ class Books:
         """Whether every fragment has values."""
         return bool(self._layout.fragments) and len(self._states) == len(self._layout.fragments)
 
-    def agree_on(self, specs_json: str) -> None:
-        """The first learner says what is trained; ValueError if another trains something else."""
+    def understand(self, specs_json: str) -> tuple[TensorSpec, ...]:
+        """What a learner trains; ValueError if it cannot be, or is not what the others train."""
         specs = specs_from_json(specs_json)
         if sum(spec.size for spec in specs) > _FLOATS_MAX:
             raise ValueError(f"more than {_FLOATS_MAX:,} parameters are not for one syncer")
         if not self._specs:
-            self._layout = Layout.balance(specs, self._settings.fragments)
-            self._specs = specs
+            Layout.balance(specs, self._settings.fragments)
         elif specs != self._specs:
             raise ValueError("this learner's tensors are not those of the running training")
+        return specs
+
+    def agree_on(self, specs: tuple[TensorSpec, ...]) -> None:
+        """The first learner that was let in says what is trained."""
+        if not self._specs:
+            self._layout = Layout.balance(specs, self._settings.fragments)
+            self._specs = specs
 
     def take_initial(self, index: int, payload: memoryview | None) -> None:
         """One fragment of the initial parameters, f32; MalformedPayload if it does not fit."""
@@ -105,7 +111,7 @@ class Books:
         stored = self._store.load()
         if stored is None:
             return
-        self.agree_on(stored.specs_json)
+        self.agree_on(self.understand(stored.specs_json))
         for line in stored.tape:
             for given in line.contributors:
                 self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)

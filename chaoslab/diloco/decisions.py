@@ -10,8 +10,10 @@ from chaoslab.diloco.membership import Leaving, Member, Source
 
 
 class Refusal(StrEnum):
-    """Why a push was not taken."""
+    """Why a push, or a hello, was not taken."""
 
+    HELLO = "hello"
+    """A learner was not let in; `member.refused` says why."""
     FENCED = "fenced"
     LATE = "late"
     UNKNOWN_ROUND = "unknown_round"

@@ -16,6 +16,8 @@ from enum import StrEnum
 
 from chaoslab.diloco.settings import Settings
 
+_PACES = 8
+
 
 class Source(StrEnum):
     """Where a joining learner's parameters come from."""
@@ -58,7 +60,11 @@ class Member:
     tokens: int = 0
     loss: float | None = None
     step_s: float = 0.0
-    """Its own report of its mean step time; 0 until it has stepped."""
+    """Its own report of its mean step time, as far as it is believed; 0 until it has stepped."""
+    reported_s: float = 0.0
+    """When it was first heard of its step."""
+    paces_s: tuple[float, ...] = ()
+    """Seconds a step between its last reports that showed a higher one, by the syncer's clock."""
     versions: tuple[int, ...] = ()
     c_steps: tuple[int, ...] = ()
     c_tokens: tuple[int, ...] = ()
@@ -211,15 +217,19 @@ class Membership:
     def saw_step(self, now_s: float, member: Member, step: int, step_s: float) -> float | None:
         """Note a report; the idle seconds if the step advanced and it had been suspected.
 
+        Its step time decides how long it is waited for, so it is believed no slower than it was
+        seen to be: the slowest of its last reports counts, because a link may delay some of them.
         The first report only says where the learner stands: what comes after it is progress.
         """
         if not member.has_reported:
-            member.has_reported, member.step = True, step
+            member.has_reported, member.step, member.reported_s = True, step, now_s
         if step <= member.step:
             return None
         idle_s = now_s - member.last_step_s
         was_suspected = member.is_suspected
-        member.step, member.step_s = step, step_s
+        pace_s = (now_s - max(member.last_step_s, member.reported_s)) / (step - member.step)
+        member.paces_s = (*member.paces_s, pace_s)[-_PACES:]
+        member.step, member.step_s = step, min(step_s, max(member.paces_s))
         member.last_step_s, member.has_stepped = now_s, True
         member.is_suspected = False
         return idle_s if was_suspected else None

@@ -11,6 +11,7 @@ No input or output, no clock, standard library only: the same inputs give the sa
 that is open never waits for a member that has left, and training stops only between rounds.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -35,6 +36,8 @@ from chaoslab.diloco.rounds import Round, Rounds
 from chaoslab.diloco.settings import Settings
 
 _TRANSFER_PATIENCE_S = 20.0
+_MOST = 1 << 53
+"""More than any training counts, and what every reader of JSON keeps exactly."""
 
 
 class Policy:
@@ -125,11 +128,22 @@ class Policy:
         self._began_s = now_s
         return [SendAll(receiver=member) for member in self.membership.members]
 
+    def impossible(self, report: Progress) -> str:
+        """Why no learner can have sent these counters; empty if one can."""
+        counts = (report.c_steps, report.c_tokens, report.versions)
+        if any(len(count) != self.settings.fragments for count in counts):
+            return f"counters of another number of fragments than {self.settings.fragments}"
+        if max(report.step, report.tokens, report.data_position) > _MOST:
+            return f"a step, tokens or a data position beyond {_MOST}"
+        if not 0 <= report.step_s < math.inf:
+            return f"a step time of {report.step_s} s"
+        return ""
+
     def progress(self, now_s: float, epoch: int, report: Progress) -> list[Action]:
-        """A learner's counters; an ended membership's, or of another shape, are ignored."""
+        """A learner's counters; an ended membership's, or impossible ones, are ignored."""
         member = self.membership.find(epoch)
         counts = (report.c_steps, report.c_tokens, report.versions)
-        if member is None or any(len(count) != self.settings.fragments for count in counts):
+        if member is None or self.impossible(report):
             return []
         idle_s = self.membership.saw_step(now_s, member, report.step, report.step_s)
         member.tokens, member.loss = report.tokens, report.loss

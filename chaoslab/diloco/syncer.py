@@ -20,7 +20,7 @@ from chaoslab.diloco import syncer_words as words
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.books import Books
 from chaoslab.diloco.codec import MalformedPayload, NotFinite
-from chaoslab.diloco.decisions import Offer, Refusal
+from chaoslab.diloco.decisions import Offer, Progress, Refusal
 from chaoslab.diloco.deeds import Deeds
 from chaoslab.diloco.listeners import Listeners
 from chaoslab.diloco.membership import Leaving, Member, Refused
@@ -120,9 +120,7 @@ class Syncer:
         elif self._listeners.epoch(session) != message.epoch:
             return  # words of a membership that has ended
         elif body == "progress":
-            self._deeds.carry_out(
-                self.policy.progress(self._now(), message.epoch, words.progress(message.progress))
-            )
+            self._progress(session, message.epoch, words.progress(message.progress))
         elif body == "checkpoint":
             self._forward(message.checkpoint, received.payload)
         elif body == "goodbye":
@@ -130,23 +128,32 @@ class Syncer:
 
     def _hello(self, session: int, hello: pb.Hello) -> None:
         if self._listeners.epoch(session) is not None:
-            self._hub.close(session, words.refused("one hello a stream"))
+            self._turn_away(session, hello, "one hello a stream")
             return
         if self._deeds.has_stopped and not hello.versions:
             self._hub.close(session, self._deeds.last_word())
             return
         try:
-            self._books.agree_on(hello.specs_json)
+            specs = self._books.understand(hello.specs_json)
             actions = self.policy.hello(self._now(), words.hello(hello))
         except (Refused, ValueError) as refusal:
-            self._hub.close(session, words.refused(str(refusal)))
+            self._turn_away(session, hello, str(refusal))
             return
+        self._books.agree_on(specs)
         epoch = self.policy.membership.last_epoch
         self._listeners.admit(session, epoch, tuple(hello.versions))
         self._uplinks.attach(session, hello.learner, hello.incarnation)
         self._deeds.carry_out(actions)
         if self._deeds.has_stopped:  # its link was broken when training ended
             self._hub.send(session, self._deeds.last_word(epoch))
+
+    def _progress(self, session: int, epoch: int, report: Progress) -> None:
+        if lie := self.policy.impossible(report):
+            self._reject(self._member(session), Refusal.MALFORMED, detail=lie)
+            self._end_session(session, Leaving.CLOSED)
+            self._hub.close(session, words.refused(lie))
+            return
+        self._deeds.carry_out(self.policy.progress(self._now(), epoch, report))
 
     def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         offer = words.offer(push)
@@ -209,6 +216,17 @@ class Syncer:
         epoch = self._listeners.epoch(session)
         return None if epoch is None else self.policy.membership.find(epoch)
 
+    def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:
+        self._count(Refusal.HELLO)
+        self._say(
+            Kind.MEMBER_REFUSED,
+            learner=hello.learner, incarnation=hello.incarnation, reason=reason,
+        )  # fmt: skip
+        self._hub.close(session, words.refused(reason))
+
+    def _count(self, refusal: Refusal) -> None:
+        self._rejected[refusal.value] = self._rejected.get(refusal.value, 0) + 1
+
     def _reject(
         self,
         member: Member | None,
@@ -217,7 +235,7 @@ class Syncer:
         offer: Offer | None = None,
         detail: str = "",
     ) -> None:
-        self._rejected[refusal.value] = self._rejected.get(refusal.value, 0) + 1
+        self._count(refusal)
         whose = words.whose(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
         contents = words.contents(offer, keys=("round", "fragment", "c_tokens")) if offer else {
             "round": 0, "fragment": -1, "c_tokens": 0,

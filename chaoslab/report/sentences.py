@@ -126,6 +126,11 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.NODE_EXITED: (Tone.BAD, _node_exited),
     Kind.SYNCER_READY: (Tone.PLAIN, lambda e: f"the syncer listens on {e.text('address')}"),
     Kind.MEMBER_JOINED: (Tone.GOOD, _joined),
+    Kind.MEMBER_REFUSED: (Tone.BAD, lambda e: f"{_who(e)} was refused: {e.text('reason')}"),
+    Kind.SYNCER_HELD: (
+        Tone.PLAIN,
+        lambda e: f"training is at its end ({e.text('reason')}), and goes on for the faults",
+    ),
     Kind.MEMBER_SUSPECTED: (
         Tone.BAD,
         lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",

@@ -156,13 +156,14 @@ class HandLearner:
             self.step += 1
             self.report()
 
-    def report(self) -> None:
+    def report(self, **lies: Any) -> None:
         counts = [self.step - since for since in self.since]
-        progress = pb.Progress(
-            step=self.step, tokens=10 * self.step, c_steps=counts,
-            c_tokens=[10 * count for count in counts], versions=self.versions, loss=1.0,
-            step_s=0.01, data_position=self.step,
-        )  # fmt: skip
+        fields: dict[str, Any] = {
+            "step": self.step, "tokens": 10 * self.step, "c_steps": counts,
+            "c_tokens": [10 * count for count in counts], "versions": self.versions, "loss": 1.0,
+            "step_s": 0.01, "data_position": self.step,
+        }  # fmt: skip
+        progress = pb.Progress(**{**fields, **lies})
         self.connection.send(pb.FromLearner(epoch=self.epoch, progress=progress))
 
     def pulled(self, train: Callable[[], None] | None = None) -> pb.Pull:

@@ -152,12 +152,63 @@ def test_a_push_under_another_members_epoch_is_refused(syncer: RunningSyncer) ->
     liar.close()
 
 
-def test_a_name_off_the_roster_is_told_so(syncer: RunningSyncer) -> None:
+def test_a_name_off_the_roster_is_told_so_and_changes_nothing(syncer: RunningSyncer) -> None:
     stranger = HandLearner(syncer, "stranger")
-    stranger.hello()
+    stranger.hello(specs_json='[{"name":"x","shape":[3],"is_averaged":false},'
+                              '{"name":"y","shape":[3],"is_averaged":false}]')  # fmt: skip
     refused, _ = stranger.hear("refused")
     assert "not on the roster" in refused.reason
+    told = syncer.told.wait(Kind.MEMBER_REFUSED, learner="stranger")
+    assert told["reason"] == refused.reason
+    honest = HandLearner(syncer, "learner-0")
+    honest.join()
+    still_merges(syncer, honest)
+    honest.close()
     stranger.close()
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"data_position": 2**64 - 1},
+        {"step": 2**63},
+        {"step_s": float("inf")},
+        {"step_s": -1.0},
+        {"versions": [0, 0, 0]},
+    ],
+    ids=str,
+)
+def test_counters_that_no_learner_can_have_end_only_their_own_membership(
+    syncer: RunningSyncer, lie: dict[str, Any]
+) -> None:
+    honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
+    honest.join()
+    liar.join()
+    liar.train(2)
+    liar.report(**lie)
+    syncer.told.wait(Kind.PUSH_REJECTED, learner="learner-1", reason="malformed")
+    syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-1")
+    still_merges(syncer, honest)
+    again = HandLearner(syncer, "learner-1", incarnation=2)
+    again.hello()
+    welcome, _ = again.hear("welcome")
+    assert welcome.data_position <= 10
+    for learner in (honest, liar, again):
+        learner.close()
+
+
+def test_nobody_is_waited_for_longer_than_it_was_seen_to_step(tmp_path: Path) -> None:
+    with running_syncer(tmp_path, suspect_after_s=0.5, drop_after_s=1.0) as syncer:
+        honest, liar = HandLearner(syncer, "learner-0"), HandLearner(syncer, "learner-1")
+        honest.join()
+        liar.join()
+        for _ in range(3):
+            liar.step += 1
+            liar.report(step_s=1e9)
+        syncer.told.wait(Kind.MEMBER_LEFT, learner="learner-1", reason="no_progress")
+        still_merges(syncer, honest)
+        honest.close()
+        liar.close()
 
 
 @pytest.mark.parametrize("specs", ["", "[]", "{", '[{"name": "x"}]', "[" * 5000])
