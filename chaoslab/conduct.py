@@ -112,12 +112,12 @@ def run_plan(
 ) -> RunDirectory:
     """Carry a plan out and return its record, whatever came of it: `outcome` in run.json says.
 
-    AbilityError before anything was made. FleetError or HarnessBug when the run broke: everything
-    was healed and ended before, and the record is kept as the latest run.
+    AbilityError or PlanError before anything was made. FleetError or HarnessBug when the run
+    broke: everything was healed and ended before, and the record is kept as the latest run.
     """
     links = links or LinkSetup()
     kind = links.ask().kind
-    refuse_impossible(schedule, fleet_factory, links)
+    refuse_impossible(plan, schedule, fleet_factory, links)
     clock = clock_factory()
     directory = RunDirectory.create(root, plan.name, clock)
     directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, fleet_factory))
@@ -137,10 +137,13 @@ def run_plan(
     return directory
 
 
-def refuse_impossible(schedule: Schedule, fleet: FleetFactory, links: LinkSetup) -> None:
+def refuse_impossible(
+    plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, links: LinkSetup
+) -> None:
     """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
     links.refuse_what_cannot_be()
-    refuse_missing_abilities(schedule.injections, fleet.abilities, fleet.kind, links.ask())
+    places = {spec.id: spec.where for spec in plan.faults}
+    refuse_missing_abilities(schedule.injections, fleet.abilities, fleet.kind, links.ask(), places)
 
 
 def was_interrupted(directory: RunDirectory) -> bool:

@@ -182,7 +182,7 @@ def _cgroups() -> Examined:
 
 
 def _packet_loss() -> Examined:
-    """Tried in a network namespace of its own, which vanishes with the trial."""
+    """Tried with a rule on a port of our own, which goes with the trial."""
     can, how = netfilter.is_available()
     if can:
         return _ok("packet loss", f"{how}, for network.loss")

@@ -29,24 +29,28 @@ class ChaoslabError(Exception):
     exit_code = ExitCode.BROKEN
 
 
-class PlanError(ChaoslabError):
-    """The plan, an override or an argument cannot work; nothing was started.
-
-    `where` is `file:line:column` when known; the message names the key and what to write instead.
-    """
+class _Refused(ChaoslabError):
+    """Nothing was started. `where` is `file:line:column` when known."""
 
     exit_code = ExitCode.REFUSED
 
-    def __init__(self, message: str, *, where: str = "") -> None:
-        super().__init__(f"{where}: {message}" if where else message)
+    def __init__(self, message: str, *, where: str = "", key: str = "") -> None:
+        super().__init__(": ".join(filter(None, (where, key, message))))
         self.message = message
         self.where = where
+        self.key = key
+        """The dotted key below what is being built, where one value alone is wrong."""
 
 
-class AbilityError(ChaoslabError):
+class PlanError(_Refused):
+    """The plan, an override or an argument cannot work; nothing was started.
+
+    The message names the key and what to write instead.
+    """
+
+
+class AbilityError(_Refused):
     """The plan is sound, but this fleet or machine cannot carry it out; nothing was started."""
-
-    exit_code = ExitCode.REFUSED
 
 
 class FleetError(ChaoslabError):

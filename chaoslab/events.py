@@ -248,14 +248,14 @@ class Event:
         try:
             return cls(
                 seq=int(_scalar(fields["seq"])),
-                time_s=float(_scalar(fields["time_s"])),
+                time_s=_finite_time(fields["time_s"]),
                 source=str(fields["source"]),
                 kind=Kind(str(fields["kind"])),
                 data=_mapping(fields["data"]),
                 wall=str(fields.get("wall", "")),
                 node_s=None if fields.get("node_s") is None else float(_scalar(fields["node_s"])),
             )
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise MalformedEvent(f"not an event: {line[:200]!r} ({error})") from error
 
     def _value(self, key: str) -> Json:
@@ -323,7 +323,7 @@ def _finite(value: Json) -> Json:
 def _object(line: str) -> Mapping[str, Json]:
     try:
         value = json.loads(line)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedEvent(f"not JSON: {line[:200]!r} ({error})") from error
     if not isinstance(value, dict):
         raise MalformedEvent(f"not a JSON object: {line[:200]!r}")
@@ -334,6 +334,13 @@ def _mapping(value: Json) -> Mapping[str, Json]:
     if not isinstance(value, Mapping):
         raise TypeError(f"data is {value!r}, not an object")
     return value
+
+
+def _finite_time(value: Json) -> float:
+    time_s = float(_scalar(value))
+    if not math.isfinite(time_s):
+        raise ValueError(f"{time_s} is no time")
+    return time_s
 
 
 def _scalar(value: Json) -> int | float:

@@ -181,11 +181,24 @@ def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
         raise FleetError(f"{path} cannot be read: {error}") from error
     for number, line in enumerate(whole, start=1):
         try:
-            facts = json.loads(line)
-        except ValueError as error:
-            raise FleetError(f"{path}:{number} is no obligation: {line[:200]!r}") from error
-        if isinstance(facts, dict):
-            yield facts
+            yield _entry(line)
+        except (ValueError, RecursionError, FleetError) as error:
+            raise FleetError(
+                f"{path}:{number} is no obligation ({error}): {line[:200]!r}; undo by hand what it "
+                "may have meant, take the line out, and call `chaoslab heal` for the others"
+            ) from error
+
+
+def _entry(line: bytes) -> Mapping[str, Json]:
+    """One line of the file; ValueError or FleetError if it cannot be one."""
+    facts = json.loads(line)
+    if not isinstance(facts, dict):
+        raise ValueError("not a JSON object")
+    for key in {"open", "close"} & set(facts):
+        _number(facts[key])
+    if isinstance(facts.get("held_by"), dict):
+        identity(facts["held_by"])
+    return facts
 
 
 def _number(value: Json) -> int:

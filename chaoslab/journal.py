@@ -5,7 +5,7 @@
     journal.jsonl ─► History.read ─► faults' evidence, checks, reports
 
 One writer, append only. A torn last line is tolerated when reading; any other broken line is an
-error. Running and judging meet only here.
+error that names the file and the line. Running and judging meet only here.
 """
 
 import logging
@@ -137,7 +137,10 @@ class History:
 
     @classmethod
     def read(cls, run_directory: Path) -> "History":
-        """The history of a run directory, with its twin's if control/ is there."""
+        """The history of a run directory, with its twin's if control/ is there.
+
+        FleetError, which names file and line, if a journal is missing or damaged.
+        """
         control = run_directory / "control"
         return cls(
             _read_lines(run_directory / JOURNAL),
@@ -220,12 +223,38 @@ class History:
 
 
 def _read_lines(path: Path) -> Iterator[Event]:
-    lines = path.read_bytes().split(b"\n")
-    *whole, tail = lines
-    for line in whole:
-        yield Event.from_line(line.decode())
-    if tail:
+    *whole, tail = _bytes_of(path).split(b"\n")
+    for number, line in enumerate(whole):
         try:
-            yield Event.from_line(tail.decode())
-        except (MalformedEvent, UnicodeDecodeError):
-            return  # the writer died in the middle of its last line
+            event = Event.from_line(line.decode())
+        except (MalformedEvent, UnicodeDecodeError) as error:
+            raise _damaged(f"{path}:{number + 1} is no event", str(error)) from error
+        yield _in_place(event, number, path)
+    try:
+        last = Event.from_line(tail.decode()) if tail else None
+    except (MalformedEvent, UnicodeDecodeError):
+        return  # the writer died in the middle of its last line
+    if last is not None:
+        yield _in_place(last, len(whole), path)
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _damaged(f"{path} cannot be read", error.strerror or str(error)) from error
+
+
+def _in_place(event: Event, number: int, path: Path) -> Event:
+    """The event, if it belongs there: lines are numbered from zero, without gaps."""
+    if event.seq == number:
+        return event
+    why = f"its seq is {event.seq}, and {number} belongs there"
+    raise _damaged(f"{path}:{number + 1} is out of order", why)
+
+
+def _damaged(what: str, why: str) -> FleetError:
+    return FleetError(
+        f"{what}: {why}; nobody can tell what happened from a damaged record: put back a copy of "
+        "the file, or run the plan again"
+    )

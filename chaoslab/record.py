@@ -16,6 +16,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import Self
@@ -39,15 +40,19 @@ class RunDirectory:
 
     @classmethod
     def create(cls, root: Path, plan_name: str, clock: Clock) -> Self:
-        """A new directory under `root`, and both `latest` links on it; FleetError if refused."""
+        """A new directory under `root`, and both `latest` links on it; PlanError if refused."""
         name = f"{_stamp(clock.wall())}-{secrets.token_hex(3)}"
-        path = root.resolve() / _checked(plan_name) / name
+        path = root.absolute() / _checked(plan_name) / name
         try:
+            path = root.resolve() / plan_name / name
             made = cls._filled(path)
             _link(path.parent / LATEST, Path(name))
             _link(root.resolve() / LATEST, Path(plan_name) / name)
         except OSError as error:
-            raise FleetError(f"the run directory {path} cannot be made: {error}") from error
+            raise PlanError(
+                f"the run directory {path} cannot be made ({error}): name a folder that can be "
+                "written to, with --out"
+            ) from error
         return made
 
     @classmethod
@@ -141,14 +146,34 @@ class RunDirectory:
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """What run.json holds; {} before it was first written."""
+        """What run.json holds; {} before it was first written. FleetError if it is damaged."""
         try:
             found = json.loads((self.path / RUN_JSON).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
-        except (OSError, json.JSONDecodeError) as error:
-            raise FleetError(f"{self.path / RUN_JSON} cannot be read: {error}") from error
-        return dict(found)
+        except (OSError, ValueError) as error:
+            raise self._damaged(str(error)) from error
+        if not isinstance(found, dict):
+            raise self._damaged("it holds no JSON object")
+        return found
+
+    @property
+    def lasted_s(self) -> float | None:
+        """How long the run took; None while it goes on. FleetError if run.json is damaged."""
+        started, ended = self.facts.get("started"), self.facts.get("ended")
+        if not started or not ended:
+            return None
+        try:
+            begun, over = (datetime.fromisoformat(str(stamp)) for stamp in (started, ended))
+            return (over - begun).total_seconds()
+        except (ValueError, TypeError) as error:
+            raise self._damaged(str(error)) from error
+
+    def _damaged(self, why: str) -> FleetError:
+        return FleetError(
+            f"{self.path / RUN_JSON} cannot be read: {why}; put back a copy of the file, or move "
+            "the folder of this run away"
+        )
 
     def note(self, **facts: Json) -> None:
         """Add or replace keys of run.json; the file is replaced whole."""

@@ -1,10 +1,11 @@
 """What fleet or links cannot do is refused before anything starts, with the reason.
 
 injections ── needs ───► abilities of the fleet ─┐
-           └─ shapings ► abilities of the links ─┴─► AbilityError, PlanError, or nothing
+           ├─ shapings ► abilities of the links ─┼─► AbilityError, PlanError, or nothing
+           └─ beats ───► before it is healed ────┘
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from chaoslab.errors import AbilityError, HarnessBug, PlanError
 from chaoslab.faults.base import Fault, ShapesLinks
@@ -19,36 +20,55 @@ def refuse_missing_abilities(
     abilities: frozenset[Ability],
     fleet_kind: str,
     links: Links,
+    places: Mapping[str, str] | None = None,
 ) -> None:
     """AbilityError when a fault needs what fleet or links cannot do; before anything starts.
 
-    PlanError when an effect cannot be in the direction that is asked for, by any links.
+    PlanError when an effect cannot be in the direction that is asked for, by any links. `places`
+    says where the plan has each fault, as file:line:column by its id.
     """
     for injection in injections:
+        where = (places or {}).get(injection.spec, "")
         if SYNCER in injection.targets:
             raise AbilityError(
                 f"fault {injection.spec!r} is on the syncer: a run ends with its syncer in this "
-                "version, so nothing could be judged; target learners"
+                "version, so nothing could be judged; target learners",
+                where=where,
             )
         fault = fault_of(injection)
         if missing := fault.needs - abilities:
             raise AbilityError(
                 f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
                 f"{', '.join(sorted(missing))}; the {fleet_kind} fleet cannot here: choose another "
-                "fault, or see `chaoslab doctor`"
+                "fault, or see `chaoslab doctor`",
+                where=where,
             )
         if isinstance(fault, ShapesLinks):
-            _refuse_impossible_shapings(injection, fault, links)
+            _refuse_impossible_shapings(injection, fault, links, where)
+        _refuse_late_beats(injection, fault, where)
 
 
-def _refuse_impossible_shapings(injection: Injection, fault: ShapesLinks, links: Links) -> None:
+def _refuse_late_beats(injection: Injection, fault: Fault, where: str) -> None:
+    """PlanError if a fault that acts again and again would be healed before it is through."""
+    last_s = max(fault.beats(), default=0.0)
+    if injection.for_s is not None and last_s >= injection.for_s > 0:
+        raise PlanError(
+            f"{injection.fault} (fault {injection.spec!r}) acts for the last time after "
+            f"{last_s:g} s and is healed after {injection.for_s:g} s: write a longer `for`",
+            where=where,
+        )
+
+
+def _refuse_impossible_shapings(
+    injection: Injection, fault: ShapesLinks, links: Links, where: str
+) -> None:
     who = f"{injection.fault} (fault {injection.spec!r})"
     try:
         require_all(links, fault.shapings())
     except PlanError as error:
-        raise PlanError(f"{who}: {error.message}") from error
+        raise PlanError(f"{who}: {error.message}", where=where) from error
     except AbilityError as error:
-        raise AbilityError(f"{who}: {error}") from error
+        raise AbilityError(f"{who}: {error.message}", where=where) from error
 
 
 def require_all(links: Links, shapings: Iterable[Shaping]) -> None:

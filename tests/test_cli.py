@@ -271,6 +271,57 @@ def test_a_plan_that_cannot_work_is_refused_at_its_place(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.model=nanoo", "did you mean `nano`?"),
+        ("training.data=/nonexistent", "no file matches '/nonexistent'"),
+        ("training.task=foo.bar:baz", "there is no module 'foo'"),
+        ("training.outer.lr=-1", "use above 0"),
+        ("faults.one-dies.for=20m", "`limits.timeout` ends the run after 10m"),
+        ("faults.one-dies.target={syncer: all}", "one_dies.yaml:9:5: fault 'one-dies' is on the"),
+    ],
+)
+def test_what_cannot_work_is_refused_by_plan_as_by_run_and_nothing_starts(
+    fleets: FakeFleets, tmp_path: Path, command: str, setting: str, said: str
+) -> None:
+    done = call(command, "one_dies.yaml", "--set", setting)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_record_is_judged_when_its_data_is_long_gone(fleets: FakeFleets, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("It was the best of times")
+    assert run_once("--quiet", "--set", "training.data=book.txt").exit_code == 0
+    (tmp_path / "book.txt").unlink()
+    assert call("judge").exit_code == 0
+
+
+def test_records_that_cannot_be_written_are_refused_before_anything_starts(
+    fleets: FakeFleets,
+) -> None:
+    done = run_once("--out", "/proc/nowhere")
+    assert done.exit_code == 2
+    assert "cannot be made" in done.stderr
+    assert "with --out" in done.stderr
+
+
+def test_a_plan_that_is_no_regular_file_is_called_what_it_is(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "lost.yaml").symlink_to("nothing")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "kill_one").mkdir()
+    assert "'pipe.yaml' is a pipe" in call("plan", "pipe.yaml").stderr
+    assert "'lost.yaml' is a link to nothing" in call("plan", "lost.yaml").stderr
+    assert "'folder.yaml' is a folder: a plan is a regular" in call("run", "folder.yaml").stderr
+    assert call("run", "folder.yaml").exit_code == 2
+    assert call("plan", "kill_one").exit_code == 0, "a folder hides no bundled plan"
+
+
 def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
     done = call("plan", "kil_half")
     assert done.exit_code == 2
@@ -368,6 +419,70 @@ def test_an_old_run_is_judged_by_what_another_plan_expects(
     judged = call("judge", "latest", "--expect-from", "strict.yaml")
     assert judged.exit_code == 1
     assert "FAIL" in judged.stdout
+
+
+def damage(journal: Path, line: str) -> None:
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([*lines[:20], line.replace("\n", "") + "\n", *lines[21:]]))
+
+
+@pytest.mark.parametrize("words", [("judge",), ("show",), ("judge", "--json"), ("show", "--json")])
+@pytest.mark.parametrize(
+    "line",
+    ["garbage", '{"seq":20,"time_s":"late","source":"harness","kind":"run.settled","data":{}}'],
+)
+def test_a_damaged_journal_is_one_line_that_names_the_place(
+    fleets: FakeFleets, tmp_path: Path, words: tuple[str, ...], line: str
+) -> None:
+    run_once("--quiet")
+    damage(tmp_path / "runs/latest/journal.jsonl", line)
+    done = call(*words)
+    assert (done.exit_code, done.stdout) == (4, "")
+    assert done.stderr.count("\n") == 1
+    assert "journal.jsonl:21 is no event" in done.stderr
+
+
+def test_other_damage_to_a_record_is_one_line_too(fleets: FakeFleets, tmp_path: Path) -> None:
+    run_once("--quiet")
+    record = tmp_path / "runs/latest"
+    for file, text, words in (
+        ("verdict.json", "{", ("show",)),
+        ("obligations.jsonl", "garbage\n", ("heal",)),
+        ("run.json", "[]", ("list",)),
+        ("run.json", '{"started": "noon", "ended": "night"}', ("list",)),
+        ("journal.jsonl", None, ("judge",)),
+        ("journal.jsonl", None, ("show",)),
+    ):
+        before = (record / file).read_text()
+        (record / file).unlink() if text is None else (record / file).write_text(text)
+        done = call(*words)
+        (record / file).write_text(before)
+        assert (done.exit_code, done.stdout) == (4, ""), file
+        assert done.stderr.count("\n") == 1, done.stderr
+        assert file in done.stderr
+    assert call("judge").exit_code == 0
+
+
+def test_a_torn_last_line_is_judged_all_the_same(fleets: FakeFleets, tmp_path: Path) -> None:
+    run_once("--quiet")
+    with (tmp_path / "runs/latest/journal.jsonl").open("a") as journal:
+        journal.write('{"seq": 99')
+    assert call("judge").exit_code == 0
+    assert call("show").exit_code == 0
+
+
+def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    journal = (tmp_path / "runs/latest/journal.jsonl").read_text().splitlines()
+    hurt = next(json.loads(line) for line in journal if '"fault.injected"' in line)
+    fleets.interrupted_at_s = hurt["time_s"] + 1.0
+    done = run_once("--json")
+    (back,) = json.loads(done.stdout)["learners_rejoined"].values()
+    assert (done.exit_code, back) == (130, {"rejoined": None, "after_s": None})
+    assert "0 of 1, 1 unknown" in call("list").stdout
+    assert "had too little time" in call("show").stdout
 
 
 def test_a_run_that_is_not_there_is_a_usage_error(fleets: FakeFleets) -> None:

@@ -161,13 +161,43 @@ def test_a_network_fault_without_links_is_refused(folder: Path) -> None:
     assert "use fleet.links: embedded" in refused("--set", "fleet.links=none")
 
 
+def test_a_fault_that_would_be_healed_before_it_is_through_is_refused(folder: Path) -> None:
+    said = refused(fault="network.reset, times: 9, every: 4s")
+    assert "slow_one.yaml:7:" in said
+    assert "acts for the last time after 32 s and is healed after 3 s" in said
+
+
 def test_a_network_fault_on_the_syncer_is_refused(folder: Path) -> None:
     assert "target learners" in refused("--set", "faults.slow.target={syncer: all}")
 
 
-def test_a_trace_that_cannot_be_read_is_refused(folder: Path) -> None:
-    said = refused("--set", "faults.slow.file=nowhere.csv", fault="network.trace")
-    assert "the trace nowhere.csv cannot be read" in said
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("", "`file` is missing"),
+        ("nowhere.csv", "the trace nowhere.csv cannot be read"),
+        ("garbage.csv", "garbage.csv:1: the first line of a trace names its columns, and this one"),
+        ("slow.csv", "slow.csv:3: '2' has no unit"),
+    ],
+)
+def test_a_trace_that_cannot_be_read_is_refused_with_the_line_of_its_fault(
+    folder: Path, file: str, says: str
+) -> None:
+    Path("garbage.csv").write_text("what is this\n")
+    Path("slow.csv").write_text("time,rate\n0s,1MB/s\n1s,2\n")
+    given = ("--set", f"faults.slow.file={file}") if file else ()
+    said = refused(*given, fault="network.trace")
+    assert f"slow_one.yaml:7:5: network.trace (fault 'slow'): {says}" in said
+
+
+def test_an_unknown_profile_is_refused_with_the_file_of_the_plan(folder: Path) -> None:
+    said = refused("--set", "fleet.regions={eu: 2}", "--set", "fleet.profiles={eu: transatlantik}")
+    assert "slow_one.yaml: fleet.profiles: no profile is called 'transatlantik'" in said
+
+
+def test_a_given_toxiproxy_that_is_not_there_is_refused(folder: Path) -> None:
+    said = refused("--set", "fleet={links: toxiproxy, toxiproxy: '127.0.0.1:1'}")
+    assert "no Toxiproxy server listens at 127.0.0.1:1: start one there" in said
 
 
 def test_the_plans_on_networks_name_their_links_by_need() -> None:

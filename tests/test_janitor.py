@@ -93,9 +93,10 @@ def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
-    (tmp_path / OBLIGATIONS).write_text("nonsense\n{}\n")
-    with pytest.raises(FleetError, match=f"{OBLIGATIONS}:1"):
-        heal(tmp_path)
+    for line in ("nonsense", "17", '{"open": "x"}', '{"close": null}', '{"held_by": {}}'):
+        (tmp_path / OBLIGATIONS).write_text(f"{{}}\n{line}\n{{}}\n")
+        with pytest.raises(FleetError, match=f"{OBLIGATIONS}:2 is no obligation"):
+            heal(tmp_path)
 
 
 def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 
+from chaoslab.diloco.model import PRESETS, tensor_shapes
 from chaoslab.diloco.settings import Settings
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.launch import Launch, compilation_cache, settings
 from chaoslab.plan import Algorithm, FaultPlan, FleetSpec, Grace, Inner, Outer, Stop, Training
+from chaoslab.plan.training import TENSORS
 
 PLAN = FaultPlan(name="fake", seed=7, training=Training(learners=4))
 ADDRESSES = dict.fromkeys(PLAN.training.learner_names, "x:1")
@@ -152,3 +155,9 @@ def test_about_ten_snapshots_are_taken_whatever_ends_the_run(stop: Stop, every: 
 def test_the_settings_are_those_the_syncer_knows() -> None:
     given = settings(PLAN.training)
     assert Settings.from_json(json.dumps(given)).learners == PLAN.training.learner_names
+
+
+def test_the_models_of_plans_are_those_that_learners_know() -> None:
+    known = {name: len(tensor_shapes(preset.shape)) for name, preset in PRESETS.items()}
+    assert known == TENSORS
+    assert [*TENSORS] == [*get_args(get_type_hints(Training)["model"])]

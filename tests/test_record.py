@@ -63,9 +63,9 @@ def test_a_plan_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str
         made(tmp_path, name)
 
 
-def test_a_root_that_is_a_file_is_an_error_of_the_world(tmp_path: Path) -> None:
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("")
-    with pytest.raises(FleetError, match="cannot be made"):
+    with pytest.raises(PlanError, match=r"cannot be made .*: name a folder"):
         made(tmp_path / "runs")
 
 
@@ -149,11 +149,23 @@ def test_facts_are_added_and_replaced_key_by_key(tmp_path: Path) -> None:
     assert not list(run.path.glob(".*"))
 
 
-def test_facts_that_cannot_be_read_are_an_error_and_not_empty(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", [b'{"plan": ', b"\xff", b"[]"])
+def test_facts_that_cannot_be_read_are_an_error_and_not_empty(tmp_path: Path, text: bytes) -> None:
     run = made(tmp_path)
-    (run.path / "run.json").write_text('{"plan": ')
+    (run.path / "run.json").write_bytes(text)
     with pytest.raises(FleetError, match=r"run\.json cannot be read"):
         run.note(seed=7)
+
+
+def test_how_long_a_run_took_is_known_at_its_end_and_damage_is_named(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.note(started="2026-11-20T12:00:00.000Z")
+    assert run.lasted_s is None
+    run.note(ended="2026-11-20T12:00:41.500Z")
+    assert run.lasted_s == 41.5
+    run.note(ended="at noon")
+    with pytest.raises(FleetError, match=r"run\.json cannot be read: .*at noon"):
+        _ = run.lasted_s
 
 
 def test_plan_schedule_and_evidence_are_kept_with_the_run(tmp_path: Path) -> None:

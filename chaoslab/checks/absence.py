@@ -64,6 +64,12 @@ class Absence:
         """When it contributed again; `until_s` if it never did."""
         return self.accepted.time_s if self.accepted else self.until_s
 
+    @property
+    def waited_s(self) -> float:
+        """Seconds from the heal (or else the fault) to the first contribution or the end."""
+        from_s = self.since.time_s if self.since else self.gone_s
+        return max(0.0, self.back_s - from_s)
+
     def __str__(self) -> str:
         faults = dict.fromkeys(f"{story.spec} ({story.fault})" for story in self.stories)
         return f"{self.learner} after {' and '.join(faults)}"
@@ -161,7 +167,8 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
     starts = [event for event in events if event.kind is Kind.NODE_STARTED]
     exits = [e for e in events if e.kind is Kind.NODE_EXITED and gone_seq < e.seq < heal_seq]
     life = starts[-1] if starts else None
-    if life is None or life.data["incarnation"] in [e.data["incarnation"] for e in exits]:
+    ended = {event.integer("incarnation") for event in exits}
+    if life is None or life.integer("incarnation") in ended:
         return replace(absence, since=healing)  # it died, and was not started again
     was_started = life.seq > gone_seq
     healed = max((s.healed for s in absence.stories if s.healed), key=lambda e: e.seq, default=None)

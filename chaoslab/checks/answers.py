@@ -8,11 +8,12 @@ what was done to it?        `injections`, with what was asked for and what was m
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from chaoslab.checks.absence import absences
+from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.timeline import (
     Gap,
     baseline_end_s,
     baseline_figure,
+    ended_by_its_rule,
     longest_gap,
     training_end,
     training_end_s,
@@ -27,7 +28,8 @@ _SURE_FACTOR, _SURE_S = 10.0, 5.0
 class Return:
     """Whether a learner that faults took away came back the last time, and after how long."""
 
-    rejoined: bool
+    rejoined: bool | None
+    """None: the run was cut short before it had its chance."""
     after_s: float | None
     """From the beginning of a heal to the first accepted contribution, the longest of all its
     returns; None if it is not back."""
@@ -70,18 +72,30 @@ def longest_gap_s(history: History) -> float | None:
     return round(gap.length_s, 3) if gap else None
 
 
-def returns(history: History) -> Mapping[str, Return]:
-    """By learner; whether it rejoined is answered by its last absence."""
+def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
+    """By learner; whether it rejoined is answered by its last absence.
+
+    `within_s` after its heal a learner has had its chance, however the run ended.
+    """
     found: dict[str, Return] = {}
     longest_s: dict[str, float] = {}
     for absence in absences(history):
         who, clock_s = absence.learner, absence.clock_s(absence.accepted)
         longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
         found[who] = Return(
-            rejoined=absence.has_rejoined,
+            rejoined=_rejoined(absence, history, within_s),
             after_s=round(longest_s[who], 3) if absence.has_rejoined else None,
         )
     return found
+
+
+def _rejoined(absence: Absence, history: History, within_s: float) -> bool | None:
+    if absence.has_rejoined:
+        return True
+    had_time = absence.since is not None and absence.waited_s >= within_s
+    if had_time or not absence.was_to_be_healed or ended_by_its_rule(history):
+        return False
+    return None
 
 
 def injections(history: History) -> Iterator[Injected]:

@@ -40,7 +40,7 @@ class Rejoin:
         """Judge each absence; one that training left too little time for is a doubt."""
         found = absences(history)
         problems = [self._problem(absence, history) for absence in found]
-        waits_s = [_waited_s(absence) for absence in found]
+        waits_s = [absence.waited_s for absence in found]
         longest_s = max(waits_s, default=0.0)
         finding = conclude(
             self.name,
@@ -88,7 +88,7 @@ class Rejoin:
         return self._too_few(absence, history) or self._out_of_date(absence, history)
 
     def _never_contributed(self, absence: Absence) -> Violation | str | None:
-        room_s = _waited_s(absence)
+        room_s = absence.waited_s
         if room_s < self.within_s:
             text = f"only {room_s:.1f} s were left for {absence} to come back"
             return text if absence.is_last else None
@@ -144,12 +144,6 @@ def _never_healed(absence: Absence) -> Violation | str:
 def _violation(absence: Absence, text: str, event: Event | None) -> Violation:
     seen = event or absence.since or absence.stories[0].injecting
     return Violation(seq=seen.seq, text=text, culprit=absence.learner)
-
-
-def _waited_s(absence: Absence) -> float:
-    """Seconds from the heal (without one, from the fault) to the first contribution or the end."""
-    from_s = absence.since.time_s if absence.since else absence.gone_s
-    return max(0.0, absence.back_s - from_s)
 
 
 def _held(absence: Absence, history: History) -> Mapping[str, int]:

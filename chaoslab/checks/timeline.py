@@ -94,6 +94,20 @@ def training_end_s(history: History) -> float:
     return end.time_s if end else history.end_s
 
 
+def ended_by_its_rule(history: History) -> bool:
+    """Whether training came to its own end: the run let it, and nobody asked the syncer to.
+
+    A run that was cut short after that, while it was evaluated, has its training whole.
+    """
+    final, finished = history.last(Kind.SYNCER_FINAL), history.last(Kind.RUN_FINISHED)
+    if final is not None and final.data.get("was_asked") is True:
+        return False
+    if finished is not None and finished.text("outcome") == "completed":
+        return True
+    stops = [e.seq for e in history.of(Kind.PHASE_ENTERED) if e.text("phase") == "stop"]
+    return final is not None and bool(stops) and stops[0] < final.seq
+
+
 def fault_windows(history: History) -> tuple[FaultWindow, ...]:
     """The windows of all injections that did not fail, within training, in order."""
     end_s = training_end_s(history)
@@ -181,7 +195,8 @@ def before_the_end(history: History, *kinds: Kind) -> Iterator[Event]:
 def said_exit(event: Event) -> str:
     """An exit that nobody asked for, as a sentence."""
     signal = event.data.get("signal")
-    how = f"was killed by {signal}" if signal else f"exited with code {event.data['exit_code']}"
+    code = event.data.get("exit_code")
+    how = f"was killed by {signal}" if signal else f"exited with code {code}"
     return f"{event.text('node')} {how} at {event.time_s:.1f} s, and no injection asked for it"
 
 
@@ -196,7 +211,7 @@ def _asked_for(story: FaultStory, exited: Event, history: History) -> bool:
     proofs = [
         e for e in story.evidence if e.text("target") == node and e.text("status") == "proved"
     ]
-    named = {seq for evidence in proofs for seq in evidence.items("proof")}
+    named = {seq for e in proofs for seq in e.items("proof") if isinstance(seq, int)}
     if exited.seq in named:
         return True
     healed_s = story.healed.time_s if story.healed else history.end_s

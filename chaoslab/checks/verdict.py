@@ -20,6 +20,7 @@ from chaoslab.checks.answers import (
     training_continued,
 )
 from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.rules import always_judged
 from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
@@ -32,6 +33,7 @@ _EXIT_CODES = {
     Outcome.FAIL: ExitCode.FAIL,
     Outcome.UNKNOWN: ExitCode.UNKNOWN,
 }
+_BROKEN_RECORD = "record"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +64,11 @@ class Verdict:
             "residue": list(self.residue),
         }
 
+    @property
+    def is_of_broken_record(self) -> bool:
+        """Whether a broken line of the record left the first answers open."""
+        return any(finding.check == _BROKEN_RECORD for finding in self.findings)
+
     def explain(self) -> str:
         """The outcome, and a line for each finding that is not PASS: for an assertion's message."""
         doubts = [finding for finding in self.findings if finding.outcome is not Outcome.PASS]
@@ -76,9 +83,7 @@ class Verdict:
         return cls(
             outcome=Outcome(whole.text("outcome")),
             exit_code=ExitCode(whole.integer("exit_code")),
-            training_continued=None
-            if whole.data.get("training_continued") is None
-            else whole.flag("training_continued"),
+            training_continued=_flag(whole, "training_continued"),
             longest_gap_s=_number(whole, "longest_gap_s"),
             learners_rejoined={who: _return(back) for who, back in returned.items()},
             findings=tuple(map(_finding, whole.items("findings"))),
@@ -93,15 +98,19 @@ def judge(history: History, expect: Sequence[Check]) -> Verdict:
     A line that lacks what its kind promises makes the verdict UNKNOWN at best, and says which.
     """
     findings = [_judged(check, history) for check in expect]
+    rejoin_s = min(
+        (check.within_s for check in expect if isinstance(check, Rejoin)),
+        default=Rejoin().within_s,
+    )
     try:
         findings = [*always_judged(history), *findings]
-        return _verdict(history, findings)
+        return _verdict(history, findings, rejoin_s)
     except MalformedEvent as error:
-        findings = [unknown("record", f"a line of the record is broken: {error}"), *findings]
-        return _verdict(History(()), findings)
+        broken = unknown(_BROKEN_RECORD, f"a line of the record is broken: {error}")
+        return _verdict(History(()), [broken, *findings], rejoin_s)
 
 
-def _verdict(history: History, findings: Sequence[Finding]) -> Verdict:
+def _verdict(history: History, findings: Sequence[Finding], rejoin_s: float) -> Verdict:
     judged = findings or [unknown("nothing", "the plan expects nothing, so nothing was judged")]
     outcome = _worst(judged)
     return Verdict(
@@ -109,7 +118,7 @@ def _verdict(history: History, findings: Sequence[Finding]) -> Verdict:
         exit_code=_exit_code(history, outcome),
         training_continued=training_continued(history),
         longest_gap_s=longest_gap_s(history),
-        learners_rejoined=returns(history),
+        learners_rejoined=returns(history, within_s=rejoin_s),
         findings=tuple(judged),
         injections=tuple(injections(history)),
         residue=tuple(event.data for event in history.of(Kind.RESIDUE_FOUND)),
@@ -168,9 +177,13 @@ def _number(fields: Event, key: str) -> float | None:
     return None if fields.data.get(key) is None else fields.number(key)
 
 
+def _flag(fields: Event, key: str) -> bool | None:
+    return None if fields.data.get(key) is None else fields.flag(key)
+
+
 def _return(data: Json) -> Return:
     fields = _reader(data)
-    return Return(rejoined=fields.flag("rejoined"), after_s=_number(fields, "after_s"))
+    return Return(rejoined=_flag(fields, "rejoined"), after_s=_number(fields, "after_s"))
 
 
 def _finding(data: Json) -> Finding:

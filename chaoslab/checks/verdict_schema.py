@@ -52,7 +52,15 @@ _INJECTION = _object(
     }
 )
 
-_RETURN = _object({"rejoined": {"type": "boolean"}, "after_s": _NUMBER_OR_NULL})
+_RETURN = _object(
+    {
+        "rejoined": {
+            "type": ["boolean", "null"],
+            "description": "null: unknown, the run was cut short before it had its chance",
+        },
+        "after_s": _NUMBER_OR_NULL,
+    }
+)
 
 VERDICT_SCHEMA: _Schema = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

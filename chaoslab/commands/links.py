@@ -18,12 +18,18 @@ from chaoslab.fleet.base import ObligationLog
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.profiles import profile
-from chaoslab.plan import REGION, FaultPlan, LinkKind
+from chaoslab.plan import REGION, FaultPlan, FaultSpec, LinkKind
 from chaoslab.schedule import Schedule
 
 
 def link_setup(plan: FaultPlan) -> LinkSetup:
-    """How the learners of a plan reach the syncer. PlanError for an unknown profile."""
+    """How the learners of a plan reach the syncer.
+
+    PlanError, with its place, for an unknown profile and for an effect or a trace that cannot be.
+    """
+    for spec in plan.faults:
+        if isinstance(spec.settings, ShapesLinks):
+            _refuse_impossible(spec, spec.settings)
     return LinkSetup(factory=FACTORIES[link_kind(plan)](plan), standing=standing(plan))
 
 
@@ -49,7 +55,7 @@ def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     try:
         shapings = {region: profile(name).shapings for region, name in profiles.items()}
     except PlanError as error:
-        raise PlanError(f"fleet.profiles: {error.message}") from error
+        raise PlanError(f"fleet.profiles: {error.message}", where=_file(plan)) from error
     return {
         name: shapings[region]
         for name, region in regions.items()
@@ -66,6 +72,23 @@ def caveats(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
         if isinstance(injection.settings, ShapesLinks):
             asked += injection.settings.shapings()
     return tuple(dict.fromkeys(said for _, effect in asked for said in links.caveats(effect)))
+
+
+def _refuse_impossible(spec: FaultSpec, fault: ShapesLinks) -> None:
+    try:
+        fault.shapings()
+    except PlanError as error:
+        said = f"{spec.fault} (fault {spec.id!r}): {error.message}"
+        raise PlanError(said, where=spec.where) from error
+
+
+def _file(plan: FaultPlan) -> str:
+    """Of the plan, as its entries name it; empty if none of them was read from a file."""
+    for where in (*(one.where for one in plan.faults), *(one.where for one in plan.expect)):
+        file, *place = where.rsplit(":", 2)
+        if len(place) == 2 and all(part.isdecimal() for part in place):
+            return file
+    return ""
 
 
 def _needs_links(plan: FaultPlan) -> bool:

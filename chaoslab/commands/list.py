@@ -72,5 +72,6 @@ def _came_back(learners: Json) -> str:
     """How many of those that were taken away."""
     if not isinstance(learners, Mapping) or not learners:
         return "-"
-    back = [one for one in learners.values() if isinstance(one, Mapping) and one.get("rejoined")]
-    return f"{len(back)} of {len(learners)}"
+    back = [one.get("rejoined") for one in learners.values() if isinstance(one, Mapping)]
+    unknown = f", {back.count(None)} unknown" if None in back else ""
+    return f"{back.count(True)} of {len(learners)}{unknown}"

@@ -18,7 +18,6 @@ from chaoslab.commands.output import (
     print_page,
 )
 from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
-from chaoslab.commands.records import seconds_between
 from chaoslab.events import Json
 from chaoslab.faults.base import Fault
 from chaoslab.plan import Control, FaultPlan
@@ -148,7 +147,6 @@ def _stop(prepared: Prepared) -> str:
 def _lasted_s(root: Path, plan_name: str) -> float | None:
     """How long the newest finished run of this plan took, without its twin."""
     for run in list_runs(root):
-        started, ended = run.facts.get("started"), run.facts.get("ended")
         if run.plan_name == plan_name and run.facts.get("outcome") == "completed":
-            return seconds_between(str(started), str(ended))
+            return run.lasted_s
     return None

@@ -6,6 +6,7 @@ Nothing is started here.
 """
 
 import difflib
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -22,7 +23,7 @@ from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.plan import FaultPlan, FleetKind
-from chaoslab.plan_file import load, resolved_yaml, secrets_of
+from chaoslab.plan_file import load, refuse_what_is_not_here, resolved_yaml, secrets_of
 from chaoslab.schedule import RosterEntry, Schedule, roster_of, schedule
 
 
@@ -62,7 +63,7 @@ class Prepared:
 
     def refuse_impossible(self) -> None:
         """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
-        refuse_impossible(self.schedule, self.ground.fleet, self.links)
+        refuse_impossible(self.plan, self.schedule, self.ground.fleet, self.links)
 
 
 def plan_options(function: Callable[..., None]) -> Callable[..., None]:
@@ -92,6 +93,7 @@ def plan_options(function: Callable[..., None]) -> Callable[..., None]:
 def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     path, plan = decode(asked)
+    refuse_what_is_not_here(plan, path, asked.settings)
     secrets = secrets_of(path, asked.settings)
     roster = roster_of(plan)
     return Prepared(
@@ -130,17 +132,26 @@ def decode(asked: Asked) -> tuple[Path, FaultPlan]:
 def find_plan(given: str) -> Path:
     """The file of a plan, by path or by bare name. PlanError names the nearest one."""
     path = Path(given)
-    if path.is_file():
+    if os.path.isfile(path):
         return path
     bundled = bundled_plans()
     if given in bundled:
         return bundled[given]
+    if os.path.lexists(path):
+        raise PlanError(f"{given!r} is {_what_is(path)}: a plan is a regular file, such as a.yaml")
     near = difflib.get_close_matches(path.stem, bundled, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise PlanError(
         f"there is no plan file {given!r}: {hint}plans that come with chaoslab are "
         f"{', '.join(bundled) or 'missing here'}; any other is named by its path"
     )
+
+
+def _what_is(path: Path) -> str:
+    """What stands where a plan was looked for."""
+    if path.is_dir():
+        return "a folder"
+    return "a link to nothing" if not path.exists() else "a pipe, a socket or a device"
 
 
 def bundled_plans() -> Mapping[str, Path]:

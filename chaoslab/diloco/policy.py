@@ -11,7 +11,6 @@ No input or output, no clock, standard library only: the same inputs give the sa
 that is open never waits for a member that has left, and training stops only between rounds.
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -135,7 +134,7 @@ class Policy:
             return f"counters of another number of fragments than {self.settings.fragments}"
         if max(report.step, report.tokens, report.data_position) > _MOST:
             return f"a step, tokens or a data position beyond {_MOST}"
-        if not 0 <= report.step_s < math.inf:
+        if not 0 <= report.step_s < float("inf"):
             return f"a step time of {report.step_s} s"
         return ""
 

@@ -18,6 +18,7 @@ from chaoslab.faults.network_break import (
     NetworkReset,
 )
 from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, NetworkPartition
+from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
@@ -34,6 +35,9 @@ _ALL: tuple[type[Fault], ...] = (
     NetworkBandwidth,
     NetworkSlice,
     NetworkLoss,
+    NetworkDuplicate,
+    NetworkReorder,
+    NetworkCorrupt,
     NetworkLimitData,
     NetworkBlackhole,
     NetworkFreeze,

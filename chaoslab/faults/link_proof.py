@@ -1,4 +1,4 @@
-"""What the two ends of a link said of it, read as evidence: delay, rate, silence, broken streams.
+"""What the two ends of a link said of it, read as evidence: delay, rate, broken streams.
 
     link.measured (down: the learner's word, up: the syncer's) ─┐
     link.opened, link.closed (the learner's)                   ─┼─► Scene ─► Found
@@ -11,16 +11,22 @@ as before, proves nothing.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from statistics import median
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import Status
+from chaoslab.faults.lasting import Span, held
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, nothing
 from chaoslab.links.base import Direction
 
 FRESH_S = 3.0
 """A link whose end has reported, and heard, within this time was carrying traffic."""
+_CHUNK_BYTES, _CHUNKS = 1 << 20, 4
+"""Payloads arrive, and are counted, in at least about so many pieces of at most so many bytes."""
+_BREAKING = frozenset({"reset", "refuse", "half_open", "blackhole", "limit_data"})
+"""Effects that end streams, when they come or when they go."""
 _NOTHING = 0.1
 """Less than this share of what was asked is nothing that could be told from chance."""
 _AS_BEFORE = 0.8
@@ -39,6 +45,11 @@ class Tolerance:
     def holds(self, measured: float, asked: float) -> bool:
         """Whether the measured value is near enough."""
         return self.low * asked <= measured <= max(self.high * asked, asked + self.room)
+
+    @property
+    def wide(self) -> "Tolerance":
+        """For one window of something that varies from window to window."""
+        return replace(self, low=self.low / 2, high=self.high * 2)
 
     def __str__(self) -> str:
         if math.isinf(self.high):
@@ -65,7 +76,7 @@ def look_delayed(
     if usual_s is None:
         return nothing("had no round trip measured before the fault")
     if rtt_s is None:
-        return nothing(f"carried no traffic: no ping was answered in {_lasted(scene):.1f} s")
+        return nothing(f"carried no traffic: no ping was answered in {lasted_s(scene):.1f} s")
     more_s = rtt_s - usual_s
     measured: dict[str, Json] = {
         "added_rtt_s": more_s,
@@ -79,13 +90,21 @@ def look_delayed(
     )
     if more_s < _NOTHING * added_s:
         return nothing(text, **measured)
+    near = tolerance if is_steady else tolerance.wide
+    shown = [pinged(e, key) for e in answered if near.holds(e.number(key) - usual_s, added_s)]
     is_near = tolerance.holds(more_s, added_s)
-    return Found(
+    found = Found(
         status=Status.PROVED if is_near else Status.WEAK,
         text=text,
         measured=measured,
         proof=(answered[0], answered[-1]),
     )
+    return held(scene, shown).weakens(found, "rtt")
+
+
+def pinged(event: Event, key: str) -> Span:
+    """What a window's pings tell of: from the time when the first of them was sent."""
+    return event.time_s - event.number("window_s") - event.number(key), event.time_s
 
 
 def round_trip_s(events: Iterable[Event], key: str = "rtt_s") -> float | None:
@@ -130,12 +149,45 @@ def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Toler
     if rate > tolerance.high * asked_per_s and usual and rate >= _AS_BEFORE * usual:
         return nothing(f"{text}, and that is no less than before", **measured)
     is_near = tolerance.holds(rate, asked_per_s)
-    return Found(
+    found = Found(
         status=Status.PROVED if is_near else Status.WEAK,
         text=text,
         measured=measured,
         proof=(seen[0], seen[-1]),
     )
+    shown = [
+        _transferred(e)
+        for e in whole(scene, reports(scene.during, way))
+        if e.data.get("bytes_per_s") and tolerance.holds(e.number("bytes_per_s"), asked_per_s)
+    ]
+    silent = _mute(scene, way, tolerance.high * asked_per_s)
+    return held(scene, shown, silent).weakens(found, way.value)
+
+
+def _transferred(event: Event) -> Span:
+    """What a window's payloads tell of: one that took long had begun long before."""
+    took_s = event.integer("payload_bytes") / event.number("bytes_per_s")
+    return event.time_s - max(event.number("window_s"), took_s), event.time_s
+
+
+def _mute(scene: Scene, way: Direction, most_per_s: float) -> list[Span]:
+    """Windows in which something arrived, but nothing to time, and no more than might arrive."""
+    before = reports(scene.before, way)[-1:]
+    return [
+        (event.time_s - event.number("window_s"), event.time_s)
+        for last, event in pairwise([*before, *reports(scene.during, way)])
+        if not event.data.get("bytes_per_s")
+        and 0
+        < event.integer("bytes") - last.integer("bytes")
+        <= most_per_s * event.number("window_s") + chunk_bytes(scene, way)
+    ]
+
+
+def chunk_bytes(scene: Scene, way: Direction) -> int:
+    """The most that may be on its way without being counted: one piece of the largest payload."""
+    seen = reports([*scene.before, *scene.during], way)
+    largest = max((e.integer("payload_bytes") for e in seen), default=0)
+    return min(_CHUNK_BYTES, largest // _CHUNKS)
 
 
 def payload_rate(events: Iterable[Event]) -> float | None:
@@ -149,44 +201,33 @@ def payload_rate(events: Iterable[Event]) -> float | None:
     return sum(size for size, _ in timed) / took_s if took_s else None
 
 
-# ---------------------------------------------------------------- silence
-
-
-def look_silent(scene: Scene, direction: Direction) -> Found:
-    """Whether nothing arrived, in each direction, until the end of the fault."""
-    return worst([_look_for_silence(scene, way) for way in direction.ways])
-
-
-def _look_for_silence(scene: Scene, way: Direction) -> Found:
-    before, during = reports(scene.before, way), reports(scene.during, way)
-    if not before or before[-1].number("silent_s") > FRESH_S:
-        return nothing(f"had carried no traffic {way} when the fault began")
-    if not during or scene.end_s - during[-1].time_s > FRESH_S:
-        return nothing(f"was reported on by nobody {way} while the fault lasted")
-    heard_s = _last_heard_s([*before, *during])
-    silent_s = scene.end_s - max(heard_s, scene.begin_s)
-    measured: dict[str, Json] = {f"{way}_silent_s": silent_s}
-    text = f"got nothing {way} for the last {silent_s:.1f} s of {_lasted(scene):.1f} s"
-    if silent_s < FRESH_S and silent_s < _lasted(scene) / 2:
-        return nothing(f"{text}: bytes went on arriving", **measured)
-    return Found(
-        status=scene.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
-    )
-
-
-def _last_heard_s(seen: Sequence[Event]) -> float:
-    """When the last bytes arrived: as the first report says that counted all that ever came."""
-    total = seen[-1].integer("bytes")
-    first = next(e for e in seen if e.integer("bytes") == total)
-    return first.time_s - first.number("silent_s")
-
-
 # ---------------------------------------------------------------- streams that end
 
 
 def closings(scene: Scene) -> list[Event]:
     """Streams of the target that were open and ended during the fault."""
     return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
+
+
+def unclaimed(scene: Scene) -> list[Event]:
+    """Of these ends those that did not follow what another injection did to the link."""
+    breaking = {
+        e.text("injection")
+        for e in [*scene.before, *scene.during]
+        if e.kind is Kind.LINK_SHAPED and e.text("effect") in _BREAKING
+    } - {scene.injection}
+    strokes = [
+        e
+        for e in scene.during
+        if e.kind in (Kind.LINK_SHAPED, Kind.LINK_CLEARED) and e.text("injection") in breaking
+    ]
+    return [
+        e
+        for e in closings(scene)
+        if not any(
+            -AFTERGLOW_S <= e.time_s - stroke.time_s <= 2 * AFTERGLOW_S for stroke in strokes
+        )
+    ]
 
 
 def failed_dials(scene: Scene) -> list[Event]:
@@ -235,7 +276,8 @@ def whole(scene: Scene, events: Iterable[Event]) -> list[Event]:
     return [e for e in events if e.time_s - e.number("window_s") >= scene.begin_s]
 
 
-def _lasted(scene: Scene) -> float:
+def lasted_s(scene: Scene) -> float:
+    """For how long, so far."""
     return scene.end_s - scene.begin_s
 
 

@@ -14,11 +14,13 @@ from chaoslab.faults.base import Status
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.link_proof import (
     Tolerance,
+    chunk_bytes,
     closings,
     look_delayed,
     look_paced,
     reports,
     round_trip_s,
+    unclaimed,
 )
 from chaoslab.faults.proof import Found, Scene, nothing
 from chaoslab.links.base import (
@@ -233,7 +235,7 @@ class NetworkLimitData(LinkFault):
 
     name: ClassVar[str] = "network.limit_data"
     summary: ClassVar[str] = "connections end after so many bytes, again and again"
-    proof: ClassVar[str] = "the learner's streams broke off, each with about so many bytes"
+    proof: ClassVar[str] = f"the learner's streams broke off, each with about so many bytes; {RATE}"
     takes_away: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -248,25 +250,37 @@ class NetworkLimitData(LinkFault):
         return {"bytes_of_a_stream": self.size_bytes}
 
     def look(self, scene: Scene) -> Found:
-        """Streams that ended, and what they carried on the average."""
-        ended = closings(scene)
-        if not ended:
+        """Streams that ended by themselves, and what they carried on the average."""
+        ended, all_ended = unclaimed(scene), closings(scene)
+        if not all_ended:
             return nothing("had no stream that broke off")
-        most = max(_carried(scene, way) for way in self.direction.ways) / len(ended)
+        if not ended:
+            return nothing("had no stream that broke off but by another fault")
+        until_s = ended[-1].time_s + 1.5  # the report on the second in which it ended
+        most = max(_carried(scene, way, until_s) for way in self.direction.ways) / len(ended)
+        measured: dict[str, Json] = {"streams_ended": len(ended), "bytes_of_a_stream": most}
         text = (
             f"had {len(ended)} streams broken off after {most / 1e3:,.0f} kB each; "
-            f"{self.size_bytes / 1e3:,.0f} kB were asked"
+            f"{self.size_bytes / 1e3:,.0f} kB were asked ({RATE})"
         )
+        uncounted = max(chunk_bytes(scene, way) for way in self.direction.ways)
+        if most < RATE.low * self.size_bytes - uncounted:
+            return nothing(
+                f"{text}, and what carries so little ends for another reason", **measured
+            )
         return Found(
             status=Status.PROVED if most <= RATE.high * self.size_bytes else Status.WEAK,
             text=text,
-            measured={"streams_ended": len(ended), "bytes_of_a_stream": most},
+            measured=measured,
             proof=(ended[0], ended[-1]),
         )
 
 
-def _carried(scene: Scene, way: Direction) -> int:
-    """Bytes that arrived that way during the fault, as far as they were reported."""
+def _carried(scene: Scene, way: Direction, until_s: float) -> int:
+    """Bytes that arrived that way from the injection to about then, as far as was reported.
+
+    A message that broke off in its middle, of a chunk at most, is counted by nobody.
+    """
     had = [e.integer("bytes") for e in reports(scene.before, way)][-1:]
-    seen = [e.integer("bytes") for e in reports(scene.during, way)]
+    seen = [e.integer("bytes") for e in reports(scene.during, way) if e.time_s <= until_s]
     return max(seen, default=0) - (had[0] if had else 0)

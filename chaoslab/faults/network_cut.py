@@ -10,8 +10,8 @@ from typing import ClassVar
 
 from chaoslab.events import Json
 from chaoslab.faults.link import LinkFault
-from chaoslab.faults.link_proof import look_silent
 from chaoslab.faults.proof import Found, Scene
+from chaoslab.faults.silence import look_silent
 from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, Shaping
 
 
@@ -23,7 +23,7 @@ class _Silence(LinkFault):
     direction: Direction
     effect: ClassVar[Effect]
 
-    proof: ClassVar[str] = "nothing arrived any more, as the end that should have heard it reports"
+    proof: ClassVar[str] = "traffic until then, and nothing more at the end that should hear it"
     takes_away: ClassVar[bool] = True
 
     def shapings(self) -> tuple[Shaping, ...]:

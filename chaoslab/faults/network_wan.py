@@ -15,12 +15,14 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json
 from chaoslab.faults.base import Status
+from chaoslab.faults.lasting import held
 from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.link_proof import (
     Tolerance,
     look_delayed,
     look_paced,
     payload_rate,
+    pinged,
     reports,
     round_trip_s,
     whole,
@@ -116,7 +118,7 @@ class NetworkTrace(LinkFault):
 
     name: ClassVar[str] = "network.trace"
     summary: ClassVar[str] = "the link changes as a recorded one did"
-    proof: ClassVar[str] = f"mean round trip ({DELAY}) or throughput ({RATE}) over all rows"
+    proof: ClassVar[str] = f"mean round trip ({DELAY}) or throughput ({SLOW}) over all rows"
     takes_away: ClassVar[bool] = False
 
     def shapings(self) -> tuple[Shaping, ...]:
@@ -143,13 +145,26 @@ class NetworkTrace(LinkFault):
         return {"file": self.file, "rows": len(self._points)}
 
     def look(self, scene: Scene) -> Found:
-        """What was measured row by row against what the rows asked for, on the average."""
+        """What was measured row by row against what the rows asked for, on the average.
+
+        Every row must have had its turn, and a rate that the link never reached before cannot be
+        seen to hold it back.
+        """
         found = []
         if any(point.latency_s is not None for point in self._points):
             found.append(self._look_at_delays(scene))
         if any(point.rate_bytes_per_s is not None for point in self._points):
             found += [self._look_at_rates(scene, way) for way in self.direction.ways]
-        return worst(found) if found else nothing("was asked for nothing")
+        return self._all_rows(scene, worst(found)) if found else nothing("was asked for nothing")
+
+    def _all_rows(self, scene: Scene, found: Found) -> Found:
+        applied, asked = 1 + scene.steps, len(self._points)
+        measured: dict[str, Json] = {**found.measured, "rows": applied}
+        if applied >= asked:
+            return replace(found, measured=measured)
+        status = Status.WEAK if found.status is Status.PROVED else found.status
+        text = f"{found.text}; {applied} of {asked} rows had their turn before the fault ended"
+        return replace(found, status=status, text=text, measured=measured)
 
     @property
     def _points(self) -> tuple[TracePoint, ...]:
@@ -165,13 +180,21 @@ class NetworkTrace(LinkFault):
         added_s = fmean(e.number("rtt_s") for e in seen) - usual_s
         has_rates = any(point.rate_bytes_per_s is not None for point in self._points)
         tolerance = FAR if has_rates else DELAY
-        return Found(
+        shown = [pinged(e, "rtt_s") for e in seen if self._is_late(scene, e, usual_s, tolerance)]
+        found = Found(
             status=Status.PROVED if tolerance.holds(added_s, asked_s) else Status.WEAK,
             text=f"took {1000 * added_s:.0f} ms more for a round trip on the average; "
             f"{1000 * asked_s:.0f} ms were asked ({tolerance})",
             measured={"added_rtt_s": added_s, "asked_rtt_s": asked_s, "usual_rtt_s": usual_s},
             proof=(seen[0], seen[-1]),
         )
+        return held(scene, shown).weakens(found, "rtt")
+
+    def _is_late(self, scene: Scene, event: Event, usual_s: float, tolerance: Tolerance) -> bool:
+        """As late as its own row asks for, in about."""
+        added_s = max(0.0, event.number("rtt_s") - usual_s)
+        asked_s = len(self.direction.ways) * self._at(scene, event, _latency_s)
+        return tolerance.wide.holds(added_s, asked_s)
 
     def _look_at_rates(self, scene: Scene, way: Direction) -> Found:
         seen = [e for e in whole(scene, reports(scene.during, way)) if e.data.get("bytes_per_s")]
@@ -180,11 +203,23 @@ class NetworkTrace(LinkFault):
             return nothing(f"carried nothing {way} that was large enough to time")
         sizes = [(e.integer("payload_bytes"), self._at(scene, e, _rate)) for e in seen]
         asked = sum(size for size, _ in sizes) / sum(size / limit for size, limit in sizes)
+        usual = payload_rate(reports(scene.calm, way))
+        text = (
+            f"took payloads {way} at {rate / 1e3:,.1f} kB/s; at most {asked / 1e3:,.1f} kB/s "
+            f"were asked on the average ({SLOW})"
+        )
+        is_near = SLOW.holds(rate, asked)
+        if usual is None or usual <= asked:
+            text += ", and it was no faster before: such a limit cannot be shown"
+            is_near = False
         return Found(
-            status=Status.PROVED if SLOW.holds(rate, asked) else Status.WEAK,
-            text=f"took payloads {way} at {rate / 1e3:,.1f} kB/s; at most {asked / 1e3:,.1f} kB/s "
-            f"were asked on the average ({SLOW})",
-            measured={f"{way}_bytes_per_s": rate, f"asked_{way}_bytes_per_s": asked},
+            status=Status.PROVED if is_near else Status.WEAK,
+            text=text,
+            measured={
+                f"{way}_bytes_per_s": rate,
+                f"asked_{way}_bytes_per_s": asked,
+                f"usual_{way}_bytes_per_s": usual,
+            },
             proof=(seen[0], seen[-1]),
         )
 

@@ -37,13 +37,17 @@ class Scene:
     end_s: float
     before: tuple[Event, ...]
     during: tuple[Event, ...]
-    busy: tuple[tuple[float, float], ...] = ()
-    """From when to when faults were upon the target, and a little longer."""
+    injection: str = ""
+    """Which one it is."""
+    steps: int = 0
+    """Later beats of it that were carried out."""
+    others: tuple[tuple[float, float], ...] = ()
+    """From when to when other faults were upon the target, and a little longer."""
 
     @property
     def calm(self) -> tuple[Event, ...]:
         """What was before, while no fault was upon the target, nor its last one just over."""
-        return tuple(e for e in self.before if not any(a <= e.time_s <= b for a, b in self.busy))
+        return tuple(e for e in self.before if not any(a <= e.time_s <= b for a, b in self.others))
 
     @property
     def incarnation(self) -> int | None:
@@ -148,6 +152,7 @@ def _scene(target: str, injection: Injection, begin: Event, history: History) ->
     about = history.about(target)
     starts = bisect_left(about, begin.seq, key=_seq)
     ends = len(about) if healing is None else bisect_left(about, healing.seq, key=_seq)
+    stepped = [e for e in history.of(Kind.FAULT_STEPPED) if e.text("injection") == injection.id]
     return Scene(
         target=target,
         asked_s=injection.for_s,
@@ -155,14 +160,16 @@ def _scene(target: str, injection: Injection, begin: Event, history: History) ->
         end_s=healing.time_s if healing else history.end_s,
         before=tuple(about[:starts]),
         during=tuple(about[starts:ends]),
-        busy=tuple(_busy(target, history)),
+        injection=injection.id,
+        steps=sum(1 for e in stepped if healing is None or e.seq < healing.seq),
+        others=tuple(_others(target, injection, history)),
     )
 
 
-def _busy(target: str, history: History) -> Iterator[tuple[float, float]]:
+def _others(target: str, injection: Injection, history: History) -> Iterator[tuple[float, float]]:
     healed_s = {e.text("injection"): e.time_s + CALM_AFTER_S for e in history.of(Kind.FAULT_HEALED)}
     for begin in history.of(Kind.FAULT_INJECTING):
-        if target in begin.names("targets"):
+        if begin.text("injection") != injection.id and target in begin.names("targets"):
             yield begin.time_s, healed_s.get(begin.text("injection"), math.inf)
 
 

@@ -23,13 +23,19 @@ class Toxic:
     stream: str
     attributes: Mapping[str, Json]
 
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """What a server says of it if nobody else changed it."""
+        return {"type": self.kind, "stream": self.stream, "toxicity": 1, **self.attributes}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
     """What a server says of one of its proxies."""
 
     is_on: bool
-    toxics: frozenset[str]
+    toxics: Mapping[str, Mapping[str, Json]]
+    """By name, what each is: `Toxic.facts`, and whatever attributes the server added."""
 
 
 class Carrier(Protocol):

@@ -60,7 +60,7 @@ class EmbeddedLinks(ProxiedLinks):
 
     @property
     def api(self) -> str:
-        """host:port of the proxy's API, which Toxiproxy's clients speak, too; empty without one."""
+        """See `ProxiedLinks.api`."""
         return self._server.api if self._server is not None else ""
 
     @property

@@ -8,6 +8,7 @@ No retries: a call that got lost may have been carried out, and its caller knows
 import http.client
 import json
 from collections.abc import Mapping
+from contextlib import closing
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
@@ -31,20 +32,18 @@ def call(
 
     FleetError: nobody answered within `within_s`, or the answer was an error.
     """
-    connection = http.client.HTTPConnection(address, timeout=within_s)
+    text = None if body is None else json.dumps(body)
     try:
-        text = None if body is None else json.dumps(body)
-        connection.request(method, path, text, {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        status, answer = response.status, response.read().decode(errors="replace")
+        with closing(http.client.HTTPConnection(address, timeout=within_s)) as connection:
+            connection.request(method, path, text, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            status, answer = response.status, response.read().decode(errors="replace")
     except ConnectionRefusedError as error:
         raise NobodyThere(f"no proxy listens at {address} any more") from error
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, OverflowError, http.client.HTTPException) as error:
         raise FleetError(
-            f"the proxy at {address} does not answer {method} {path}: {error or type(error)}"
+            f"the proxy at {address} does not answer {method} {path}: {error or type(error)!r}"
         ) from error
-    finally:
-        connection.close()
     if status >= 400:
         kind = NotThere if status == 404 else FleetError
         raise kind(f"the proxy at {address} refused {method} {path}: {_reason(answer)}")

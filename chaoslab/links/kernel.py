@@ -22,6 +22,12 @@ def may_administer_network() -> bool:
     return bool(int(effective, 16) >> _CAP_NET_ADMIN & 1)
 
 
+def why_no_namespace() -> str:
+    """Why no network namespace can be made to try things in; empty if one can (CAP_SYS_ADMIN)."""
+    code, said = ask(("unshare", "-n", "true"))
+    return (said or f"exit code {code}") if code else ""
+
+
 def which(program: str) -> str | None:
     """Where it is; system administrators' programs are not on everybody's PATH."""
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")

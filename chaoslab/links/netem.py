@@ -13,7 +13,7 @@ from functools import cache
 
 from chaoslab.errors import PlanError
 from chaoslab.links.effects import Corrupt, Direction, Duplicate, PacketEffect, Reorder
-from chaoslab.links.kernel import ask, may_administer_network, run
+from chaoslab.links.kernel import ask, may_administer_network, run, why_no_namespace
 
 BANDS = 16
 FIRST_BAND = 4
@@ -37,6 +37,8 @@ def is_available() -> tuple[bool, str]:
     """Whether this kernel and user can, and why not."""
     if not may_administer_network():
         return False, "netem needs root (CAP_NET_ADMIN)"
+    if reason := why_no_namespace():
+        return False, f"it is tried in a network namespace, and none can be made here: {reason}"
     trial = ("unshare", "-n", "tc", "qdisc", "add", "dev", "lo", "root", "netem", "duplicate", "1%")
     code, said = ask(trial)
     if code:

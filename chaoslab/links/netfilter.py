@@ -10,15 +10,18 @@ root (CAP_NET_ADMIN); `is_available` says whether it works here, by trying it.
 """
 
 import json
+import secrets
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
 from typing import Protocol
 
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
-from chaoslab.links.kernel import ask, may_administer_network, run, which
+from chaoslab.links.kernel import may_administer_network, run, which, why_no_namespace
+from chaoslab.links.ports import HeldPort
 
 _TABLE = "chaoslab"
 _FINEST = 1_000_000
@@ -57,6 +60,10 @@ class Drops(Protocol):
         """From now on. FleetError if the kernel refuses."""
         ...
 
+    def rehearse(self, drop: Drop) -> None:
+        """Whether `add` would do; nothing is left of it. FleetError if the kernel refuses."""
+        ...
+
     def remove(self, comment: str) -> Seen:
         """Take exactly these rules away; returns what they did. Safe to repeat."""
         ...
@@ -70,15 +77,15 @@ def is_available() -> tuple[bool, str]:
     """Whether packets can be dropped here, and why not, or by which tool."""
     if not may_administer_network():
         return False, "it needs root (CAP_NET_ADMIN): run as root, or in a container that has it"
-    reasons = []
-    for drops in (Iptables, Nft):
-        if which(drops.tool) is None:
-            reasons.append(f"{drops.tool} is not on PATH")
-        elif reason := _try(drops.tool):
-            reasons.append(f"{drops.tool}: {reason}")
-        else:
-            return True, f"by {drops.tool}"
-    return False, f"{'; '.join(reasons)}: install iptables or nftables"
+    kinds = (Iptables, Nft)
+    found = [kind for kind in kinds if which(kind.tool) is not None]
+    reasons = [] if found else ["neither is on PATH: install iptables or nftables"]
+    for kind in found:
+        reason = _try(kind)
+        if not reason:
+            return True, f"by {kind.tool}"
+        reasons.append(reason)
+    return False, "; ".join(reasons)
 
 
 def drops() -> Drops:
@@ -102,6 +109,10 @@ class Iptables:
 
     tool = "iptables"
 
+    def __init__(self, *, within: Sequence[str] = ()) -> None:
+        """`within` is put before the tool: where else than here it shall act."""
+        self._command = _command(self.tool, within)
+
     def add(self, drop: Drop) -> None:
         """The counting rule stands first; both match the same packets."""
         side = "--dport" if drop.way is Direction.UP else "--sport"
@@ -110,6 +121,13 @@ class Iptables:
         chance = ("-m", "statistic", "--mode", "random", "--probability", f"{drop.share:.8f}")
         self._run("-A", *match, *label)
         self._run("-A", *match, *chance, *label, "-j", "DROP")
+
+    def rehearse(self, drop: Drop) -> None:
+        """Added and taken away again: the tool has no other trial. FleetError if it is refused."""
+        try:
+            self.add(drop)
+        finally:
+            self.remove(drop.comment)
 
     def remove(self, comment: str) -> Seen:
         """Deleted by what they say, as the kernel lists them."""
@@ -131,7 +149,7 @@ class Iptables:
         return [words for words in lines if comment in words]
 
     def _run(self, *words: str) -> str:
-        return run(self.tool, "-w", "5", *words)
+        return run(*self._command, "-w", "5", *words)
 
 
 # ---------------------------------------------------------------- nftables
@@ -142,15 +160,26 @@ class Nft:
 
     tool = "nft"
 
+    def __init__(self, *, within: Sequence[str] = ()) -> None:
+        """`within` is put before the tool: where else than here it shall act."""
+        self._command = _command(self.tool, within)
+
     def add(self, drop: Drop) -> None:
         """Table and chain are made if need be."""
+        self._apply(*self._lines(drop))
+
+    def rehearse(self, drop: Drop) -> None:
+        """The kernel checks it and takes nothing. FleetError if it refuses."""
+        self._apply(*self._lines(drop), is_check=True)
+
+    def _lines(self, drop: Drop) -> Sequence[str]:
         side = "dport" if drop.way is Direction.UP else "sport"
         match = f'iifname "{drop.interface}" tcp {side} {drop.port}'
         label = f'comment "{drop.comment}"'
         limit = max(1, round(drop.share * _FINEST))
         chance = f"numgen random mod {_FINEST} < {limit}"
         chain = f"inet {_TABLE} input"
-        self._apply(
+        return (
             f"add table inet {_TABLE}",
             f"add chain {chain} {{ type filter hook input priority 0; }}",
             f"add rule {chain} {match} counter {label}",
@@ -172,16 +201,22 @@ class Nft:
         """By the kernel's own counters."""
         return _total(self._rules(), comment)
 
-    def _apply(self, *lines: str) -> None:
+    def _apply(self, *lines: str, is_check: bool = False) -> None:
         """All of them or none."""
         if lines:
-            run(self.tool, "-f", "-", text="\n".join(lines) + "\n")
+            flags = ("--check",) if is_check else ()
+            run(*self._command, *flags, "-f", "-", text="\n".join(lines) + "\n")
 
     def _rules(self) -> list["_NftRule"]:
-        if f"table inet {_TABLE}" not in run(self.tool, "list", "tables").splitlines():
+        if f"table inet {_TABLE}" not in run(*self._command, "list", "tables").splitlines():
             return []
-        listing = json.loads(run(self.tool, "-j", "list", "table", "inet", _TABLE))
+        listing = json.loads(run(*self._command, "-j", "list", "table", "inet", _TABLE))
         return [_nft_rule(one["rule"]) for one in listing["nftables"] if "rule" in one]
+
+
+def _command(tool: str, within: Sequence[str]) -> Sequence[str]:
+    """With the whole path inside another program, which may not look where we do."""
+    return (*within, which(tool) or tool) if within else (tool,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,14 +250,20 @@ def _total(rules: Iterable[_NftRule], comment: str) -> Seen:
 
 
 @cache
-def _try(tool: str) -> str:
-    """Why the tool cannot do it; empty if it can. Tried in a network namespace that vanishes."""
-    script = {
-        "iptables": "iptables -w 5 -A INPUT -i lo -p tcp --dport 9 -m statistic --mode random "
-        "--probability 0.5 -m comment --comment trial -j DROP",
-        "nft": "nft add table inet trial && nft add chain inet trial input "
-        "'{ type filter hook input priority 0; }' && nft add rule inet trial input tcp dport 9 "
-        "numgen random mod 10 \\< 5 counter drop comment trial",
-    }[tool]
-    code, said = ask(("unshare", "-n", "sh", "-c", script))
-    return "" if code == 0 else said or f"exit code {code}"
+def _try(kind: type[Iptables | Nft]) -> str:
+    """Why the tool cannot do it; empty if it can.
+
+    Tried in a network namespace that vanishes. Where none can be made (no CAP_SYS_ADMIN) it is
+    tried in place: on a port that nobody else can have meanwhile, and taken back at once.
+    """
+    with closing(HeldPort()) as port:
+        comment = f"chaoslab/trial/{secrets.token_hex(4)}"
+        drop = Drop(comment=comment, port=port.number, way=Direction.UP, share=0.5)
+        try:
+            if why_no_namespace():
+                kind().rehearse(drop)
+            else:
+                kind(within=("unshare", "-n")).add(drop)
+        except FleetError as error:
+            return str(error)
+    return ""

@@ -56,7 +56,12 @@ class KernelPackets:
         return netem.is_available()[1] if ability in BY_NETEM else netfilter.is_available()[1]
 
     def add(self, injection: str, port: int, direction: Direction, effect: PacketEffect) -> None:
-        """From now on, in each of its ways; the same again changes its share."""
+        """From now on, in each of its ways; the same again changes its share.
+
+        FleetError for a second injection of losses: what each drops could not be told apart.
+        """
+        if isinstance(effect, Loss):
+            self._refuse_a_second(injection, port)
         for way in direction.ways:
             key = (injection, port, way, effect.kind)
             old = self._rules.pop(key, None)
@@ -99,6 +104,15 @@ class KernelPackets:
         return total.packets, total.dropped
 
     # ---------------------------------------------------------------- one rule
+
+    def _refuse_a_second(self, injection: str, port: int) -> None:
+        """The counters are the link's (`count`), and a second rule sees what the first one left."""
+        for other, at, _, kind in self._rules:
+            if at == port and kind == Loss.kind and other != injection:
+                raise FleetError(
+                    f"packets of this link are lost to {other} already: two losses on one link at "
+                    "once cannot be told apart, so let one end before the other begins"
+                )
 
     def _drop(self, drop: Drop) -> _Rule:
         tool: Drops = netfilter.drops()

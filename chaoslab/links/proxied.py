@@ -5,7 +5,8 @@
                                         └► loss …: rules of the kernel (see `packets`)
 
 The book is kept here: what an injection put on a link is what its `clear` takes away. A toxic is
-written down before the server is asked for it, so that a call that got lost is still undone.
+written down before the server is asked for it, so that a call that got lost is still undone. What
+the server says is held against the book: nobody else may touch a link of ours.
 """
 
 from abc import ABC, abstractmethod
@@ -32,6 +33,7 @@ from chaoslab.links.effects import (
 from chaoslab.links.http_api import NotThere
 from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets
 from chaoslab.links.ports import HeldPort
+from chaoslab.links.toxics import interference
 
 
 class ProxiedLink:
@@ -54,6 +56,8 @@ class ProxiedLink:
         self._carrier, self._packets = carrier, packets
         self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
+        self._in_doubt: set[tuple[str, Direction, str]] = set()
+        """Of those, the ones whose last call did not succeed: ours, in whatever state they are."""
         self._refused_by: set[str] = set()
         self._shaken_by: set[str] = set()
         """Injections that have rules for packets."""
@@ -79,11 +83,12 @@ class ProxiedLink:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
         keys = [key for key in self._standing if key[0] == injection]
         toxics = [toxic for key in keys for toxic in self._standing[key]]
+        self._in_doubt.update(keys)
         for verb in (self._carrier.release, self._carrier.remove):
             for toxic in reversed(toxics):  # what bytes meet last holds up what they meet first
                 self._undo(verb, toxic)
         for key in keys:
-            del self._standing[key]
+            self._strike(key)
         if injection in self._shaken_by:
             self._packets.remove(injection, self._port.number)
             self._shaken_by.remove(injection)
@@ -107,11 +112,16 @@ class ProxiedLink:
 
     # ---------------------------------------------------------------- the book
 
-    @property
-    def should_be(self) -> Sight:
-        """What the server should say of it now."""
-        names = frozenset(one.name for some in self._standing.values() for one in some)
-        return Sight(is_on=not self._refused_by, toxics=names)
+    def trouble(self, seen: Sight | None) -> str:
+        """How it differs from the book, as a sentence; empty if it does not."""
+        if seen is None:
+            return f"the link of {self.name} is gone from the proxy: somebody else deleted it"
+        if seen.is_on == bool(self._refused_by):
+            how = "on" if seen.is_on else "off"
+            return f"somebody else switched the link of {self.name} {how}"
+        ours = {toxic.name: toxic for key in self._standing for toxic in self._standing[key]}
+        doubted = {toxic.name for key in self._in_doubt for toxic in self._standing[key]}
+        return interference(ours, doubted, seen, f"the link of {self.name}")
 
     def _put(self, injection: str, direction: Direction, effect: Effect) -> None:
         key = (injection, direction, effect.kind)
@@ -119,13 +129,17 @@ class ProxiedLink:
         toxics = self._carrier.toxics(name, direction, effect)
         if key not in self._standing:
             self._standing[key] = toxics
+            self._in_doubt.add(key)
             self._add_all(key, toxics)
+            self._in_doubt.remove(key)
             return
         if [one.name for one in self._standing[key]] != [one.name for one in toxics]:
             raise HarnessBug(f"{name} would change from {self._standing[key]} to {toxics}")
+        self._in_doubt.add(key)
         for toxic in toxics:
             self._carrier.change(self.proxy, toxic)
         self._standing[key] = toxics
+        self._in_doubt.remove(key)
 
     def _add_all(self, key: tuple[str, Direction, str], toxics: Sequence[Toxic]) -> None:
         """All of them or none."""
@@ -136,10 +150,14 @@ class ProxiedLink:
             try:
                 for toxic in toxics:
                     self._undo(self._carrier.remove, toxic)
-                del self._standing[key]
+                self._strike(key)
             except FleetError as worse:  # it stays in the book, and `clear` tries again
                 error.add_note(f"and what was put on it could not be taken away: {worse}")
             raise
+
+    def _strike(self, key: tuple[str, Direction, str]) -> None:
+        del self._standing[key]
+        self._in_doubt.discard(key)
 
     def _undo(self, verb: Callable[[str, Toxic], None], toxic: Toxic) -> None:
         with suppress(NotThere):
@@ -172,6 +190,11 @@ class ProxiedLinks(ABC):
     @abstractmethod
     def _ended(self) -> str:
         """How a server of ours has ended, as half a sentence; empty while it runs."""
+
+    @property
+    @abstractmethod
+    def api(self) -> str:
+        """host:port of the server's API, which Toxiproxy's clients speak; empty without one."""
 
     @abstractmethod
     def _proxy_name(self, link: str) -> str:
@@ -245,26 +268,11 @@ class ProxiedLinks(ABC):
             return (str(error),)
         return tuple(
             trouble
-            for name, link in self._links.items()
-            if (trouble := _difference(name, link.should_be, seen.get(link.proxy)))
+            for link in self._links.values()
+            if (trouble := link.trouble(seen.get(link.proxy)))
         )
 
     def _open_carrier(self) -> Carrier:
         if self._carrier is None:
             raise HarnessBug("links are used between entering and leaving their context")
         return self._carrier
-
-
-def _difference(name: str, should_be: Sight, seen: Sight | None) -> str:
-    if seen == should_be:
-        return ""
-    if seen is None:
-        return f"the link of {name} is gone from the proxy: somebody else deleted it"
-    if seen.is_on != should_be.is_on:
-        return f"somebody else switched the link of {name} {'on' if seen.is_on else 'off'}"
-    gone, new = should_be.toxics - seen.toxics, seen.toxics - should_be.toxics
-    words = [
-        *(f"took {one} away" for one in sorted(gone)),
-        *(f"added {one}" for one in sorted(new)),
-    ]
-    return f"somebody else shaped the link of {name}: {', '.join(words)}"

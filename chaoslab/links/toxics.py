@@ -6,7 +6,7 @@
 Refuse, Reset and what happens to packets are no toxics: see `proxied`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 
 from chaoslab.errors import AbilityError, FleetError, HarnessBug
@@ -116,11 +116,47 @@ def _whole(value: float, what: str) -> int:
 def sight(proxy: Mapping[str, Json]) -> Sight:
     """What a server says of one proxy."""
     toxics = proxy.get("toxics")
-    names = toxics if isinstance(toxics, list) else []
+    found = map(an_object, toxics if isinstance(toxics, list) else [])
     return Sight(
         is_on=proxy.get("enabled") is True,
-        toxics=frozenset(str(an_object(one).get("name")) for one in names),
+        toxics={str(toxic.get("name")): _facts(toxic) for toxic in found},
     )
+
+
+def _facts(toxic: Mapping[str, Json]) -> Mapping[str, Json]:
+    facts = {key: toxic.get(key) for key in ("type", "stream", "toxicity")}
+    return {**an_object(toxic.get("attributes")), **facts}
+
+
+def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: Sight, where: str) -> str:
+    """What somebody else did to the toxics of a link, as a sentence; empty if nobody did.
+
+    Of `ours`, by name, the `doubted` ones may be in any state, or gone.
+    """
+    gone, new = ours.keys() - doubted - seen.toxics.keys(), seen.toxics.keys() - ours.keys()
+    there = sorted((ours.keys() & seen.toxics.keys()) - doubted)
+    wrong = {name: _differences(ours[name].facts, seen.toxics[name]) for name in there}
+    changed = {name: how for name, how in wrong.items() if how}
+    words = [
+        *(f"took {name} away from" for name in sorted(gone)),
+        *(f"put {name} on" for name in sorted(new)),
+        *(f"changed {name} of" for name in changed),
+    ]
+    details = f": {'; '.join(changed.values())}" if changed else ""
+    return f"somebody else {', '.join(words)} {where}{details}" if words else ""
+
+
+def _differences(asked: Mapping[str, Json], got: Mapping[str, Json]) -> str:
+    """What is not as it was asked for: `latency is 1, not 100`."""
+    return ", ".join(
+        f"{key} is {_shown(got.get(key))}, not {_shown(value)}"
+        for key, value in asked.items()
+        if got.get(key) != value
+    )
+
+
+def _shown(value: Json) -> str:
+    return f"{value:.12g}" if isinstance(value, int | float) else str(value)
 
 
 def require_same(asked: Toxic, answer: Json) -> None:

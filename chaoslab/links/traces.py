@@ -10,9 +10,8 @@ point holds until the fault is healed. Shaping again only changes strengths: con
 """
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from chaoslab.errors import PlanError
@@ -43,46 +42,53 @@ class TracePoint:
 
 
 def read_trace(path: Path) -> tuple[TracePoint, ...]:
-    """The points of a file, at least one. PlanError names the line that cannot be read."""
+    """The points of a file, at least one.
+
+    PlanError begins with the file's line; its `where` is left to whoever knows the plan's.
+    """
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file, skipinitialspace=True)
-            rows = list(reader)
+            names = reader.fieldnames
+            rows = [(f"{path}:{reader.line_num}", row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PlanError(f"the trace {path} cannot be read: {error}") from error
-    if not rows:
+    if names is None:
         raise PlanError(f"the trace {path} is empty: begin with a line `{','.join(_COLUMNS)}`")
-    _check_columns(path, reader.fieldnames or ())
-    points = tuple(_points(path, rows))
-    times = [point.at_s for point in points]
-    if times[0] != 0 or any(a >= b for a, b in pairwise(times)):
-        raise PlanError(f"the times of the trace {path} must begin at 0s and rise")
+    _check_columns(f"{path}:1", names)
+    if not rows:
+        raise PlanError(f"{path}:1: no row follows the names of the columns: add one, from 0s on")
+    points = tuple(_point(where, row) for where, row in rows)
+    for (where, _), point, before in zip(rows, points, (None, *points), strict=False):
+        if (point.at_s != 0) if before is None else (point.at_s <= before.at_s):
+            raise PlanError(f"{where}: the times of a trace begin at 0s and rise from row to row")
     return points
 
 
-def _check_columns(path: Path, names: Sequence[str]) -> None:
+def _check_columns(where: str, names: Sequence[str]) -> None:
     unknown = [name for name in names if name not in _COLUMNS]
-    if unknown or "time" not in names or not {"rate", "latency"} & set(names):
+    is_enough = "time" in names and not {"rate", "latency"}.isdisjoint(names)
+    if unknown or not is_enough or len(set(names)) < len(names):
         raise PlanError(
-            f"the trace {path} has the columns {', '.join(names)}: it needs time and at "
-            "least one of rate and latency, and may have jitter"
+            f"{where}: the first line of a trace names its columns, and this one says "
+            f"{','.join(names)!r}: it needs time and at least one of rate and latency, and may "
+            f"have jitter, each once, such as `{','.join(_COLUMNS)}`"
         )
     if "jitter" in names and "latency" not in names:
-        raise PlanError(f"the trace {path} has jitter, but no latency to spread around")
+        raise PlanError(f"{where}: there is a jitter, but no latency to spread around")
 
 
-def _points(path: Path, rows: Sequence[Mapping[str, str]]) -> Iterator[TracePoint]:
-    for number, row in enumerate(rows, start=2):
-        if None in row or None in row.values():
-            raise PlanError("a row has one value for every column", where=f"{path}:{number}")
-        try:
-            point = TracePoint(
-                at_s=duration_s(row["time"]),
-                rate_bytes_per_s=rate_bytes_per_s(row["rate"]) if "rate" in row else None,
-                latency_s=duration_s(row["latency"]) if "latency" in row else None,
-                jitter_s=duration_s(row["jitter"]) if "jitter" in row else 0.0,
-            )
-            point.shapings()  # an effect that cannot be is said here, with its line
-        except PlanError as error:
-            raise PlanError(error.message, where=f"{path}:{number}") from error
-        yield point
+def _point(where: str, row: Mapping[str, str]) -> TracePoint:
+    if None in row or None in row.values():
+        raise PlanError(f"{where}: a row has one value for every column")
+    try:
+        point = TracePoint(
+            at_s=duration_s(row["time"]),
+            rate_bytes_per_s=rate_bytes_per_s(row["rate"]) if "rate" in row else None,
+            latency_s=duration_s(row["latency"]) if "latency" in row else None,
+            jitter_s=duration_s(row["jitter"]) if "jitter" in row else 0.0,
+        )
+        point.shapings()  # an effect that cannot be is said here, with its line
+    except PlanError as error:
+        raise PlanError(f"{where}: {error.message}") from error
+    return point

@@ -145,12 +145,12 @@ class Outage:
     def __post_init__(self) -> None:
         if self.rest == (self.seconds is not None):
             raise PlanError("`for` is a duration such as 5s, or the word rest")
-        if self.seconds is not None and self.seconds < 0:
-            raise PlanError("an outage lasts at least 0s")
+        if self.seconds is not None and self.seconds <= 0:
+            raise PlanError("an outage of 0s breaks nothing: use a length above 0s, such as 5s")
         if self.dist is Distribution.TRACE:
             raise PlanError("an outage is fixed, exponential, weibull or lognormal")
-        if self.dist is not Distribution.FIXED and self.seconds == 0:
-            raise PlanError("a drawn outage needs a mean or median above 0s")
+        if self.at_most_s is not None and self.at_most_s <= 0:
+            raise PlanError("`at_most` is above 0s")
         if self.sigma < 0 or self.shape <= 0:
             raise PlanError("`sigma` is at least 0 and `shape` above 0")
 

@@ -3,12 +3,22 @@
 How it becomes command lines of the nodes is `launch`'s affair.
 """
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from chaoslab.errors import PlanError
 from chaoslab.units import Count
+
+MOST_LEARNERS: Final = 10_000
+"""More than these are a slip of the pen."""
+
+TENSORS: Final[Mapping[str, int]] = {"nano": 20, "micro": 47, "mini": 74, "small": 110}
+"""The whole tensors of each built-in model: no more fragments than these can be cut."""
+
+_TASK: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +28,10 @@ class Grace:
     gamma: float = 0.8
     max_steps: float = 1.0
 
+    def __post_init__(self) -> None:
+        _hold(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
+        _hold(self.max_steps >= 0, "max_steps", self.max_steps, "at least 0")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outer:
@@ -25,6 +39,10 @@ class Outer:
 
     lr: float = 0.7
     momentum: float = 0.6
+
+    def __post_init__(self) -> None:
+        _hold(self.lr > 0, "lr", self.lr, "above 0")
+        _hold(0 <= self.momentum < 1, "momentum", self.momentum, "at least 0 and below 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +58,20 @@ class Inner:
     """Sequences per learner and step."""
     sequence: int = 128
     """Tokens per sequence."""
+
+    def __post_init__(self) -> None:
+        _hold(self.lr > 0, "lr", self.lr, "above 0")
+        _hold(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
+        _hold(
+            0 <= self.warmup_steps < self.decay_steps,
+            "warmup_steps",
+            self.warmup_steps,
+            f"at least 0 and below `decay_steps`, which is {self.decay_steps}",
+        )
+        _hold(0 <= self.final_share <= 1, "final_share", f"{self.final_share:.0%}", "0% to 100%")
+        _hold(self.weight_decay >= 0, "weight_decay", self.weight_decay, "at least 0")
+        _hold(self.batch >= 1, "batch", self.batch, "at least 1")
+        _hold(self.sequence >= 1, "sequence", self.sequence, "at least 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,10 +111,11 @@ class Training:
 
     algorithm: Algorithm = Algorithm.DECOUPLED
     learners: int = 4
-    model: str = "nano"
+    model: Literal["nano", "micro", "mini", "small"] = "nano"
     task: str | None = None
     """package.module:make, in place of `model`."""
     data: str = "stdlib"
+    """stdlib, or a file, a folder or a glob pattern, seen from where chaoslab is started."""
     fragments: int = 6
     sync_every: int = 24
     overlap: int = 2
@@ -101,8 +134,7 @@ class Training:
     stop: Stop = field(default_factory=lambda: Stop(rounds=120))
 
     def __post_init__(self) -> None:
-        if self.learners < 1:
-            raise PlanError("`training.learners` is at least 1")
+        self._refuse_single_mistakes()
         if not 1 <= self.quorum <= self.learners:
             raise PlanError(
                 f"`training.quorum` is {self.quorum}, but there are {self.learners} learners: "
@@ -115,7 +147,29 @@ class Training:
         if self.suspect_after_s >= self.drop_after_s:
             raise PlanError("`suspect_after` is shorter than `drop_after`")
 
+    def _refuse_single_mistakes(self) -> None:
+        """What is wrong whatever the other keys say; the fragments go by the model."""
+        most = f"1 to {MOST_LEARNERS:,}"
+        _hold(1 <= self.learners <= MOST_LEARNERS, "learners", self.learners, most)
+        if self.task is not None and not _TASK.fullmatch(self.task):
+            raise PlanError(f"{self.task!r} is no task: write package.module:make", key="task")
+        _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
+        _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
+        if self.evaluate_every is not None:
+            _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
+        if self.task is None and self.algorithm is not Algorithm.DILOCO:
+            tensors = TENSORS[self.model]
+            rule = f"1 to {tensors}, because {self.model} has {tensors} tensors, which stay whole"
+            _hold(self.fragments <= tensors, "fragments", self.fragments, rule)
+
     @property
     def learner_names(self) -> tuple[str, ...]:
         """learner-0, learner-1, …"""
         return tuple(f"learner-{index}" for index in range(self.learners))
+
+
+def _hold(is_held: bool, key: str, value: object, rule: str) -> None:
+    """PlanError at `key` unless the rule is held."""
+    if not is_held:
+        shown = f"{value:g}" if isinstance(value, float) else value
+        raise PlanError(f"{shown} cannot be: use {rule}", key=key)

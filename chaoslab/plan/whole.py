@@ -13,6 +13,10 @@ from chaoslab.plan.faults import Distribution, FaultSpec
 from chaoslab.plan.fleet import REGION, FleetSpec
 from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
 from chaoslab.plan.training import Training
+from chaoslab.units import show_duration
+
+_SEED_BITS = 63
+"""What the learners' random numbers can be seeded with."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,8 @@ class FaultPlan:
         return self.control is Control.TWIN or self.training.evaluate_every is not None
 
     def __post_init__(self) -> None:
+        if not -(2**_SEED_BITS) <= self.seed < 2**_SEED_BITS:
+            raise PlanError(f"{self.seed} is too long: use up to 18 digits", key="seed")
         seen: set[str] = set()
         for fault in self.faults:
             if fault.id in seen:
@@ -51,6 +57,7 @@ class FaultPlan:
                 )
             seen.add(fault.id)
             self._refuse_what_never_comes(fault)
+            self._refuse_what_never_ends(fault)
         regions = {labels.get(REGION) for labels in self.labels.values()}
         if unknown := sorted(set(self.fleet.profiles) - regions):
             raise PlanError(
@@ -72,6 +79,18 @@ class FaultPlan:
             raise PlanError(
                 f"nothing says when the arrivals of fault {fault.id!r} end: write `until: 90s` "
                 "below `arrivals`, or let training stop by time",
+                where=fault.where,
+            )
+
+    def _refuse_what_never_ends(self, fault: FaultSpec) -> None:
+        """An outage that the end of the run would cut short is a mistake, unless it is `rest`."""
+        outage, timeout_s = fault.outage, self.limits.timeout_s
+        lengths = [one for one in (outage.seconds, outage.at_most_s) if one is not None]
+        if lengths and min(lengths) >= timeout_s:
+            raise PlanError(
+                f"fault {fault.id!r} is healed after {show_duration(min(lengths))}, and "
+                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: use a shorter "
+                "outage or a longer timeout, or write `for: rest`",
                 where=fault.where,
             )
 

@@ -44,12 +44,13 @@ from ruamel.yaml import YAML
 from chaoslab.errors import PlanError
 from chaoslab.plan import FaultPlan
 from chaoslab.plan_file.document import Branch, Document, Tree, override, read
+from chaoslab.plan_file.outside import missing
 from chaoslab.plan_file.shape import UNKNOWN_KEY
 from chaoslab.plan_file.variables import interpolate
 from chaoslab.plan_file.whole import plan_shape
 from chaoslab.plan_file.writing import written
 
-__all__ = ["json_schema", "load", "resolved_yaml", "secrets_of"]
+__all__ = ["json_schema", "load", "refuse_what_is_not_here", "resolved_yaml", "secrets_of"]
 
 
 def load(
@@ -80,7 +81,23 @@ def load(
     try:
         return FaultPlan(**found)
     except PlanError as error:
+        if error.key:
+            document.blame(tuple(error.key.split(".")), error.message)
+            raise document.error() from error
         raise PlanError(error.message, where=error.where or str(path)) from error
+
+
+def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str] = ()) -> None:
+    """PlanError if data or task of the plan in a file are not to be found from this folder.
+
+    Apart from `load`, because a plan on record is read where its data may be long gone.
+    """
+    document = _document(path, overrides)
+    interpolate(document)
+    for key, text in missing(plan.training):
+        document.blame(("training", key), text)
+    if document.problems:
+        raise document.error()
 
 
 def secrets_of(path: Path, overrides: Sequence[str] = ()) -> Mapping[str, str]:

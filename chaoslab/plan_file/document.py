@@ -12,10 +12,11 @@ import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from chaoslab.errors import PlanError
@@ -23,6 +24,10 @@ from chaoslab.errors import PlanError
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 Branch: TypeAlias = tuple[str | int, ...]
 """The way from the root to a part of the tree: ("faults", 0, "target")."""
+
+DEEPEST: Final = 50
+"""More levels than these are refused: no plan has them, and reading them takes a stack."""
+_LONGEST_NUMBER: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +93,16 @@ class Document:
 def read(path: Path) -> Document:
     """The document in a file; PlanError if it cannot be read or is not YAML."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = path.read_bytes().decode("utf-8")
+    except OSError as error:
         raise PlanError(f"the plan cannot be read: {error}", where=str(path)) from error
+    except UnicodeDecodeError as error:
+        before = error.object[: error.start].decode("utf-8").split("\n")
+        raise PlanError(
+            f"the plan cannot be read, because byte {error.object[error.start]:#04x} is not UTF-8: "
+            "save the file as UTF-8",
+            where=f"{path}:{len(before)}:{len(before[-1]) + 1}",
+        ) from error
     document = Document(tree={}, values={(): f"{path}:1:1"})
     tree = _Reader(document, str(path)).tree(text, ())
     if not isinstance(tree, dict):
@@ -105,6 +117,9 @@ def override(document: Document, setting: str, *, label: str) -> None:
     """Apply `training.learners=8`; list items by number or by `id`. Errors name `label`."""
     key, found, text = setting.partition("=")
     branch, problem = _locate(document.tree, key.split("."))
+    if len(branch) > DEEPEST:
+        problem = f"is nested more than {DEEPEST} deep, and nothing in a plan is"
+        key = f"{key[:20]}…"
     if not found or problem:
         example = "write it as key=value, for example training.learners=8"
         document.problems.append(Problem(where=label, key=key, text=problem or example))
@@ -155,6 +170,8 @@ class _Reader:
     def tree(self, text: str, branch: Branch) -> Tree:
         """The plain value of a YAML text that stands at `branch`."""
         try:
+            if self._is_too_deep(text, branch):
+                return None
             node = YAML(typ="safe", pure=True).compose(text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
@@ -169,6 +186,20 @@ class _Reader:
             return None
         self.document.values[branch] = self._place(0, 0)
         return None if node is None else self._value(node, branch)
+
+    def _is_too_deep(self, text: str, branch: Branch) -> bool:
+        """Blame what is nested too deep; unlike nodes, events are read without recursion."""
+        depth = len(branch)
+        for event in YAML(typ="safe", pure=True).parse(text):
+            depth += isinstance(event, CollectionStartEvent)
+            depth -= isinstance(event, CollectionEndEvent)
+            if depth > DEEPEST:
+                mark = event.start_mark
+                self.document.values[branch] = self._place(mark.line, mark.column)
+                problem = f"is nested more than {DEEPEST} deep here, and nothing in a plan is"
+                self.document.blame(branch, problem)
+                return True
+        return False
 
     def _place(self, line: int, column: int) -> str:
         return f"{self.file}:{line + 1}:{column + 1}" if self.has_lines else self.file
@@ -210,6 +241,9 @@ class _Reader:
         elif tag == "bool":
             return text.lower() == "true"
         elif tag == "int":
+            if len(text) > _LONGEST_NUMBER:
+                self.document.blame(branch, f"a number of {len(text)} characters is too long")
+                return 0
             sign = -1 if text.startswith("-") else 1
             digits = text.lstrip("+-").replace("_", "")
             return sign * int(digits, 0 if digits[:2] in {"0x", "0o", "0b"} else 10)

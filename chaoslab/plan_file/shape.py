@@ -138,11 +138,15 @@ def mapping(
 
 
 def built(build: Callable[[Any], object], found: object) -> object:
-    """What `build` makes of decoded data; its PlanError becomes a mistake at that data."""
+    """What `build` makes of decoded data; its PlanError becomes a mistake there, or at its key."""
     try:
         return build(found)
     except PlanError as error:
-        raise refusal(error.message) from None
+        told = refusal(error.message)
+        if not error.key:
+            raise told from None
+        mistake = InitErrorDetails(type=told, loc=tuple(error.key.split(".")), input=found)
+        raise ValidationError.from_exception_data("plan", [mistake]) from None
 
 
 def refusal(text: str) -> PydanticCustomError:

@@ -49,6 +49,11 @@ def _target(found: Found) -> Target:
     for label, value in labels.items():
         if "did you mean" in nearest(label, known, noun="key"):
             raise PlanError(nearest(label, known, noun="key"))
+        if isinstance(value, list):
+            named = f"learners: [{', '.join(map(str, value))}]"
+            raise PlanError(
+                f"the label `{label}` is {value!r}, which is not text; names are written `{named}`"
+            )
         if not isinstance(value, str):
             raise PlanError(
                 f"the label `{label}` is {value!r}, which is not text: put it in quotes"

@@ -44,15 +44,17 @@ def verdict_json(verdict: Verdict) -> str:
 def read_verdict(directory: Path) -> Verdict | None:
     """The verdict that lies in a run's directory; None if it was never judged.
 
-    FleetError or MalformedEvent if the file is there and cannot be read.
+    FleetError if the file is there and is not a verdict.
     """
     path = directory / VERDICT_JSON
     try:
         return Verdict.from_json(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
-    except (OSError, json.JSONDecodeError) as error:
-        raise FleetError(f"{path} cannot be read: {error}") from error
+    except (OSError, ValueError) as error:
+        raise FleetError(
+            f"{path} cannot be read: {error}; `chaoslab judge {directory}` writes it anew"
+        ) from error
 
 
 # ------------------------------------------------------------------------------------ junit.xml

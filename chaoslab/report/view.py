@@ -166,7 +166,7 @@ class ViewModel:
         self.rounds.merge(event.time_s, event.number("committed_tokens"))
         back = []
         for item in event.items("contributors"):
-            lane = self.lanes.get(str(item["learner"])) if isinstance(item, Mapping) else None
+            lane = self.lanes.get(str(item.get("learner"))) if isinstance(item, Mapping) else None
             if lane is None:
                 continue
             lane.contributed_s = event.time_s

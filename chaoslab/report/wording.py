@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
@@ -62,19 +63,24 @@ def _gap(verdict: Verdict, history: History) -> str:
 
 def _rejoined(verdict: Verdict) -> Answer:
     question = "Did the broken learners rejoin?"
+    if verdict.is_of_broken_record:
+        text = "a line of the record is broken"
+        return Answer(question=question, word=_WORDS[None], text=text, tone=_TONES[None])
     if not verdict.learners_rejoined:
         return Answer(question=question, word="nobody", text="was taken away", tone=Tone.PLAIN)
-    have_all = all(back.rejoined for back in verdict.learners_rejoined.values())
-    said = [
-        f"{learner} {_after(back.after_s)}" if back.rejoined else f"{learner} did NOT"
-        for learner, back in sorted(verdict.learners_rejoined.items())
-    ]
-    text = ", ".join(said)
+    found = {back.rejoined for back in verdict.learners_rejoined.values()}
+    have_all = next(answer for answer in (False, None, True) if answer in found)
+    returned = sorted(verdict.learners_rejoined.items())
+    text = ", ".join(f"{learner} {_returned(back)}" for learner, back in returned)
     return Answer(question=question, word=_WORDS[have_all], text=text, tone=_TONES[have_all])
 
 
-def _after(after_s: float | None) -> str:
-    return "is back" if after_s is None else f"after {seconds(after_s)}"
+def _returned(back: Return) -> str:
+    if back.rejoined is None:
+        return "had too little time before the run was cut short"
+    if not back.rejoined:
+        return "did NOT"
+    return "is back" if back.after_s is None else f"after {seconds(back.after_s)}"
 
 
 def margin(finding: Finding) -> str:

@@ -1,7 +1,25 @@
 """The first answers: training continued? who rejoined? what was done?"""
 
-from chaoslab.checks.answers import Return, injections, longest_gap_s, returns, training_continued
+from collections.abc import Mapping
+
+import pytest
+
+from chaoslab.checks import answers
+from chaoslab.checks.answers import Return, injections, longest_gap_s, training_continued
+from chaoslab.events import Kind
+from chaoslab.journal import History
 from tests.histories import Story, half_killed
+
+NOT_BACK, OPEN = Return(rejoined=False, after_s=None), Return(rejoined=None, after_s=None)
+
+
+def returns(history: History, within_s: float = 10.0) -> Mapping[str, Return]:
+    return answers.returns(history, within_s=within_s)
+
+
+def never_back(for_s: float) -> Story:
+    """A victim that is healed, and has not contributed `for_s` later."""
+    return Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(for_s)
 
 
 def test_a_run_that_went_on_to_its_end_continued() -> None:
@@ -53,6 +71,62 @@ def test_of_several_returns_the_slowest_is_told() -> None:
 
 def test_a_run_without_victims_has_nobody_to_answer_for() -> None:
     assert returns(Story().baseline().touch("learner-1").train(2).heal().end().history()) == {}
+
+
+# ---------------------------------------------------------------- cut short before it could be seen
+
+
+@pytest.mark.parametrize("outcome", ["interrupted", "aborted", "broken"])
+def test_a_run_cut_short_before_a_victim_had_its_time_leaves_its_return_open(outcome: str) -> None:
+    assert returns(never_back(0.0).finish(outcome).history()) == {"learner-1": OPEN}
+    assert returns(never_back(9.75).finish(outcome).history()) == {"learner-1": OPEN}
+
+
+def test_a_record_that_breaks_off_leaves_it_open_too() -> None:
+    assert returns(never_back(4.0).history()) == {"learner-1": OPEN}
+
+
+def test_a_victim_that_the_cut_came_before_its_heal_is_open() -> None:
+    story = Story().baseline().kill("learner-1", for_s=60).train(20).prove()
+    assert returns(story.finish("interrupted").history()) == {"learner-1": OPEN}
+
+
+def test_a_victim_that_had_its_time_is_not_back_however_the_run_ended() -> None:
+    assert returns(never_back(10.0).finish("interrupted").history()) == {"learner-1": NOT_BACK}
+    assert returns(never_back(10.0).history()) == {"learner-1": NOT_BACK}
+    assert returns(never_back(10.0).history(), within_s=20.0) == {"learner-1": OPEN}
+
+
+def test_training_that_ended_by_its_own_rule_leaves_nothing_open() -> None:
+    assert returns(never_back(4.0).end().history()) == {"learner-1": NOT_BACK}
+    in_its_evaluation = never_back(4.0).end(outcome="interrupted")
+    assert returns(in_its_evaluation.history()) == {"learner-1": NOT_BACK}
+    assert returns(in_its_evaluation.without(Kind.RUN_FINISHED).history()) == {
+        "learner-1": NOT_BACK
+    }
+
+
+def test_a_syncer_that_was_asked_to_end_did_not_end_by_its_rule() -> None:
+    for outcome in ("interrupted", "completed"):
+        story = never_back(4.0).end(outcome=outcome)
+        story.altered(Kind.SYNCER_FINAL, lambda _: {"was_asked": True})
+        assert returns(story.history()) == {"learner-1": OPEN}
+
+
+def test_a_stop_rule_that_was_met_under_a_fault_is_no_end_before_the_run_lets_it_be() -> None:
+    story = never_back(4.0).end(outcome="interrupted")
+    story.without(Kind.PHASE_ENTERED, lambda event: event.text("phase") == "stop")
+    assert returns(story.history()) == {"learner-1": OPEN}
+
+
+def test_a_victim_that_was_to_stay_away_is_not_back_even_in_a_run_cut_short() -> None:
+    story = Story().baseline().kill("learner-1", for_s=None).train(2).prove().finish("interrupted")
+    assert returns(story.history()) == {"learner-1": NOT_BACK}
+
+
+def test_who_was_back_before_the_cut_is_back() -> None:
+    back = returns(half_killed().finish("interrupted").history())
+    assert [one.rejoined for one in back.values()] == [True, True]
 
 
 def test_injections_carry_status_request_and_measurement_by_target() -> None:

@@ -1,7 +1,8 @@
 """The verdict: FAIL beats UNKNOWN beats PASS, and nothing passes without proof."""
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -14,6 +15,8 @@ from chaoslab.checks.verdict import Verdict, judge, schema
 from chaoslab.errors import ExitCode
 from chaoslab.events import Json, Kind, MalformedEvent, encode
 from chaoslab.journal import History
+from chaoslab.report.files import read_verdict, write_reports
+from chaoslab.report.page import run_page
 from tests.histories import Story, half_killed
 
 
@@ -210,6 +213,49 @@ def test_a_broken_line_is_unknown_and_told_and_hides_no_failing_check() -> None:
     assert judged(story, FAILS).outcome is Outcome.FAIL
 
 
+def test_a_line_that_lacks_what_its_kind_promises_breaks_no_verdict_and_no_report(
+    tmp_path: Path,
+) -> None:
+    story = Story(learners=2).baseline(2).pause("learner-1", for_s=4).train(4).heal().train(2)
+    story.kill("learner-0").train(2).heal(status="weak").train(2).strike("learner-1")
+    events = story.skip("learner-1").end(losses=[(100, 3.0)], outcome="aborted").events
+    lines = {event.kind: event for event in events}  # the last one of each kind
+    for event in lines.values():
+        for key in event.data:
+            less = {k: v for k, v in event.data.items() if k != key}
+            for data in (less, {**less, key: None}, {**less, key: [{}]}):
+                history = History([replace(e, data=data) if e is event else e for e in events])
+                verdict = judge(history, (PASSES, Rejoin()))
+                assert verdict.outcome is not Outcome.PASS
+                write_reports(tmp_path, verdict, history)
+                assert run_page(read_verdict(tmp_path), history, tmp_path)
+
+
+# ---------------------------------------------------------------- how long is long enough
+
+
+@pytest.mark.parametrize(
+    ("checks", "rejoined"),
+    [
+        ((PASSES,), None),
+        ((Rejoin(within_s=20.0),), None),
+        ((PASSES, Rejoin(within_s=5.0)), False),
+        ((Rejoin(within_s=20.0), Rejoin(within_s=5.0)), False),
+    ],
+)
+def test_the_bound_of_the_rejoin_check_says_who_had_its_chance(
+    checks: tuple[Check, ...], rejoined: bool | None
+) -> None:
+    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(9)
+    verdict = judged(story.finish("interrupted"), *checks)
+    assert verdict.learners_rejoined["learner-1"].rejoined is rejoined
+
+
+def test_without_a_rejoin_check_thirty_seconds_are_a_chance() -> None:
+    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(30)
+    assert judged(story).learners_rejoined["learner-1"].rejoined is False
+
+
 # ---------------------------------------------------------------- blindness
 
 
@@ -244,11 +290,20 @@ def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
     }
 
 
-def test_the_json_obeys_its_schema() -> None:
+@pytest.mark.parametrize(
+    "story",
+    [
+        half_killed().strike("learner-2").train(2).skip("learner-0").end(),
+        half_killed().kill("learner-0").train(6).heal().finish("interrupted"),
+    ],
+    ids=["whole", "cut short"],
+)
+def test_the_json_obeys_its_schema_and_survives(story: Story) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    story = half_killed().strike("learner-2").train(2).skip("learner-0").end()
     verdict = judged(story, *(check() for check in CHECKS.values()))
-    jsonschema.validate(json.loads(encode(verdict.to_json())), schema())
+    written = json.loads(encode(verdict.to_json()))
+    jsonschema.validate(written, schema())
+    assert Verdict.from_json(written) == verdict
 
 
 def test_something_else_than_a_verdict_is_refused() -> None:

@@ -25,14 +25,18 @@ from chaoslab.links.base import (
     Freeze,
     HalfOpen,
     Latency,
+    LimitData,
     LinkAbility,
     Links,
     Loss,
     Per,
     Refuse,
     Reset,
+    Slice,
 )
+from chaoslab.links.http_api import call
 from chaoslab.links.ports import HeldPort
+from chaoslab.links.proxied import ProxiedLink, ProxiedLinks
 from tests.contracts.link_measures import (
     BOTH,
     DOWN,
@@ -61,6 +65,16 @@ from tests.contracts.link_stage import (
 from tests.contracts.link_table import dropped_share, main, shared_rate_mb_per_s
 
 MEASURES = tuple(measures())
+EVERY: tuple[Effect, ...] = (
+    Latency(mean_s=0.1, jitter_s=0.007),
+    Bandwidth(rate_bytes_per_s=1.5e6),
+    Slice(size_bytes=1000, delay_s=0.001),
+    LimitData(size_bytes=10_000),
+    Blackhole(),
+    HalfOpen(),
+    Freeze(),
+    Refuse(),
+)
 QUICK_S = 0.008
 """A delay that nothing asked for stays below this, on a busy machine, too."""
 
@@ -342,12 +356,54 @@ class LinkKit:
         pair.close()
         assert_soon(lambda: stage.link.counters().connections == 0)
 
+    def test_what_somebody_else_does_to_a_toxic_is_noticed(self, stage: Stage) -> None:
+        stage.link.shape("injection-0", UP, Latency(mean_s=0.1))
+        stage.link.shape("injection-1", UP, Bandwidth(rate_bytes_per_s=5e6, per=Per.CONNECTION))
+        assert not stage.links.troubles()
+        path, name = toxics_of(stage), "injection-0.latency.up"
+        call(api_of(stage), "POST", f"{path}/{name}", {"attributes": {"latency": 1}})
+        (trouble,) = stage.links.troubles()
+        assert trouble == (
+            f"somebody else changed {name} of the link of learner-0: latency is 1, not 100"
+        )
+        call(api_of(stage), "POST", f"{path}/{name}", {"attributes": {"latency": 100}})
+        assert not stage.links.troubles()
+        call(api_of(stage), "DELETE", f"{path}/{name}")
+        call(api_of(stage), "POST", path, {"name": "theirs", "type": "latency"})
+        (trouble,) = stage.links.troubles()
+        assert trouble == (
+            f"somebody else took {name} away from, put theirs on the link of learner-0"
+        )
+
+    def test_every_effect_stands_as_it_was_asked_for(self, stage: Stage) -> None:
+        asked = [effect for effect in EVERY if effect.needs <= stage.links.abilities]
+        for number, effect in enumerate(asked):
+            stage.link.shape(f"injection-{number}", BOTH, effect)
+            assert not stage.links.troubles(), effect
+        stage.link.shape("injection-0", BOTH, Latency(mean_s=0.02))
+        assert not stage.links.troubles()
+        for number, effect in enumerate(asked):
+            stage.link.clear(f"injection-{number}")
+            assert not stage.links.troubles(), effect
+
     def test_a_dead_proxy_is_noticed(self, stage: Stage) -> None:
         assert not stage.links.troubles()
         self.end_the_proxy(stage.links)
         assert_soon(lambda: bool(stage.links.troubles()))
         with pytest.raises(FleetError):
             stage.link.shape("injection-0", UP, Latency(mean_s=0.01))
+
+
+def api_of(stage: Stage) -> str:
+    """Where the proxy of these links is asked, by anybody."""
+    assert isinstance(stage.links, ProxiedLinks)
+    return stage.links.api
+
+
+def toxics_of(stage: Stage) -> str:
+    """The path of the link's toxics there."""
+    assert isinstance(stage.link, ProxiedLink)
+    return f"/proxies/{stage.link.proxy}/toxics"
 
 
 def assert_refused(stage: Stage, effect: Effect) -> None:

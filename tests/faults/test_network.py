@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import PlanError
+from chaoslab.errors import AbilityError, PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import Evidence, Fault, Status
 from chaoslab.faults.catalogue import FAULTS
@@ -23,11 +23,15 @@ from chaoslab.faults.network_break import (
     NetworkReset,
 )
 from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, NetworkPartition
+from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.region import RegionOutage
 from chaoslab.journal import History
+from chaoslab.links import netem
 from chaoslab.links.base import Direction
+from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.plan import Injection, Trigger
+from chaoslab.refusal import require_all
 from tests.contracts.fault_kit import FaultKit
 
 TRACE = str(Path(__file__).parent / "trace.csv")
@@ -36,6 +40,9 @@ QUICK: tuple[Fault, ...] = (
     NetworkBandwidth(),
     NetworkSlice(),
     NetworkLoss(),
+    NetworkDuplicate(),
+    NetworkReorder(),
+    NetworkCorrupt(),
     NetworkLimitData(),
     NetworkBlackhole(),
     NetworkFreeze(),
@@ -71,6 +78,9 @@ def test_the_catalogue_has_every_one_under_its_name() -> None:
         (lambda: NetworkBandwidth(rate_bytes_per_s=0.0), "rate"),
         (lambda: NetworkSlice(delay_s=0.0), "delay"),
         (lambda: NetworkLoss(share=1.0), "share"),
+        (lambda: NetworkDuplicate(share=0.0), "share"),
+        (lambda: NetworkReorder(delay_s=0.0), "delay"),
+        (lambda: NetworkCorrupt(share=1.0), "share"),
         (lambda: NetworkLimitData(size_bytes=0), "limit of data"),
         (lambda: NetworkReset(times=0), "times"),
         (lambda: NetworkReset(every_s=0.0), "every"),
@@ -157,6 +167,30 @@ class Record:
             ("up_bytes", "down_bytes", "connections", "opened", "packets", "dropped")
         )
         return self.add(time_s, Kind.LINK_COUNTED, link="learner-1", **{**unknown, **counters})
+
+    def shaped(
+        self,
+        time_s: float,
+        effect: str,
+        *,
+        injection: str = "injection-0",
+        direction: Direction = Direction.BOTH,
+    ) -> "Record":
+        return self.add(
+            time_s,
+            Kind.LINK_SHAPED,
+            link="learner-1",
+            injection=injection,
+            direction=direction.value,
+            effect=effect,
+        )
+
+    def cleared(self, time_s: float, injection: str) -> "Record":
+        return self.add(time_s, Kind.LINK_CLEARED, link="learner-1", injection=injection)
+
+    def stepped(self, time_s: float, beat: int) -> "Record":
+        about: dict[str, Json] = {"injection": "injection-0", "targets": ["learner-1"]}
+        return self.add(time_s, Kind.FAULT_STEPPED, **about, beat=beat)
 
     def until(self, end_s: float, **more: Json) -> "Record":
         """Both ends go on to report every second, with these figures."""
@@ -261,6 +295,64 @@ def test_a_rate_in_one_direction_is_measured_there() -> None:
     assert "down_bytes_per_s" not in record.evidence.measured
 
 
+def changing(fault: Fault, **later: Json) -> Record:
+    """It holds as asked for a second or two, and for ten more seconds it is `later`."""
+    record = Record(fault, for_s=12.0).until(22, rtt_s=0.21, bytes_per_s=1e5)
+    for second in range(23, 33):
+        record.reported(second + 0.5, **later)
+    return record
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        {},
+        {"bytes": 2_250_000, "rtt_s": None, "rtt_s_min": None, "payload_bytes": 0,
+         "bytes_per_s": None, "silent_s": 5.0},
+    ],
+    ids=["as before", "dead"],
+)  # fmt: skip
+@pytest.mark.parametrize(
+    "fault",
+    [
+        NetworkLatency(mean_s=0.1),
+        NetworkBandwidth(rate_bytes_per_s=1e5),
+        NetworkSlice(size_bytes=1000, delay_s=0.01),
+        NetworkRegionProfile(latency_s=0.1, rate_bytes_per_s=1e5),
+    ],
+    ids=lambda fault: fault.name,
+)
+def test_what_held_for_a_small_part_of_its_time_is_not_proved(
+    fault: Fault, later: dict[str, Json]
+) -> None:
+    found = changing(fault, **later).evidence
+    assert found.status is not Status.PROVED
+
+
+def test_how_long_it_held_is_said() -> None:
+    dead: dict[str, Json] = {"bytes": 2_250_000, "rtt_s": None, "payload_bytes": 0}
+    found = changing(NetworkLatency(mean_s=0.1), **dead, bytes_per_s=None).evidence
+    assert found.status is Status.WEAK
+    assert "held for 2.2 s of 12.5 s" in found.text
+    assert found.measured["rtt_held_s"] == pytest.approx(2.21)
+
+
+def test_time_under_another_fault_counts_neither_way() -> None:
+    record = Record(NetworkLatency(mean_s=0.1), for_s=12.0).until(24, rtt_s=0.21)
+    record.add(24.6, Kind.FAULT_INJECTING, injection="injection-7", targets=["learner-1"])
+    for second in range(25, 33):
+        record.reported(second + 0.5, **{**SILENT, "silent_s": second - 24.0})
+    assert record.evidence.status is Status.PROVED
+
+
+def test_windows_without_a_payload_say_nothing_of_a_rate() -> None:
+    record = Record(NetworkBandwidth(rate_bytes_per_s=1e5)).until(23, bytes_per_s=1e5)
+    for second in range(24, 31):
+        total = int(2_350_000 + 2000 * (second - 23))
+        record.reported(second + 0.5, bytes=total, payload_bytes=0, bytes_per_s=None)
+    assert record.evidence.status is Status.PROVED
+
+
 def test_payloads_too_small_to_time_are_weak() -> None:
     record = Record(NetworkBandwidth()).until(30, bytes_per_s=None)
     assert record.evidence.status is Status.WEAK
@@ -309,6 +401,70 @@ def test_a_link_that_was_silent_before_cannot_be_silenced() -> None:
     record.history = History(())
     record.reported(19.0, silent_s=15.0).begin(20.0).reported(30.0, silent_s=26.0)
     assert record.evidence.status is Status.FAILED
+
+
+def silenced_twice(fault: Fault, *, healed_s: float | None = None) -> Record:
+    """Injection-7 froze the link up at second 18, two seconds before this one came."""
+    record = Record(fault)
+    record.history = History(())
+    for second in range(3, 19):
+        record.reported(second)
+    record.shaped(18.0, "freeze", injection="injection-7", direction=Direction.UP)
+    record.reported(19.0, (Direction.UP,), **{**SILENT, "bytes": 1_800_000, "silent_s": 1.1})
+    record.reported(19.0, (Direction.DOWN,))
+    if healed_s is not None:
+        record.cleared(healed_s, "injection-7")
+    record.begin(20.0).shaped(20.1, "freeze")
+    for second in range(20, 31):
+        up: dict[str, Json] = {**SILENT, "bytes": 1_800_000, "silent_s": second + 0.5 - 17.9}
+        record.reported(second + 0.5, (Direction.UP,), **up)
+        down: dict[str, Json] = {**SILENT, "silent_s": second + 0.5 - 19.9}
+        record.reported(second + 0.5, (Direction.DOWN,), **down)
+    return record
+
+
+@pytest.mark.parametrize("fault", [NetworkBlackhole(direction=Direction.UP), NetworkFreeze()])
+def test_a_link_that_another_fault_has_silenced_cannot_be_silenced_again(fault: Fault) -> None:
+    found = silenced_twice(fault).evidence
+    assert found.status is Status.FAILED
+    assert "already silenced up by injection-7" in found.text
+
+
+def test_a_link_silenced_one_way_can_be_silenced_the_other_way() -> None:
+    fault = NetworkFreeze(direction=Direction.DOWN)
+    assert silenced_twice(fault).evidence.status is Status.PROVED
+
+
+def test_a_link_that_was_just_healed_and_carried_nothing_yet_cannot_be_silenced() -> None:
+    found = silenced_twice(NetworkFreeze(direction=Direction.UP), healed_s=19.9).evidence
+    assert found.status is Status.FAILED
+    assert "had carried no traffic up for 2.1 s" in found.text
+
+
+def test_of_two_silences_in_one_moment_the_links_own_order_tells_the_first() -> None:
+    second = Record(NetworkFreeze()).shaped(20.1, "freeze", injection="injection-7")
+    second.shaped(20.1, "freeze")
+    for moment in range(21, 31):
+        second.reported(moment, **{**SILENT, "silent_s": moment - 20.0})
+    assert "already silenced" in second.evidence.text
+
+
+def test_silence_that_began_when_another_fault_came_is_the_others() -> None:
+    record = Record(NetworkFreeze(), for_s=11.0).shaped(20.1, "freeze").until(21)
+    record.shaped(21.6, "blackhole", injection="injection-7")
+    for second in range(22, 32):
+        record.reported(second, bytes=2_150_000, silent_s=second - 21.5)
+    assert record.evidence.status is Status.FAILED
+    assert "not before injection-7 silenced it, too" in record.evidence.text
+
+
+def test_silence_that_was_there_before_another_fault_came_is_its_own() -> None:
+    record = Record(NetworkFreeze()).shaped(20.1, "freeze")
+    for second in range(21, 31):
+        record.reported(second, **{**SILENT, "silent_s": second - 20.0})
+        if second == 24:
+            record.shaped(24.5, "blackhole", injection="injection-7")
+    assert record.evidence.status is Status.PROVED
 
 
 def test_an_end_that_reports_no_more_proves_nothing() -> None:
@@ -365,6 +521,24 @@ def test_a_limit_of_data_is_proved_by_what_its_streams_carried() -> None:
     assert Record(NetworkLimitData(size_bytes=1000)).until(24).closed(25).evidence.status is (
         Status.WEAK
     )
+
+
+def test_a_stream_that_ended_with_far_too_few_bytes_proves_no_limit() -> None:
+    found = Record(NetworkLimitData(size_bytes=50_000_000)).until(24).closed(24.6).evidence
+    assert found.status is Status.FAILED
+    assert "ends for another reason" in found.text
+
+
+def test_a_stream_that_another_fault_broke_off_proves_no_limit() -> None:
+    record = Record(NetworkLimitData(size_bytes=500_000)).until(24)
+    record.shaped(24.5, "reset", injection="injection-1").closed(24.6)
+    assert record.evidence.status is Status.FAILED
+    assert "by another fault" in record.evidence.text
+
+
+def test_bytes_after_the_last_end_are_not_those_of_streams_that_ended() -> None:
+    record = Record(NetworkLimitData(size_bytes=500_000)).until(24).closed(24.6).opened(25.0)
+    assert record.until(40).evidence.status is Status.PROVED
 
 
 def test_a_loss_is_proved_by_the_packets_that_the_kernel_counted() -> None:
@@ -427,8 +601,10 @@ def test_a_profile_that_nobody_could_feel_proves_nothing() -> None:
     assert Record(NetworkRegionProfile(profile="lan")).until(30).evidence.status is Status.FAILED
 
 
-def traced(rtts_s: dict[int, float], **more: Json) -> Record:
-    record = Record(NetworkTrace(file=TRACE))
+def traced(rtts_s: dict[int, float], *, file: str = TRACE, beats: int = 1, **more: Json) -> Record:
+    record = Record(NetworkTrace(file=file))
+    for beat in range(beats):
+        record.stepped(24.0, beat)
     for second in range(21, 31):
         rtt_s = next(value for begin, value in reversed(rtts_s.items()) if second >= begin)
         record.reported(second + 0.5, rtt_s=rtt_s, **more)
@@ -444,6 +620,59 @@ def test_a_trace_is_proved_row_by_row_on_the_average() -> None:
 
 def test_a_trace_whose_later_rows_did_nothing_is_weak() -> None:
     assert traced({20: 0.044}, bytes_per_s=1e6).evidence.status is Status.WEAK
+
+
+def test_a_trace_whose_later_rows_never_came_is_weak_and_says_how_many_did() -> None:
+    found = traced({20: 0.044, 24: 0.244}, beats=0, bytes_per_s=1e6).evidence
+    assert found.status is Status.WEAK
+    assert "1 of 2 rows had their turn" in found.text
+    assert found.measured["rows"] == 1
+
+
+def test_a_trace_of_rates_that_the_link_never_reached_cannot_be_shown(tmp_path: Path) -> None:
+    (tmp_path / "fast.csv").write_text("time,rate\n0s,1GB/s\n")
+    fast = traced({20: 0.004}, file=str(tmp_path / "fast.csv"), beats=0).evidence
+    assert fast.status is Status.WEAK
+    assert "such a limit cannot be shown" in fast.text
+    (tmp_path / "slow.csv").write_text("time,rate\n0s,1MB/s\n")
+    slow = traced({20: 0.004}, file=str(tmp_path / "slow.csv"), beats=0, bytes_per_s=1e6).evidence
+    assert slow.status is Status.PROVED
+
+
+def test_a_trace_on_a_link_that_died_early_is_weak(tmp_path: Path) -> None:
+    (tmp_path / "far.csv").write_text("time,latency\n0s,100ms\n")
+    dead: dict[str, Json] = {"bytes": 2_250_000, "rtt_s": None, "payload_bytes": 0}
+    found = changing(NetworkTrace(file=str(tmp_path / "far.csv")), **dead).evidence
+    assert found.status is Status.WEAK
+    assert "held for" in found.text
+
+
+# ---------------------------------------------------------------- what only netem can do
+
+
+@pytest.mark.parametrize("fault", [NetworkDuplicate(), NetworkReorder(), NetworkCorrupt()])
+def test_what_nobody_counts_is_weak_at_best(fault: Fault) -> None:
+    record = Record(fault).shaped(20.1, fault.name.removeprefix("network."))
+    assert record.evidence.status is Status.FAILED
+    assert record.until(30).evidence.status is Status.WEAK
+    assert "UNVERIFIED" in fault.summary
+    assert "UNVERIFIED" in (type(fault).__doc__ or "")
+
+
+@pytest.mark.parametrize("fault", [NetworkDuplicate(), NetworkReorder(), NetworkCorrupt()])
+def test_what_only_netem_can_do_is_refused_without_it(
+    fault: NetworkDuplicate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netem, "is_available", lambda: (False, "this kernel has no tc netem"))
+    with pytest.raises(AbilityError, match="this kernel has no tc netem"):
+        require_all(EmbeddedLinks(tmp_path), fault.shapings())
+
+
+def test_packets_of_a_link_that_carried_nothing_were_not_touched() -> None:
+    record = Record(NetworkCorrupt()).shaped(20.1, "corrupt")
+    for second in range(21, 31):
+        record.reported(second + 0.5, **{**SILENT, "silent_s": second - 19.0})
+    assert record.evidence.status is Status.FAILED
 
 
 def test_a_trace_changes_the_strength_of_what_is_there() -> None:

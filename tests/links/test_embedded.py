@@ -317,7 +317,7 @@ def test_somebody_elses_changes_are_noticed(stage: Stage, links: EmbeddedLinks) 
     assert not links.troubles()
     toxics = "/proxies/learner-0/toxics"
     call(links.api, "POST", toxics, {"type": "freeze", "name": "theirs"})
-    assert "added theirs" in links.troubles()[0]
+    assert "put theirs on the link of learner-0" in links.troubles()[0]
     call(links.api, "DELETE", f"{toxics}/theirs")
     call(links.api, "DELETE", f"{toxics}/injection-0.latency.up")
     assert "took injection-0.latency.up away" in links.troubles()[0]

@@ -1,6 +1,7 @@
 """Rules of the kernel: exactly ours, by comment, gone when they should be; refused where not."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -122,8 +123,23 @@ def test_what_a_dead_harness_left_is_undone_from_its_obligation() -> None:
 def test_closing_takes_everything_away() -> None:
     needs_loss()
     packets = KernelPackets(Remembered())
-    for injection in ("injection-0", "injection-1"):
-        packets.add(injection, PORT, Direction.BOTH, Loss(share=0.1))
+    for port in (PORT, PORT + 1):
+        packets.add(f"injection-{port}", port, Direction.BOTH, Loss(share=0.1))
+    packets.close()
+    assert "chaoslab" not in rules()
+
+
+def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
+    needs_loss()
+    packets = KernelPackets(Remembered())
+    packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
+    before = rules()
+    with pytest.raises(FleetError, match="lost to injection-0 already: two losses on one link"):
+        packets.add("injection-1", PORT, Direction.DOWN, Loss(share=0.2))
+    packets.remove("injection-1", PORT)
+    assert rules() == before
+    packets.remove("injection-0", PORT)
+    packets.add("injection-1", PORT, Direction.DOWN, Loss(share=0.2))
     packets.close()
     assert "chaoslab" not in rules()
 
@@ -139,6 +155,16 @@ def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     netem.is_available.cache_clear()
     yield
     netem.is_available.cache_clear()
+
+
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """What is found here is not remembered."""
+    for found in (netfilter._try, netem.is_available):
+        found.cache_clear()
+    yield
+    for found in (netfilter._try, netem.is_available):
+        found.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -165,6 +191,58 @@ def test_without_a_tool_it_says_which_to_install(monkeypatch: pytest.MonkeyPatch
     can, why = netfilter.is_available()
     assert not can
     assert "install iptables or nftables" in why
+
+
+def test_a_tool_that_is_there_and_fails_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, untried: None
+) -> None:
+    def fail(*words: str, text: str = "") -> str:
+        raise FleetError(f"{words[-1]}: the kernel has no such table")
+
+    monkeypatch.setattr(netfilter, "may_administer_network", lambda: True)
+    monkeypatch.setattr(netfilter, "which", lambda program: f"/usr/sbin/{program}")
+    monkeypatch.setattr(netfilter, "run", fail)
+    can, why = netfilter.is_available()
+    assert not can
+    assert why.count("the kernel has no such table") == 2
+    assert "install" not in why
+
+
+def test_where_no_namespace_can_be_made_loss_is_tried_in_place(
+    monkeypatch: pytest.MonkeyPatch, untried: None
+) -> None:
+    needs_loss()
+    before = rules()
+    netfilter._try.cache_clear()
+    netem.is_available.cache_clear()
+    for module in (netfilter, netem):
+        monkeypatch.setattr(module, "why_no_namespace", lambda: "Operation not permitted")
+    assert netfilter.is_available()[0]
+    assert rules() == before
+    can, why = netem.is_available()
+    assert not can
+    assert "none can be made here: Operation not permitted" in why
+
+
+def test_the_right_to_administer_the_network_is_enough() -> None:
+    needs_loss()
+    setpriv = which("setpriv")
+    if setpriv is None:
+        pytest.skip("setpriv is not on PATH")
+    before = rules()
+    asks = "from chaoslab.links import netfilter; print(*netfilter.is_available())"
+    command = (setpriv, "--bounding-set=-sys_admin", sys.executable, "-c", asks)
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == f"True {netfilter.is_available()[1]}\n"
+    assert rules() == before
+
+
+def test_a_rehearsal_changes_nothing(tool: Drops) -> None:
+    before = rules()
+    tool.rehearse(drop())
+    with pytest.raises(FleetError, match=tool.tool):
+        tool.rehearse(Drop(comment=LABEL, port=99_999, way=Direction.UP, share=0.5))
+    assert rules() == before
 
 
 def test_netem_is_offered_exactly_where_the_kernel_has_it(tmp_path: Path) -> None:

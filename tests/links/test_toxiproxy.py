@@ -128,11 +128,49 @@ def test_one_process_has_one_server(shared: str, tmp_path: Path) -> None:
         pass
 
 
-def test_a_server_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+def test_a_server_that_is_gone_when_it_is_needed_is_an_error(tmp_path: Path) -> None:
+    with EmbeddedLinks(tmp_path) as theirs:
+        links = ToxiproxyLinks(tmp_path, address=theirs.api)
+    with pytest.raises(FleetError, match="any more"):
+        links.__enter__()
+
+
+def test_a_server_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         host, port = gone.getsockname()
-    with pytest.raises(FleetError, match="any more"):
-        ToxiproxyLinks(tmp_path, address=f"{host}:{port}").__enter__()
+    for address in (f"{host}:{port}", "127.0.0.1:99999"):
+        with pytest.raises(AbilityError, match=f"at {address}.*: start one there"):
+            ToxiproxyLinks(tmp_path, address=address)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"<html>welcome</html>", "it names no version"),
+        (b"{}", "it names no version"),
+        (b"17", "it names no version"),
+        (b"2.5.0", "it lists no proxies"),
+        (b'{"version": "2.5.0"}', "it lists no proxies"),
+        (b'{"version": "2.5.0", "names": {}}', "it lists no proxies"),
+    ],
+)
+def test_another_server_is_no_toxiproxy(tmp_path: Path, body: bytes, says: str) -> None:
+    listener, api = refusing_server(200, body)
+    with listener, pytest.raises(AbilityError, match=f"answers at {api} is no Toxiproxy, {says}"):
+        ToxiproxyLinks(tmp_path, address=api)
+
+
+def test_what_speaks_no_toxiproxy_is_refused_with_what_it_says(tmp_path: Path) -> None:
+    listener, api = refusing_server(404, b"<p>not\nfound</p>" * 1000)
+    with listener, pytest.raises(AbilityError, match=r"no Toxiproxy answers at .*<p>not found"):
+        ToxiproxyLinks(tmp_path, address=api)
+
+
+@pytest.mark.toxiproxy
+def test_a_server_that_is_given_is_known_as_toxiproxy(own: ToxiproxyLinks, tmp_path: Path) -> None:
+    with own as links:
+        assert ToxiproxyLinks(tmp_path, address=links.api).abilities == links.abilities
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,6 +184,39 @@ def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monkey
                     verb()
         finally:
             carrier.close()
+
+
+# ---------------------------------------------------------------- what it did not do
+
+
+@pytest.mark.toxiproxy
+def test_a_freeze_whose_removal_failed_is_still_ours(
+    own: ToxiproxyLinks, upstream: Upstream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise FleetError("not now")
+
+    with own as links:
+        link = links.create("learner-0", upstream.address)
+        link.shape("injection-0", Direction.BOTH, Freeze())
+        link.shape("injection-1", Direction.UP, Latency(mean_s=0.1))
+        with monkeypatch.context() as for_once:
+            for_once.setattr(ToxiproxyCarrier, "remove", refuse)
+            with pytest.raises(FleetError, match="not now"):
+                link.clear("injection-0")
+        toxics = f"/proxies/{link.proxy}/toxics"
+        found = call(links.api, "GET", f"{toxics}/injection-0.freeze.both.up")
+        assert isinstance(found, dict)
+        assert found["attributes"] == {"latency": 0, "jitter": 0}
+        assert not links.troubles()
+        call(links.api, "POST", f"{toxics}/injection-1.latency.up", {"toxicity": 0.5})
+        assert "toxicity is 0.5, not 1" in links.troubles()[0]
+        call(links.api, "POST", f"{toxics}/injection-1.latency.up", {"toxicity": 1})
+        link.clear("injection-0")
+        assert not links.troubles()
+        link.shape("injection-2", Direction.UP, Freeze())
+        call(links.api, "DELETE", f"{toxics}/injection-2.freeze.up")
+        assert "took injection-2.freeze.up away" in links.troubles()[0]
 
 
 # ---------------------------------------------------------------- what it would take for another
@@ -206,8 +277,8 @@ def test_what_is_near_a_whole_number_is_taken() -> None:
     assert whole_numbers(Bandwidth(rate_bytes_per_s=2e6))[1] == {"rate": 2000}
 
 
-def test_a_preview_says_where_toxiproxy_differs(tmp_path: Path) -> None:
-    links = ToxiproxyLinks(tmp_path, address="127.0.0.1:1")
+def test_a_preview_says_where_toxiproxy_differs(shared: str, tmp_path: Path) -> None:
+    links = ToxiproxyLinks(tmp_path, address=shared)
     rate, shape = 1e6, JitterShape.PARETO
     said = {
         "RST": Reset(),

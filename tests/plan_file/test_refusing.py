@@ -32,6 +32,33 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("training: {algorithm: decopled}", "3:23", "did you mean `decoupled`?"),
         ("training: {stop: {tokens: 2m}}", "3:27", "'2m' is not a count: write 2M"),
         ("training: {quorum: 9}", "3:11", "use 1 to 4"),
+        ("training: {learners: 0}", "3:22", "0 cannot be: use 1 to 10,000"),
+        ("training: {learners: 1000000000000000000000}", "3:22", "use 1 to 10,000"),
+        ("training: {model: nanoo}", "3:19", "unknown value `nanoo`; did you mean `nano`?"),
+        ("training: {model: gpt}", "3:19", "known: micro, mini, nano, small"),
+        ("training: {task: foo.bar}", "3:18", "'foo.bar' is no task: write package.module:make"),
+        ("training: {task: 'foo bar:make'}", "3:18", "write package.module:make"),
+        ("training: {task: 'foo:'}", "3:18", "write package.module:make"),
+        ("training: {fragments: 21}", "3:23", "use 1 to 20, because nano has 20 tensors"),
+        ("training: {suspect_after: 0s}", "3:27", "use above 0s"),
+        ("training: {drop_after: 0s}", "3:24", "use above 0s"),
+        ("training: {evaluate_every: 0}", "3:28", "use at least 1"),
+        ("training: {grace: {gamma: 1}}", "3:27", "use at least 0 and below 1"),
+        ("training: {grace: {max_steps: -1}}", "3:31", "use at least 0"),
+        ("training: {outer: {lr: -1}}", "3:24", "training.outer.lr: -1 cannot be: use above 0"),
+        ("training: {outer: {lr: 0}}", "3:24", "use above 0"),
+        ("training: {outer: {momentum: 1}}", "3:30", "use at least 0 and below 1"),
+        ("training: {outer: {momentum: -0.1}}", "3:30", "use at least 0 and below 1"),
+        ("training: {inner: {lr: 0}}", "3:24", "training.inner.lr: 0 cannot be: use above 0"),
+        ("training: {inner: {batch: 0}}", "3:27", "use at least 1"),
+        ("training: {inner: {sequence: -128}}", "3:30", "use at least 1"),
+        ("training: {inner: {warmup_steps: -1}}", "3:34", "use at least 0"),
+        ("training: {inner: {warmup_steps: 5000}}", "3:34", "below `decay_steps`, which is 5000"),
+        ("training: {inner: {decay_steps: 0}}", "3:33", "use at least 1"),
+        ("training: {inner: {final_share: 150%}}", "3:33", "150% cannot be: use 0% to 100%"),
+        ("training: {inner: {weight_decay: -1}}", "3:34", "use at least 0"),
+        ("seed: 9223372036854775808", "3:7", "seed: 9223372036854775808 is too long"),
+        (f"seed: {'9' * 5000}", "3:7", "a number of 5000 characters is too long"),
         ("training: 3", "3:11", "3 is not a mapping"),
         ("settle: 30", "3:9", "'30' has no unit, so it is not a duration: write 30s"),
         ("settle: [30s]", "3:9", "['30s'] is not a duration: write 250ms"),
@@ -104,6 +131,14 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace(", at: {round: 3}", ""), "needs either `at` or `arrivals`"),
         (FAULT.replace(", for: 5s", ""), "needs either `for: 5s`"),
         (FAULT.replace("for: 5s", "for: 5"), "write 5s"),
+        (FAULT.replace("for: 5s", "for: 0s"), "faults[0].for: an outage of 0s breaks nothing"),
+        (FAULT.replace("for: 5s", "for: 10m"),
+         "fault 'kill-0' is healed after 10m, and `limits.timeout` ends the run after 10m"),
+        (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 11m}"), "healed after 11m"),
+        (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 3s, at_most: 0s}"),
+         "`at_most` is above 0s"),
+        (FAULT.replace("learners: 1", "names: [learner-9]"),
+         "which is not text; names are written `learners: [learner-9]`"),
         (FAULT.replace("for: 5s", "for: {dist: fixed}"), "or `outage` for a drawn one"),
         (FAULT + ", outage: {dist: exponential, mean: 3s}", "needs either `for: 5s`"),
         (FAULT.replace("for: 5s", "outage: {dist: lognormal, mean: 3s}"), "did you mean `median`?"),
@@ -171,9 +206,41 @@ def test_what_is_not_a_mapping_is_refused(load: Loader, text: str) -> None:
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"absent\.yaml: the plan cannot be read"):
         load_file(tmp_path / "absent.yaml", faults=FAULTS, checks=CHECKS)
-    (tmp_path / "latin.yaml").write_bytes(b"name: caf\xe9\n")
-    with pytest.raises(PlanError, match="cannot be read"):
+
+
+def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes("version: 1\nname: é".encode() + b"caf\xe9\n")
+    with pytest.raises(PlanError, match=r"latin\.yaml:2:11: .* byte 0xe9 is not UTF-8: save"):
         load_file(tmp_path / "latin.yaml", faults=FAULTS, checks=CHECKS)
+
+
+@pytest.mark.parametrize("line", ["a: " + "[" * 3000, "a: " + "{b: " * 3000, "a: " + "[" * 200])
+def test_what_is_nested_too_deep_is_refused_with_its_place(load: Loader, line: str) -> None:
+    message = told(load, HEAD + line)
+    assert "is nested more than 50 deep" in message
+    assert "trial.yaml:3:" in message
+    assert len(message) < 300
+    assert "nested more than 50 deep" in told(load, HEAD, f"settle={line[3:]}")
+    assert "nested more than 50 deep" in told(load, HEAD, ".".join("a" * 3000) + "=1")
+
+
+def test_a_mistake_of_an_override_is_named_by_the_override(load: Loader) -> None:
+    written = HEAD + "training:\n  model: nano\n  outer: {lr: 0.7}\n"
+    message = told(load, written, "training.outer.lr=-1")
+    assert message.startswith("--set training.outer.lr=-1: training.outer.lr: -1 cannot be")
+    assert told(load, written, "training.model=nanoo").startswith("--set training.model=nanoo: ")
+    assert told(load, HEAD, "training.inner.lr=0").startswith("--set training.inner.lr=0: ")
+
+
+def test_an_outage_may_be_cut_below_the_timeout_or_last_to_the_end(load: Loader) -> None:
+    load(HEAD + KILL.replace("for: 5s", "outage: {dist: exponential, mean: 11m, at_most: 1m}"))
+    load(HEAD + KILL.replace("5s", "11m") + "limits: {timeout: 12m}\n")
+    load(HEAD + KILL.replace("5s", "rest"))
+
+
+def test_a_task_of_ones_own_may_have_any_number_of_fragments(load: Loader) -> None:
+    load(HEAD + "training: {task: 'a.b:make', fragments: 400}")
+    load(HEAD + "training: {model: small, fragments: 110}")
 
 
 def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Loader) -> None:

@@ -50,7 +50,7 @@ TARGETS = st.one_of(
     st.builds(Target, labels=st.just({"region": "eu", "zone": "3"})),
 )
 OUTAGES = st.one_of(
-    st.builds(Outage, seconds=SECONDS),
+    st.builds(Outage, seconds=POSITIVE),
     st.just(Outage(rest=True)),
     st.builds(
         Outage, dist=st.just(Distribution.LOGNORMAL), seconds=POSITIVE, sigma=SECONDS,
@@ -115,12 +115,12 @@ PLANS = st.builds(
     FaultPlan,
     name=NAMES,
     description=TEXTS,
-    seed=st.integers(0, 2**63),
+    seed=st.integers(-(2**63), 2**63 - 1),
     training=st.builds(
         Training,
         learners=st.integers(1, 9),
         data=TEXTS,
-        task=st.none() | NAMES,
+        task=st.none() | st.just("my_package.task:make"),
         merge=st.sampled_from(["rda", "average"]),
         evaluate_every=st.none() | st.integers(1, 10**12),
         stop=st.builds(Stop, tokens=st.integers(1, 10**15), time_s=st.none() | POSITIVE),
@@ -134,7 +134,9 @@ PLANS = st.builds(
     control=st.sampled_from(Control),
     baseline=st.builds(Baseline, warmup_rounds=st.integers(0, 99), max_variation=SHARES),
     settle_s=SECONDS,
-    limits=st.builds(Limits, max_affected=SHARES, protected=st.lists(NAMES).map(tuple)),
+    limits=st.builds(
+        Limits, max_affected=SHARES, protected=st.lists(NAMES).map(tuple), timeout_s=st.just(2e6)
+    ),
     faults=faults(),
     abort=st.lists(
         st.builds(AbortRule, no_round_for_s=SECONDS) | st.builds(AbortRule, loss_above=SECONDS)

@@ -55,9 +55,10 @@ def test_a_verdict_is_written_and_read_back(tmp_path: Path) -> None:
 
 def test_a_run_without_a_verdict_has_none_and_a_broken_file_is_an_error(tmp_path: Path) -> None:
     assert read_verdict(tmp_path) is None
-    (tmp_path / "verdict.json").write_text("{")
-    with pytest.raises(FleetError, match="cannot be read"):
-        read_verdict(tmp_path)
+    for text in (b"{", b"\xff", b"[]", b"{}", b'{"outcome": "MAYBE"}'):
+        (tmp_path / "verdict.json").write_bytes(text)
+        with pytest.raises(FleetError, match=r"verdict\.json cannot be read.*chaoslab judge"):
+            read_verdict(tmp_path)
 
 
 def test_reports_that_cannot_be_written_are_an_error(tmp_path: Path) -> None:
@@ -101,6 +102,17 @@ def test_unknown_is_never_green() -> None:
     verdict, history = judged(half_killed().finish("interrupted"))
     assert verdict.outcome is Outcome.UNKNOWN
     assert cases(verdict, history)["verdict"].find("error") is not None
+
+
+def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
+    verdict, history = judged(half_killed().kill("learner-0").train(6).heal().finish("aborted"))
+    said = "learner-0 had too little time before the run was cut short"
+    error = cases(verdict, history)["verdict"].findtext("error") or ""
+    assert f"Did the broken learners rejoin? unknown: {said}" in error
+    row = f"| **Did the broken learners rejoin?** | **unknown** | {said}"
+    assert row in report_md(verdict, history, PLACE)
+    kept = json.loads(verdict_json(verdict))["learners_rejoined"]["learner-0"]
+    assert kept == {"rejoined": None, "after_s": None}
 
 
 def test_the_suite_counts_its_cases() -> None:

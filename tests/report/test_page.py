@@ -10,6 +10,7 @@ from rich.console import Console, RenderableType
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
+from chaoslab.events import Kind
 from chaoslab.journal import History
 from chaoslab.report.page import run_page, timeline, verdict_page
 
@@ -54,6 +55,28 @@ def test_a_run_cut_short_is_unknown_and_not_a_yes() -> None:
     text = page_of(half_killed().finish("interrupted").history())
     assert "UNKNOWN" in text
     assert "Did training continue?           unknown" in text
+
+
+def test_a_return_that_the_cut_left_open_is_unknown_and_names_who() -> None:
+    story = half_killed().kill("learner-0").train(6).heal().finish("interrupted")
+    text = " ".join(page_of(story.history()).split())
+    assert "Did the broken learners rejoin? unknown learner-0 had too little time before" in text
+    assert "learner-1 after 1.00 s" in text
+    assert "did NOT" not in text
+
+
+def test_who_did_not_come_back_outweighs_who_had_no_time_to() -> None:
+    story = Story(rejoin_s=99).baseline().kill("learner-1").train(6).heal().train(40)
+    text = page_of(story.kill("learner-0").train(6).heal().finish("interrupted").history())
+    assert "NO       learner-0 had too little time" in text
+    assert "learner-1 did NOT" in text
+
+
+def test_a_broken_line_leaves_both_answers_open() -> None:
+    story = half_killed().end().altered(Kind.NODE_EXITED, lambda _: {"node": 7}, which=0)
+    text = page_of(story.history())
+    assert "Did training continue?           unknown" in text
+    assert "Did the broken learners rejoin?  unknown  a line of the record is broken" in text
 
 
 def test_what_is_left_over_is_told_with_its_remedy() -> None:

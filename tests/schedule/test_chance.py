@@ -193,7 +193,9 @@ def test_most_keeps_the_earliest() -> None:
 
 
 def test_far_too_many_arrivals_are_a_mistake() -> None:
-    spec = fault(Target(everyone=True), arrivals=Arrivals(mtbf_s=0.001), outage=Outage(seconds=0.0))
+    spec = fault(
+        Target(everyone=True), arrivals=Arrivals(mtbf_s=0.001), outage=Outage(seconds=0.001)
+    )
     with pytest.raises(PlanError, match="more than 10000 injections would come"):
         drawn(plan_of(spec))
 

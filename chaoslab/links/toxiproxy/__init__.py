@@ -12,13 +12,15 @@ for it behind a latency, the server can neither change nor heal that link, ever 
 each other). The call then fails with its deadline; links: embedded do not have it.
 """
 
+import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from chaoslab.errors import AbilityError, FleetError
+from chaoslab.events import Json
 from chaoslab.fleet.base import NoObligations, ObligationLog
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.carrier import Carrier
@@ -41,6 +43,11 @@ from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
 
 UNDO_PROXY = "delete_proxy"
 """The undo verb for a proxy on a server that is not ours: api, proxy."""
+_ASK_S = 2.0
+"""How long a given server may take to say what it is."""
+_ADVICE = "start one there, or leave `fleet.toxiproxy` out, and one is started for the run"
+_VERSION: Final = re.compile(r"[\w.+-]{1,60}")
+"""A number, or a word such as `git` where it was built without one."""
 
 
 class ToxiproxyLinks(ProxiedLinks):
@@ -78,6 +85,8 @@ class ToxiproxyLinks(ProxiedLinks):
             )
         if address is not None and address.rpartition(":")[0] not in ("127.0.0.1", "localhost"):
             raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
+        if address is not None:
+            _require_toxiproxy(address)
         self._server: Server | None = None
         self._asker: ToxiproxyCarrier | None = None
         self._run = secrets.token_hex(3)
@@ -134,6 +143,11 @@ class ToxiproxyLinks(ProxiedLinks):
         return name
 
     @property
+    def api(self) -> str:
+        """See `ProxiedLinks.api`."""
+        return self._asker.api if self._asker is not None else ""
+
+    @property
     def pid(self) -> int | None:
         """Of a server of ours."""
         return self._server.pid if self._server is not None else None
@@ -156,6 +170,29 @@ class ToxiproxyLinks(ProxiedLinks):
                 return ("Toxiproxy lets bytes through when another effect on the link changes",)
             case _:
                 return ()
+
+
+def _require_toxiproxy(address: str) -> None:
+    """AbilityError unless a Toxiproxy server answers there: a version, and its proxies by name."""
+    try:
+        version = call(address, "GET", "/version", within_s=_ASK_S)
+        proxies = call(address, "GET", "/proxies", within_s=_ASK_S)
+    except NobodyThere as error:
+        raise AbilityError(f"no Toxiproxy server listens at {address}: {_ADVICE}") from error
+    except FleetError as error:
+        said = " ".join(str(error).split())[:200]
+        raise AbilityError(f"no Toxiproxy answers at {address} ({said}): {_ADVICE}") from error
+    if isinstance(version, Mapping):  # after 2.5 it is an object
+        version = version.get("version")
+    is_named = isinstance(version, str) and _VERSION.fullmatch(version.strip())
+    lists = isinstance(proxies, Mapping) and all(map(_is_proxy, proxies.values()))
+    if not is_named or not lists:
+        lacks = "lists no proxies" if is_named else "names no version"
+        raise AbilityError(f"what answers at {address} is no Toxiproxy, it {lacks}: {_ADVICE}")
+
+
+def _is_proxy(value: Json) -> bool:
+    return isinstance(value, Mapping) and {"listen", "upstream"} <= value.keys()
 
 
 def undo(api: str, proxy: str) -> None:

@@ -45,7 +45,7 @@ class ToxiproxyCarrier:
 
     def __init__(self, api: str) -> None:
         host, _, port = api.rpartition(":")
-        self._api = api
+        self.api = api
         self._released_s = -math.inf
         self._server = Toxiproxy()
         self._server.update_api_consumer(host, int(port))
@@ -190,7 +190,7 @@ class ToxiproxyCarrier:
     def _proxy(self, name: str) -> Proxy:
         found = self._server.get_proxy(name)
         if found is None:
-            raise NotThere(f"Toxiproxy at {self._api} has no proxy {name}")
+            raise NotThere(f"Toxiproxy at {self.api} has no proxy {name}")
         return found
 
     def _get(self, path: str) -> Json:
@@ -201,7 +201,7 @@ class ToxiproxyCarrier:
     @contextmanager
     def _asking(self, what: str) -> Iterator[None]:
         """What the library raises, as FleetError that says what was asked and answered."""
-        words = f"Toxiproxy at {self._api} was asked {what}"
+        words = f"Toxiproxy at {self.api} was asked {what}"
         try:
             yield
         except NotFound as error:

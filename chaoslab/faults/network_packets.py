@@ -1,0 +1,130 @@
+"""Faults on packets below a link's stream that only the kernel's netem can do. UNVERIFIED.
+
+    network.duplicate, network.reorder, network.corrupt ─► tc netem, on a kernel that has sch_netem
+
+No kernel with sch_netem has run them yet, and netem counts nothing that the links read. So the best
+that their evidence can say is weak: the link took the effect and went on carrying traffic. TCP
+repairs all three, so learners stay in training.
+"""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Json, Kind
+from chaoslab.faults.base import Status
+from chaoslab.faults.link import LinkFault
+from chaoslab.faults.link_proof import reports, round_trip_s, whole
+from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder, Shaping
+from chaoslab.units import Share
+
+
+class _Shaken(LinkFault):
+    """Something that happens to a share of the packets, by netem."""
+
+    __slots__ = ()
+
+    share: Share
+    direction: Direction
+
+    proof: ClassVar[str] = "weak at best: netem took it and traffic went on; nobody counts packets"
+    takes_away: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def _effect(self) -> Duplicate | Reorder | Corrupt: ...
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """One effect each way."""
+        return ((self.direction, self._effect),)
+
+    def requested(self) -> dict[str, Json]:
+        """The share."""
+        return {"share": self.share}
+
+    def look(self, scene: Scene) -> Found:
+        """That it was put on a link that carried traffic: more is not to be had."""
+        shaped = scene.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == scene.injection)
+        if shaped is None:
+            return nothing("had a link on which nothing was put")
+        seen = whole(scene, reports(scene.during))
+        carried = [e for e in seen if e.number("silent_s") < e.number("window_s")]
+        if not carried:
+            return nothing("carried no traffic during the fault")
+        return Found(
+            status=Status.WEAK,
+            text=f"carried traffic with {self._effect.kind} on its packets, by the word of netem; "
+            "nothing counted the packets that suffered",
+            measured={
+                "share": None,
+                "rtt_s": round_trip_s(seen),
+                "usual_rtt_s": round_trip_s(reports(scene.calm)),
+            },
+            proof=(shaped, carried[0], carried[-1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDuplicate(_Shaken):
+    """A share of the packets arrives twice. UNVERIFIED: not yet run on a kernel with sch_netem."""
+
+    share: Share = 0.01
+    """Of the link's packets, in each direction that is asked for."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.duplicate"
+    summary: ClassVar[str] = "packets arrive twice; UNVERIFIED, needs sch_netem"
+
+    def __post_init__(self) -> None:
+        self.shapings()
+
+    @property
+    def _effect(self) -> Duplicate:
+        return Duplicate(share=self.share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkReorder(_Shaken):
+    """A share of the packets overtakes the others, which are late. UNVERIFIED, as all of these."""
+
+    share: Share = 0.01
+    """Of the link's packets, in each direction that is asked for: those that are not late."""
+    delay_s: float = 0.01
+    """By which all other packets are late."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.reorder"
+    summary: ClassVar[str] = "packets overtake each other; UNVERIFIED, needs sch_netem"
+
+    def __post_init__(self) -> None:
+        if self.delay_s <= 0:
+            raise PlanError("`delay` is a duration above 0s: without one nothing is overtaken")
+        self.shapings()
+
+    @property
+    def _effect(self) -> Reorder:
+        return Reorder(share=self.share, delay_s=self.delay_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkCorrupt(_Shaken):
+    """A share of the packets has a bit flipped, and TCP drops them. UNVERIFIED, as all of these."""
+
+    share: Share = 0.01
+    """Of the link's packets, in each direction that is asked for."""
+    direction: Direction = Direction.BOTH
+    """up: to the syncer; down: to the learner."""
+
+    name: ClassVar[str] = "network.corrupt"
+    summary: ClassVar[str] = "packets arrive with a flipped bit; UNVERIFIED, needs sch_netem"
+
+    def __post_init__(self) -> None:
+        self.shapings()
+
+    @property
+    def _effect(self) -> Corrupt:
+        return Corrupt(share=self.share)

@@ -1,0 +1,102 @@
+"""What a plan names outside itself is looked for before anything starts."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.plan import FaultPlan
+from chaoslab.plan_file import load, refuse_what_is_not_here
+from tests.plan_file.catalogue import CHECKS, FAULTS, HEAD
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def looked_for(training: str, *overrides: str) -> FaultPlan:
+    path = Path("trial.yaml")
+    path.write_text(f"{HEAD}training: {{{training}}}\n", encoding="utf-8")
+    plan = load(path, faults=FAULTS, checks=CHECKS, overrides=overrides)
+    refuse_what_is_not_here(plan, path, overrides)
+    return plan
+
+
+def told(training: str, *overrides: str) -> str:
+    with pytest.raises(PlanError) as refused:
+        looked_for(training, *overrides)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("data", ["book.txt", "books", "books/**/*.txt", "*.txt", "stdlib"])
+def test_text_is_found_as_a_file_a_folder_or_a_pattern(folder: Path, data: str) -> None:
+    (folder / "books" / "old").mkdir(parents=True)
+    (folder / "books" / "old" / "one.txt").write_text("It was the best of times")
+    (folder / "book.txt").write_text("It was the worst of times")
+    looked_for(f"data: '{data}'")
+    if data not in ("*.txt", "stdlib"):
+        looked_for(f"data: '{folder / data}'")
+
+
+@pytest.mark.parametrize("data", ["/nonexistent", "books", "*.text", "hidden"])
+def test_text_that_is_nowhere_is_refused_at_its_place(folder: Path, data: str) -> None:
+    (folder / "hidden").mkdir()
+    (folder / "hidden" / ".one.txt").write_text("unseen")
+    message = told(f"learners: 2, data: '{data}'")
+    assert message.startswith(f"trial.yaml:3:31: training.data: no file matches {data!r}")
+    assert "write stdlib, or a file, a folder, or a glob pattern" in message
+
+
+def test_an_empty_file_is_no_text(folder: Path) -> None:
+    (folder / "empty.txt").write_text("")
+    assert "holds nothing that can be read" in told("data: empty.txt")
+
+
+@pytest.mark.parametrize("data", ["x" * 5000, '"a\\0b"', '"a\\0*"'])
+def test_a_name_that_no_file_can_have_is_refused(data: str) -> None:
+    assert "training.data: " in told(f"data: {data}")
+
+
+def test_an_override_is_named_by_what_it_says() -> None:
+    said = told("data: stdlib", "training.data=/nonexistent")
+    assert said.startswith("--set training.data=/nonexistent: training.data: no file matches")
+    assert told("", "training.task=foo.bar:baz").startswith("--set training.task=foo.bar:baz: ")
+
+
+def test_a_secret_in_the_name_of_the_data_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORPUS", "hunter2")
+    assert "hunter2" not in told("data: '/nonexistent/${env:CORPUS}'")
+
+
+def test_a_task_is_found_in_this_folder_and_on_the_path_and_never_imported(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in ("mine", "elsewhere/theirs"):
+        (folder / package).mkdir(parents=True)
+        (folder / package / "__init__.py").write_text("raise SystemExit('imported')")
+        (folder / package / "task.py").write_text("raise SystemExit('imported')")
+    (folder / "alone.py").write_text("raise SystemExit('imported')")
+    (folder / "spread" / "deep").mkdir(parents=True)
+    (folder / "spread" / "deep" / "task.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(os.fspath(folder / "elsewhere"))
+    for task in ("mine.task", "mine", "alone", "spread.deep.task", "theirs.task", "sys"):
+        looked_for(f"task: '{task}:make', data: 's3://anything'")
+    assert not {"mine", "alone", "spread", "theirs"} & set(sys.modules)
+
+
+@pytest.mark.parametrize(
+    ("task", "absent"),
+    [("foo.bar:baz", "foo"), ("mine.tsk:make", "mine.tsk"), ("mine.task.more:make", "mine.task.m")],
+)
+def test_a_task_that_is_nowhere_is_refused_at_its_place(
+    folder: Path, task: str, absent: str
+) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "task.py").write_text("")
+    message = told(f"task: '{task}'")
+    assert message.startswith(f"trial.yaml:3:18: training.task: there is no module '{absent}")
+    assert "start in the folder that holds" in message

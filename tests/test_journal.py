@@ -1,0 +1,103 @@
+"""The journal as it is read back: a torn end is tolerated, any other damage is named."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import ExitCode, FleetError
+from chaoslab.events import Event
+from chaoslab.journal import JOURNAL, History
+
+from .histories import half_killed
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return [event.to_line() for event in half_killed().end().events]
+
+
+def write(folder: Path, lines: list[str], *, torn: bytes = b"") -> None:
+    (folder / JOURNAL).write_bytes("".join(f"{line}\n" for line in lines).encode() + torn)
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(FleetError) as why:
+        History.read(folder)
+    assert why.value.exit_code is ExitCode.BROKEN
+    assert "\n" not in str(why.value)
+    return str(why.value)
+
+
+def test_what_was_written_is_read_back(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines)
+    assert [event.to_line() for event in History.read(tmp_path).events] == lines
+
+
+@pytest.mark.parametrize("torn", [b'{"seq": 9', b"\xff\xfe", b"\0\0\0", b"7"])
+def test_a_torn_last_line_is_left_out(tmp_path: Path, lines: list[str], torn: bytes) -> None:
+    write(tmp_path, lines, torn=torn)
+    assert len(History.read(tmp_path).events) == len(lines)
+
+
+def test_a_whole_last_line_without_its_newline_counts(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines[:-1], torn=lines[-1].encode())
+    assert len(History.read(tmp_path).events) == len(lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "garbage",
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        "9" * 10_000,
+        '{"seq":7,"time_s":"late","source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":7,"time_s":NaN,"source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":7,"time_s":1e999,"source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":1e999,"time_s":1,"source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":7,"time_s":1,"source":"harness","kind":"run.danced","data":{}}',
+        '{"seq":7,"time_s":1,"source":"harness","kind":"run.settled","data":[]}',
+    ],
+)
+def test_a_broken_line_in_the_middle_is_named_by_file_and_number(
+    tmp_path: Path, lines: list[str], line: str
+) -> None:
+    write(tmp_path, [*lines[:7], line, *lines[8:]])
+    said = refusal(tmp_path)
+    assert said.startswith(f"{tmp_path / JOURNAL}:8 is no event: ")
+    assert "run the plan again" in said
+
+
+def test_a_line_that_is_no_text_is_named(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines)
+    path = tmp_path / JOURNAL
+    path.write_bytes(path.read_bytes().replace(b'"seq":4,', b'"\xff":4,', 1))
+    assert f"{JOURNAL}:5 is no event" in refusal(tmp_path)
+
+
+def test_a_missing_or_repeated_line_is_named(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, [*lines[:5], *lines[6:]])
+    assert f"{JOURNAL}:6 is out of order: its seq is 6, and 5 belongs there" in refusal(tmp_path)
+    write(tmp_path, lines[:5], torn=lines[3].encode())
+    assert f"{JOURNAL}:6 is out of order" in refusal(tmp_path)
+
+
+def test_a_missing_journal_is_named(tmp_path: Path) -> None:
+    assert re.match(rf"{tmp_path / JOURNAL} cannot be read: No such file", refusal(tmp_path))
+
+
+def test_a_damaged_twin_is_named_by_its_own_file(tmp_path: Path, lines: list[str]) -> None:
+    (tmp_path / "control").mkdir()
+    write(tmp_path, lines)
+    write(tmp_path / "control", ["garbage", *lines])
+    assert str(tmp_path / "control" / JOURNAL) in refusal(tmp_path)
+
+
+def test_numbers_beyond_64_bits_are_a_malformed_event_and_no_crash(lines: list[str]) -> None:
+    fields = {**json.loads(lines[0]), "node_s": 10**400}
+    with pytest.raises(ValueError, match="not an event"):
+        Event.from_line(json.dumps(fields))
