@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.events import Json
-from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.fleet.base import Ability, NodeSpec, Role
 from chaoslab.plan import Algorithm, FaultPlan, Inner, Training
 
 SYNCER = "syncer"
@@ -90,13 +90,21 @@ class Launch:
     def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
         identity = ("--name", name, "--incarnation", "{incarnation}")
         keeps_state = () if role is Role.EVALUATOR else ("--directory", "{directory}")
+        hears = self._has_hooks and role is not Role.EVALUATOR
+        hooks = ("--test-hooks",) if hears else ()
         return NodeSpec(
             name=name,
             role=role,
-            command=(sys.executable, "-m", _MODULES[role], *identity, *keeps_state, *flags),
+            command=(sys.executable, "-m", _MODULES[role], *identity, *keeps_state, *hooks, *flags),
             environment=_ENVIRONMENT,
             labels=self.plan.labels.get(name, {}),
+            hears=hears,
         )
+
+    @property
+    def _has_hooks(self) -> bool:
+        """Whether a fault of the plan asks something of the nodes themselves."""
+        return any(Ability.HOOKS in getattr(f.settings, "needs", ()) for f in self.plan.faults)
 
 
 def settings(training: Training) -> Mapping[str, Json]:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from chaoslab.diloco.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.fragments import TensorSpec, fingerprint
+from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.inner import Inner, InnerSettings, enable_compilation_cache
 from chaoslab.diloco.joining import Joining, JoinRefused, TrainingEnded
 from chaoslab.diloco.learner_options import parser, remember_life
@@ -263,6 +264,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         emit=say,
     )
     obey_signals(learner)
+    hooks = Hooks()
+    if options.test_hooks:
+        hooks.listen()
     say(
         Kind.LEARNER_STARTED,
         {

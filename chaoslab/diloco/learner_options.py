@@ -43,6 +43,9 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--weight-decay", type=float, default=inner.weight_decay, help="of AdamW")
     flags.add_argument("--save-every", type=float, default=10.0, help="s between checkpoints")
     flags.add_argument("--compilation-cache", type=Path, help="keeps compiled steps for next time")
+    flags.add_argument(
+        "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
+    )
     add_tls_options(flags)
     return flags
 

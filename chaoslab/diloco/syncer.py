@@ -22,6 +22,7 @@ from chaoslab.diloco.books import Books
 from chaoslab.diloco.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.decisions import Offer, Progress, Refusal
 from chaoslab.diloco.deeds import Deeds
+from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.listeners import Listeners
 from chaoslab.diloco.membership import Leaving, Member, Refused
 from chaoslab.diloco.node import Emit, now_s, say
@@ -260,6 +261,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     syncer = Syncer(settings, hub, books, emit=say, now=now_s)
     syncer.policy.is_held = options.hold
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
+    hooks = Hooks()
+    if options.test_hooks:
+        hooks.listen()
     address = hub.start()
     address_file.write_text(address)
     try:

@@ -40,6 +40,9 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--name", default="syncer", help="for the fleet that starts it")
     flags.add_argument("--incarnation", type=int, default=1, help="for the fleet that starts it")
+    flags.add_argument(
+        "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
+    )
     add_tls_options(flags)
     return flags
 

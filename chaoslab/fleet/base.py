@@ -36,6 +36,8 @@ class Ability(StrEnum):
     """Tell it that it will be preempted, then ask it to end."""
     LINK = "link"
     """Let it reach another node by a link; what can be done to that is the links' own affair."""
+    HOOKS = "hooks"
+    """Ask something of it through its own test hooks, by `tell`."""
 
 
 class Role(StrEnum):
@@ -55,6 +57,8 @@ class NodeSpec:
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    hears: bool = False
+    """Whether its standard input stays open for `tell`; else there is nothing on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +166,14 @@ class Fleet(Protocol):
         """Tell the node that it will be preempted soon."""
         ...
 
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        """Ask something of the node's test hooks: one line {"do": do, …} on its standard input.
+
+        FleetError if it is dead or was started without an open standard input. With `for_s` among
+        the facts the node lets go of it by itself after that time; to let go of it, give no facts.
+        """
+        ...
+
     def probe(self, name: str) -> Sighting:
         """A NODE_PROBED sighting of its main process now, from outside the node.
 
@@ -255,6 +267,10 @@ class NoFleet:
         self._nodes[name]
 
     def notice(self, name: str) -> None:
+        """Nothing, to a node that should be alive."""
+        self._require_alive(name)
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:  # noqa: ARG002 - the protocol's
         """Nothing, to a node that should be alive."""
         self._require_alive(name)
 

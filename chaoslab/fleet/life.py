@@ -27,7 +27,7 @@ import psutil
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.events import Json, Kind
+from chaoslab.events import Json, Kind, encode
 from chaoslab.fleet import tree
 from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
 from chaoslab.fleet.output import NodeOutput
@@ -115,14 +115,19 @@ class Life:
     def _abandon(self) -> None:
         self.process.kill()
         self.process.wait()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
         _stdout(self.process).close()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     def _spawn(self, command: list[str], gate: int) -> "subprocess.Popen[bytes]":
         interpreter = (sys.executable, "-I", "-S", str(_CRADLE), str(gate), str(os.getpid()))
         with (self._directory / "stderr.log").open("wb") as errors:
             process = subprocess.Popen(
                 [*interpreter, *command],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE if self.spec.hears else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 env={**os.environ, **self.spec.environment, NODE_MARK: self._mark},
@@ -132,6 +137,8 @@ class Life:
             )
         pipe = _pipe(process)
         os.set_blocking(pipe, False)
+        if process.stdin is not None:
+            os.set_blocking(process.stdin.fileno(), False)
         with suppress(OSError, AttributeError):  # a smaller pipe serves, too
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return process
@@ -214,6 +221,18 @@ class Life:
                 raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")
             time.sleep(0.001)
 
+    def tell(self, facts: Mapping[str, Json]) -> None:
+        """One line on its standard input; FleetError if nobody reads there."""
+        hearing, line = self.process.stdin, encode(facts).encode() + b"\n"
+        if hearing is None:
+            raise FleetError(f"{self.spec.name} was started without test hooks")
+        try:
+            written = hearing.write(line)
+        except BrokenPipeError:
+            written = None
+        if written != len(line):
+            raise FleetError(f"{self.spec.name} does not take in what it is told")
+
     def _is_in_cradle(self) -> bool:
         try:
             words = psutil.Process(self.identity.pid).cmdline()
@@ -248,7 +267,7 @@ class Life:
         self.end_leftovers(_LEFTOVERS_S)
         code = self.process.wait()
         self.is_over = True
-        _stdout(self.process).close()
+        self._close_pipes()
         self._log.close()
         ending: dict[str, Json] = {
             "exit_code": code if code >= 0 else None,

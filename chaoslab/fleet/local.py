@@ -24,6 +24,7 @@ from typing import Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
+from chaoslab.events import Json
 from chaoslab.fleet.base import Ability, Node, NodeSpec, ObligationLog, Sighting
 from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
@@ -147,6 +148,10 @@ class LocalFleet:
     def notice(self, name: str) -> None:
         """SIGHUP to the main process."""
         self._running(name).signal_main(signal.SIGHUP)
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        """One line on its standard input."""
+        self._running(name).tell({"do": do, **facts})
 
     def probe(self, name: str) -> Sighting:
         """The kernel's view of the main process; waits briefly for a paused one to stop."""

@@ -5,9 +5,10 @@ which something runs. A subclass provides the fixtures `stage` (fleet, entered, 
 `spec` (a node; in a living fleet it runs `node_program.py`).
 """
 
+import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -65,6 +66,14 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.005)
 
 
+def _is_refused(verb: Callable[[], None]) -> bool:
+    try:
+        verb()
+    except FleetError:
+        return True
+    return False
+
+
 class FleetKit:
     """Rules of the interface alone."""
 
@@ -88,6 +97,15 @@ class FleetKit:
     def test_a_verb_on_an_unknown_name_raises_key_error(self, stage: Stage, verb: str) -> None:
         with pytest.raises(KeyError):
             getattr(stage.fleet, verb)("nobody")
+
+    def test_nobody_is_told_nothing(self, stage: Stage) -> None:
+        with pytest.raises(KeyError):
+            stage.fleet.tell("nobody", "slow", factor=2)
+
+    def test_a_dead_node_is_told_nothing(self, stage: Stage, spec: NodeSpec) -> None:
+        stage.fleet.start(replace(spec, hears=True))
+        stage.fleet.kill(spec.name)
+        wait_until(lambda: _is_refused(lambda: stage.fleet.tell(spec.name, "slow", factor=2)))
 
     def test_restart_leaves_a_living_node_as_it_is(self, stage: Stage, spec: NodeSpec) -> None:
         stage.fleet.start(spec)
@@ -130,6 +148,21 @@ class LivingFleetKit(FleetKit):
         stage.fleet.start(spec)
         step = stage.until(Kind.LEARNER_STEP)
         assert (step.source, step.data["learner"]) == (spec.name, spec.name)
+
+    def test_a_node_hears_what_it_is_told(self, stage: Stage, spec: NodeSpec) -> None:
+        spec = replace(spec, hears=True, command=(*spec.command, "--echo"))
+        stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.tell(spec.name, "slow", factor=2)
+        heard = stage.until(Kind.LEARNER_FENCED)
+        assert json.loads(str(heard.data["reason"])) == {"do": "slow", "factor": 2}
+
+    def test_a_node_that_was_given_no_ear_is_told_nothing(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.start(spec)
+        with pytest.raises(FleetError, match="test hooks"):
+            stage.fleet.tell(spec.name, "slow", factor=2)
 
     def test_a_killed_node_is_seen_to_exit_by_that_signal(
         self, stage: Stage, spec: NodeSpec

@@ -36,6 +36,8 @@ def main() -> None:
         start_orphan()
     for line in asked.say:
         os.write(1, line.encode() + b"\n")
+    if asked.echo:
+        threading.Thread(target=echo, args=(asked,), daemon=True).start()
     say(asked, "learner.started", devices=1, parameters=0)
     step_on(asked, leave, go_on)
     for step in range(asked.last_lines):
@@ -54,6 +56,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--children", type=int, default=0, help="that leave session and group")
     parser.add_argument("--orphans", type=int, default=0, help="children whose parent died")
     parser.add_argument("--say", action="append", default=[], help="print this line first")
+    parser.add_argument("--echo", action="store_true", help="report what it is told")
     parser.add_argument("--steps", type=int, default=1_000_000, help="leave after so many")
     parser.add_argument("--last-lines", type=int, default=0, help="print so many steps at the end")
     return parser.parse_args()
@@ -71,6 +74,12 @@ def step_on(asked: argparse.Namespace, leave: threading.Event, go_on: threading.
         if asked.spew:
             sys.stdout.write("x" * 300_000 + "\n" * (step % 50 == 0))
             sys.stdout.flush()
+
+
+def echo(asked: argparse.Namespace) -> None:
+    """What it is told becomes the reason of a `learner.fenced`."""
+    for line in sys.stdin:
+        say(asked, "learner.fenced", reason=line.strip())
 
 
 def start_child(asked: argparse.Namespace) -> None:

@@ -1,0 +1,83 @@
+"""What a node is asked on its standard input: obeyed in order, let go of when it is over."""
+
+import io
+import os
+import threading
+
+import pytest
+
+from chaoslab.diloco.hooks import Hooks
+from chaoslab.events import Json
+
+PATIENCE_S = 60.0
+
+
+class Asked:
+    """Remembers what it was asked, and can be waited for."""
+
+    def __init__(self) -> None:
+        self.all: list[dict[str, Json]] = []
+        self._changed = threading.Condition()
+
+    def __call__(self, facts: object) -> None:
+        assert isinstance(facts, dict)
+        with self._changed:
+            self.all.append(facts)
+            self._changed.notify_all()
+
+    def until(self, count: int) -> list[dict[str, Json]]:
+        with self._changed:
+            assert self._changed.wait_for(lambda: len(self.all) >= count, PATIENCE_S), self.all
+        return self.all
+
+
+@pytest.fixture
+def asked() -> Asked:
+    return Asked()
+
+
+@pytest.fixture
+def hooks(asked: Asked) -> Hooks:
+    made = Hooks()
+    made.on("slow", asked)
+    return made
+
+
+def test_what_is_asked_is_obeyed_in_order_and_let_go_of_at_the_end(
+    hooks: Hooks, asked: Asked
+) -> None:
+    hooks.listen(io.StringIO('{"do": "slow", "factor": 2}\n{"do": "slow", "factor": 3}\n'))
+    assert asked.until(3) == [{"factor": 2}, {"factor": 3}, {}]
+
+
+def test_a_request_with_a_time_is_let_go_of_when_it_is_over(hooks: Hooks, asked: Asked) -> None:
+    hooks.take('{"do": "slow", "factor": 2, "for_s": 0.01}')
+    assert asked.until(2) == [{"factor": 2}, {}]
+
+
+def test_a_later_request_is_not_ended_by_the_time_of_the_one_before(
+    hooks: Hooks, asked: Asked
+) -> None:
+    hooks.take('{"do": "slow", "factor": 2, "for_s": 3600}')
+    hooks.take('{"do": "slow", "factor": 3, "for_s": 0.01}')
+    assert asked.until(3) == [{"factor": 2}, {"factor": 3}, {}]
+
+
+@pytest.mark.parametrize("line", ["nonsense", "[1]", "{}", '{"do": "fly"}'])
+def test_what_is_not_understood_is_said_and_passed_over(
+    hooks: Hooks, asked: Asked, line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hooks.take(line)
+    hooks.take('{"do": "slow", "factor": 2}')
+    assert line in capsys.readouterr().err
+    assert asked.all == [{"factor": 2}]
+
+
+def test_it_hears_through_a_pipe_until_the_other_end_closes(hooks: Hooks, asked: Asked) -> None:
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end) as lines:
+        hooks.listen(lines)
+        os.write(write_end, b'{"do": "slow", "factor": 2}\n')
+        assert asked.until(1) == [{"factor": 2}]
+        os.close(write_end)
+        assert asked.until(2) == [{"factor": 2}, {}]
