@@ -22,11 +22,12 @@ from chaoslab.plan import Algorithm, FaultPlan, Inner, Training
 SYNCER = "syncer"
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
-_MODULES = {
+_PROGRAMS = {
     Role.SYNCER: "chaoslab.diloco.syncer",
     Role.LEARNER: "chaoslab.diloco.learner",
     Role.EVALUATOR: "chaoslab.diloco.evaluate",
 }
+"""Unless the plan names others under `fleet.programs`, which take the same flags."""
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 
@@ -92,10 +93,11 @@ class Launch:
         keeps_state = () if role is Role.EVALUATOR else ("--directory", "{directory}")
         hears = self._has_hooks and role is not Role.EVALUATOR
         hooks = ("--test-hooks",) if hears else ()
+        program = self.plan.fleet.programs.get(role, _PROGRAMS[role])
         return NodeSpec(
             name=name,
             role=role,
-            command=(sys.executable, "-m", _MODULES[role], *identity, *keeps_state, *hooks, *flags),
+            command=(sys.executable, "-m", program, *identity, *keeps_state, *hooks, *flags),
             environment=_ENVIRONMENT,
             labels=self.plan.labels.get(name, {}),
             hears=hears,

@@ -42,11 +42,13 @@ def key(plan: FaultPlan, *, links: str = "none") -> str | None:
 
     `links` is the kind that carries the run, and so its twin.
 
-    None when that cannot be known, because the task's source is nowhere to be found: such a twin
-    is made each time.
+    None when that cannot be known, because the source of the task or of a program is nowhere to be
+    found: such a twin is made each time.
     """
-    task = _task_files(plan.training.task) if plan.training.task else []
-    if task is None:
+    task, programs = plan.training.task, plan.fleet.programs
+    modules = [task.partition(":")[0]] if task else []
+    sources = [_sources(module) for module in (*modules, *programs.values())]
+    if None in sources:
         return None
     code = [path for pattern in _CODE for path in sorted(_PACKAGE.glob(pattern))]
     return fingerprint(
@@ -57,7 +59,8 @@ def key(plan: FaultPlan, *, links: str = "none") -> str | None:
             "profiles": [plan.fleet.profiles, plan.labels] if plan.fleet.profiles else [],
             "seed": plan.seed,
             "data": _states(_data_files(plan.training.data)),
-            "code": _contents([*code, *task]),
+            "programs": programs,
+            "code": _contents([*code, *(file for files in sources for file in files or ())]),
             "versions": versions(),
         }
     )[:32]
@@ -125,9 +128,9 @@ def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
 
 
-def _task_files(task: str) -> list[Path] | None:
-    """The sources of the package that a task is in; None if it is not found. Imports nothing."""
-    top = task.partition(":")[0].partition(".")[0]
+def _sources(module: str) -> list[Path] | None:
+    """The sources of the package that a module is in; None if it is not found. Imports nothing."""
+    top = module.partition(".")[0]
     spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path])
     if spec is None:
         return None

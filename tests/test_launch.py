@@ -83,6 +83,14 @@ def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
         assert "--model" not in found
 
 
+def test_a_program_of_ones_own_takes_the_place_and_the_flags_of_a_role() -> None:
+    plan = replace(PLAN, fleet=FleetSpec(programs={"learner": "my.learner"}))
+    own, usual = launch(plan).learners(ADDRESSES)[0], launch().learners(ADDRESSES)[0]
+    assert own.command[2] == "my.learner"
+    assert flags(own) == flags(usual)
+    assert launch(plan).syncer().command == launch().syncer().command
+
+
 def test_the_evaluator_reads_the_snapshots_with_the_same_model_and_data() -> None:
     spec = launch().evaluator()
     found = flags(spec)

@@ -147,6 +147,21 @@ def test_a_task_of_ones_own_needs_a_new_twin_when_its_source_changes(
     assert twin.key(plan) not in (before, None)
 
 
+def test_a_program_of_ones_own_has_a_twin_of_its_own_until_its_source_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "my_own_learner.py"
+    program.write_text("print()\n")
+    plan = replace(PLAN, fleet=replace(PLAN.fleet, programs={"learner": "my_own_learner"}))
+    before = twin.key(plan)
+    assert before not in {None, twin.key(PLAN)}
+    program.write_text("print(1)\n")
+    assert twin.key(plan) != before
+    program.unlink()
+    assert twin.key(plan) is None
+
+
 def test_a_task_that_is_not_found_has_no_twin_to_share() -> None:
     plan = replace(PLAN, training=replace(PLAN.training, task="no_such_package_anywhere:make"))
     assert twin.key(plan) is None

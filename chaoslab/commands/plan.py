@@ -65,6 +65,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "description": plan.description,
         "seed": prepared.schedule.seed,
         "fleet": prepared.ground.fleet.kind,
+        "programs": dict(plan.fleet.programs),
         "links": link_kind(plan).value,
         "profiles": dict(plan.fleet.profiles),
         "caveats": list(caveats(plan, prepared.schedule)),
@@ -122,7 +123,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     return {
         "seed": str(prepared.schedule.seed),
         "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
-        "fleet": prepared.ground.fleet.kind,
+        "fleet": f"{prepared.ground.fleet.kind}{_programs(plan)}",
         "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(node.name for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
@@ -130,6 +131,11 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
         "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
     }
+
+
+def _programs(plan: FaultPlan) -> str:
+    said = ", ".join(f"each {role} runs {module}" for role, module in plan.fleet.programs.items())
+    return f"; {said}" if said else ""
 
 
 def _profiles(plan: FaultPlan) -> str:

@@ -20,13 +20,14 @@ from chaoslab.plan.faults import (
     Target,
     Trigger,
 )
-from chaoslab.plan.fleet import REGION, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan.fleet import PROGRAMS, REGION, FleetKind, FleetSpec, LinkKind
 from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
 from chaoslab.plan.injection import Injection
 from chaoslab.plan.training import Algorithm, Grace, Inner, Outer, Stop, Training
 from chaoslab.plan.whole import FaultPlan
 
 __all__ = [
+    "PROGRAMS",
     "REGION",
     "AbortRule",
     "Algorithm",

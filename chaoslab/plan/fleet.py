@@ -3,11 +3,18 @@
 Names the kinds of fleets and links; none of them is known here otherwise.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from chaoslab.errors import PlanError
+
+PROGRAMS: Final = ("syncer", "learner", "evaluator")
+"""The roles whose program a plan may name."""
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class FleetKind(StrEnum):
@@ -46,6 +53,9 @@ class FleetSpec:
     """By region: the named profile that its links have from the start, whatever faults do."""
     toxiproxy: str | None = None
     """host:port of the API of a Toxiproxy server that runs already; None: one of our own."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place
+    of chaoslab's own, with the same flags; any program that keeps the node contract will do."""
 
     def __post_init__(self) -> None:
         for region, members in self.regions.items():
@@ -55,3 +65,11 @@ class FleetSpec:
             raise PlanError("`profiles` need links: use `links: embedded`, or leave `links` out")
         if self.toxiproxy is not None and self.links is not LinkKind.TOXIPROXY:
             raise PlanError("`toxiproxy` names a server: write `links: toxiproxy` with it")
+        for role, module in self.programs.items():
+            if role not in PROGRAMS:
+                raise PlanError(
+                    f"`programs` has no role {role!r}: use {', '.join(PROGRAMS[:-1])} or "
+                    f"{PROGRAMS[-1]}"
+                )
+            if not _MODULE.fullmatch(module):
+                raise PlanError(f"{module!r} is no module of the {role}: write package.module")

@@ -88,14 +88,14 @@ def load(
 
 
 def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str] = ()) -> None:
-    """PlanError if data or task of the plan in a file are not to be found from this folder.
+    """PlanError if data, task or programs of the plan are not to be found from this folder.
 
     Apart from `load`, because a plan on record is read where its data may be long gone.
     """
     document = _document(path, overrides)
     interpolate(document)
-    for key, text in missing(plan.training):
-        document.blame(("training", key), text)
+    for branch, text in missing(plan):
+        document.blame(branch, text)
     if document.problems:
         raise document.error()
 

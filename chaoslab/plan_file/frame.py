@@ -12,7 +12,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from chaoslab import units
 from chaoslab.errors import PlanError
-from chaoslab.plan import AbortRule, Baseline, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan import PROGRAMS, AbortRule, Baseline, FleetKind, FleetSpec, LinkKind
 from chaoslab.plan_file.conventions import class_doc, field_docs
 from chaoslab.plan_file.document import Tree
 from chaoslab.plan_file.shape import (
@@ -63,6 +63,12 @@ def _regions(value: object) -> dict[str, int | tuple[str, ...]]:
     return found
 
 
+def _programs(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise PlanError(f"{value!r} are no programs: write {{learner: my_package.my_learner}}")
+    return dict(value)
+
+
 def _profiles(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
         raise PlanError(f"{value!r} are no profiles: write {{eu: transatlantic}}")
@@ -96,6 +102,17 @@ _PROFILES: Final = Annotated[
     PlainValidator(lambda value: built(_profiles, value)),
     WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
 ]
+_PROGRAMS: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_programs, value)),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {role: {"type": "string"} for role in PROGRAMS},
+            "additionalProperties": False,
+        }
+    ),
+]
 _ADDRESS: Final = text(r".+:[0-9]+", "an address: write host:port")
 _FLEET_DOCS: Final = field_docs(FleetSpec)
 FLEET: Final = mapping(
@@ -111,6 +128,7 @@ FLEET: Final = mapping(
         "regions": entry(_REGIONS, _FLEET_DOCS["regions"]),
         "profiles": entry(_PROFILES, _FLEET_DOCS["profiles"]),
         "toxiproxy": entry(_ADDRESS, _FLEET_DOCS["toxiproxy"]),
+        "programs": entry(_PROGRAMS, _FLEET_DOCS["programs"]),
     },
     lambda found: FleetSpec(**arguments(FleetSpec, found)),
     doc=class_doc(FleetSpec),

@@ -1,7 +1,8 @@
-"""What a plan names outside itself, and whether it is there: text to train on, a task of one's own.
+"""What a plan names outside itself, and whether it is there: text, a task or programs of one's own.
 
     training.data ─► stdlib | a file | a folder | a glob pattern, seen from the current folder
-    training.task ─► package.module, on sys.path or in the current folder; nothing is imported
+    training.task, fleet.programs ─► package.module, on sys.path or in the current folder;
+                                     nothing is imported
 
 The learners inherit the current folder, so what is found here is what they find. A task is handed
 `data` as it stands and may read anything into it; then nothing is looked for.
@@ -15,15 +16,23 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from chaoslab.plan import Training
+from chaoslab.plan import FaultPlan, Training
 
 _CACHES = "__pycache__"
 
 
-def missing(training: Training) -> Iterator[tuple[str, str]]:
-    """Each key of `training` whose object is not there, and what to write instead."""
+def missing(plan: FaultPlan) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Each key whose object is not there, and what to write instead."""
+    for key, text in _missing_to_train(plan.training):
+        yield ("training", key), text
+    for role, module in plan.fleet.programs.items():
+        if trouble := _trouble_with_module(module):
+            yield ("fleet", "programs", role), trouble
+
+
+def _missing_to_train(training: Training) -> Iterator[tuple[str, str]]:
     if training.task is not None:
-        if trouble := _trouble_with_task(training.task):
+        if trouble := _trouble_with_module(training.task.partition(":")[0]):
             yield "task", trouble
     elif training.data != "stdlib" and (trouble := _trouble_with_data(training.data)):
         yield "data", trouble
@@ -56,8 +65,7 @@ def _files(data: str) -> Iterator[Path]:
         yield from filter(Path.is_file, map(Path, glob.iglob(data, recursive=True)))
 
 
-def _trouble_with_task(task: str) -> str:
-    name = task.partition(":")[0]
+def _trouble_with_module(name: str) -> str:
     first, *others = name.split(".")
     spec = PathFinder.find_spec(first, [os.getcwd(), *sys.path]) or _by_other_finders(first)
     found = first

@@ -98,6 +98,8 @@ def _(fleet: FleetSpec) -> dict[str, Tree]:
         }
     if fleet.profiles:
         entry["profiles"] = dict(fleet.profiles)
+    if fleet.programs:
+        entry["programs"] = dict(fleet.programs)
     return entry | ({"toxiproxy": fleet.toxiproxy} if fleet.toxiproxy else {})
 
 

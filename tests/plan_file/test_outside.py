@@ -88,6 +88,14 @@ def test_a_task_is_found_in_this_folder_and_on_the_path_and_never_imported(
     assert not {"mine", "alone", "spread", "theirs"} & set(sys.modules)
 
 
+def test_a_program_that_is_nowhere_is_refused_at_its_place(folder: Path) -> None:
+    (folder / "mine").mkdir()
+    (folder / "mine" / "learner.py").write_text("raise SystemExit('imported')")
+    looked_for("", "fleet.programs.learner=mine.learner")
+    said = told("", "fleet.programs.syncer=mine.syncer")
+    assert "fleet.programs.syncer: there is no module 'mine.syncer'" in said
+
+
 @pytest.mark.parametrize(
     ("task", "absent"),
     [("foo.bar:baz", "foo"), ("mine.tsk:make", "mine.tsk"), ("mine.task.more:make", "mine.task.m")],

@@ -44,6 +44,7 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         "suspect_after: 500ms, drop_after: 3s, evaluate_every: 200k}\n"
         "fleet: {kind: local, links: toxiproxy, labels: {learner-0: {region: eu}}, "
         "regions: {us: [learner-1], asia: 2}, profiles: {us: lan}, "
+        "programs: {learner: my_package.my_learner}, "
         "toxiproxy: 127.0.0.1:8474}\n"
         "baseline: {warmup: 6 rounds, window: 10 rounds, max_variation: 25%}\n"
         "limits: {min_alive: 2, max_affected: 50%, protected: [learner-3], timeout: 10m}\n"
@@ -64,6 +65,7 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         labels={"learner-0": {"region": "eu"}},
         regions={"us": ("learner-1",), "asia": 2},
         profiles={"us": "lan"},
+        programs={"learner": "my_package.my_learner"},
         toxiproxy="127.0.0.1:8474",
     )
     assert plan.baseline == Baseline(warmup_rounds=6, window_rounds=10, max_variation=0.25)

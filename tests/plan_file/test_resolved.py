@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chaoslab.plan import (
+    PROGRAMS,
     AbortRule,
     Arrivals,
     Baseline,
@@ -128,6 +129,7 @@ PLANS = st.builds(
     fleet=st.builds(
         FleetSpec,
         links=st.none() | st.sampled_from([LinkKind.EMBEDDED, LinkKind.TOXIPROXY]),
+        programs=st.dictionaries(st.sampled_from(PROGRAMS), st.just("my_package.mine")),
         labels=st.just({}) | st.just({"learner-0": {"zone": "no"}}),
         regions=st.just({}) | st.just({"eu": ("learner-0",)}) | st.just({"us": 1}),
     ),
