@@ -39,6 +39,9 @@ from chaoslab.plan import Injection
 FAR = Tolerance(low=DELAY.low, high=math.inf)
 """Where a rate is limited, too, whatever waits for it is later still."""
 SLOW = Tolerance(low=0.0, high=RATE.high)
+_ENOUGH = 4
+"""A busy reader may hold up this many payloads less one, and they then look faster than they were.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,9 @@ class NetworkRegionProfile(LinkFault):
 
     name: ClassVar[str] = "network.region_profile"
     summary: ClassVar[str] = "the link becomes a named path through the world"
-    proof: ClassVar[str] = f"round trip at least as far ({FAR}), payloads no faster ({SLOW})"
+    proof: ClassVar[str] = (
+        f"round trip at least as far ({FAR}); payloads no faster ({SLOW}) where enough came through"
+    )
     takes_away: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -77,20 +82,30 @@ class NetworkRegionProfile(LinkFault):
         }
 
     def look(self, scene: Scene) -> Found:
-        """The round trip, and the rates that the link used to exceed."""
-        path, found = self._path, []
+        """The round trip, and the rates that the link used to exceed.
+
+        A thin link is filled by what comes down; so little may go up beside it that nothing can be
+        said of that direction. The other one must then show the rate.
+        """
+        path = self._path
+        paced = {
+            way: look_paced(scene, way, rate, SLOW)
+            for way, rate in (
+                (Direction.UP, path.up_bytes_per_s),
+                (Direction.DOWN, path.down_bytes_per_s),
+            )
+            if (payload_rate(reports(scene.calm, way)) or 0.0) > rate
+        }
+        scarce = [one for way, one in paced.items() if _is_scarce(scene, way, one)]
+        if len(scarce) == len(paced):
+            scarce = []
+        found = [one for one in paced.values() if one not in scarce]
         if path.latency_s:
-            found.append(look_delayed(scene, 2 * path.latency_s, FAR, is_steady=not path.jitter_s))
-        for way, rate in (
-            (Direction.UP, path.up_bytes_per_s),
-            (Direction.DOWN, path.down_bytes_per_s),
-        ):
-            usual = payload_rate(reports(scene.calm, way))
-            if usual is not None and usual > rate:
-                found.append(look_paced(scene, way, rate, SLOW))
+            delayed = look_delayed(scene, 2 * path.latency_s, FAR, is_steady=not path.jitter_s)
+            found = [delayed, *found]
         if not found:
             return nothing("had a link that was no better than this before the fault")
-        return worst(found)
+        return _beside(worst(found), scarce)
 
     @property
     def _path(self) -> Profile:
@@ -104,6 +119,19 @@ class NetworkRegionProfile(LinkFault):
             up_bytes_per_s=up if rate is None else rate,
             down_bytes_per_s=down if rate is None else rate,
         )
+
+
+def _is_scarce(scene: Scene, way: Direction, paced: Found) -> bool:
+    """Whether a rate is in doubt because hardly anything was sent that way."""
+    timed = [e for e in whole(scene, reports(scene.during, way)) if e.data.get("bytes_per_s")]
+    return paced.status is Status.WEAK and len(timed) < _ENOUGH
+
+
+def _beside(found: Found, scarce: Sequence[Found]) -> Found:
+    """What was found, and what could not be."""
+    texts = [f"; too little to tell: {one.text}" for one in scarce]
+    measured = {key: value for one in scarce for key, value in one.measured.items()}
+    return replace(found, text=found.text + "".join(texts), measured={**found.measured, **measured})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -597,6 +597,28 @@ def test_a_thin_profile_is_proved_by_its_rates_too() -> None:
     assert Record(thin).until(30, bytes_per_s=0.9e5).evidence.status is Status.FAILED
 
 
+def thin_with_little_up(*, down_per_s: float, ups: int) -> Record:
+    """A thin link full of what comes down; some of what goes up looks too fast."""
+    thin = NetworkRegionProfile(rate_bytes_per_s=1e5, latency_s=0.1)
+    record = Record(thin)
+    for second in range(21, 31):
+        more: dict[str, Json] = {"rtt_s": 0.9, "bytes": 100_000 * second}
+        record.reported(second + 0.5, [Direction.DOWN], bytes_per_s=down_per_s, **more)
+        idle: dict[str, Json] = {"payload_bytes": 0, "bytes_per_s": None}
+        up: dict[str, Json] = idle if second > 20 + ups else {"bytes_per_s": 3e5}
+        record.reported(second + 0.5, [Direction.UP], **more, **up)
+    return record
+
+
+def test_a_thin_profile_needs_no_proof_of_the_way_that_carried_hardly_anything() -> None:
+    found = thin_with_little_up(down_per_s=0.9e5, ups=2).evidence
+    assert found.status is Status.PROVED
+    assert "too little to tell" in found.text
+    assert found.measured["up_bytes_per_s"] == pytest.approx(3e5)
+    assert thin_with_little_up(down_per_s=0.9e5, ups=6).evidence.status is Status.WEAK
+    assert thin_with_little_up(down_per_s=3e5, ups=2).evidence.status is Status.WEAK
+
+
 def test_a_profile_that_nobody_could_feel_proves_nothing() -> None:
     assert Record(NetworkRegionProfile(profile="lan")).until(30).evidence.status is Status.FAILED
 
