@@ -124,9 +124,8 @@ def test_faults_see_no_backend() -> None:
 
 
 def test_the_policy_needs_nothing_but_the_standard_library() -> None:
-    pure = {
-        f"diloco.{name}" for name in ("policy", "rounds", "membership", "decisions", "settings")
-    }
+    names = ("policy", "rounds", "membership", "transfers", "decisions", "settings")
+    pure = {f"diloco.{name}" for name in names}
     for module, path in modules():
         if module in pure:
             foreign = {

@@ -68,6 +68,8 @@ class Member:
     versions: tuple[int, ...] = ()
     c_steps: tuple[int, ...] = ()
     c_tokens: tuple[int, ...] = ()
+    giving: int = 0
+    """Checkpoints that it is asked for and has not given yet."""
     pushed_to: dict[int, int] = field(default_factory=dict)
     """By fragment: where its last accepted contribution ended, in the raw tokens of this life.
     Shared by all memberships of one life, so that joining again cannot replay old work."""
@@ -257,9 +259,14 @@ class Membership:
         return min(limits, default=float("inf"))
 
     def choose_donor(self, without: set[int]) -> Member | None:
-        """The healthiest learner to copy from: present and furthest; ties by name."""
+        """The healthiest learner to copy from; None if nobody is fit.
+
+        Present, which a learner that is itself on its way back is not; then the one that gives the
+        fewest others a checkpoint, so that many returns at once do not pile on one donor; then the
+        furthest; ties by name.
+        """
         fit = [m for m in self._by_epoch.values() if m.is_present and m.epoch not in without]
-        return max(fit, key=lambda m: (m.step, m.learner), default=None)
+        return max(fit, key=lambda m: (-m.giving, m.step, m.learner), default=None)
 
     def step_s(self) -> float:
         """xi_step: the mean step time of those present; 0 while nobody has stepped."""

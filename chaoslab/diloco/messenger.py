@@ -61,7 +61,8 @@ class Messenger:
         self._layout: Layout | None = None
         self._codec = Codec.F32
         self._pulls: dict[int, pb.Pull] = {}
-        self._request: pb.CheckpointRequest | None = None
+        self._requests: dict[int, pb.CheckpointRequest] = {}
+        """Checkpoints asked of it and not given yet: many at once when many come back at once."""
         self._epoch = 0
         self._is_member = False
         self._process = secrets.randbits(63)
@@ -139,7 +140,7 @@ class Messenger:
         with self._lock:
             self._connection = None
             self._pulls.clear()
-            self._request = None
+            self._requests.clear()
             was_member, self._is_member = self._is_member, False
         if was_member:
             self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
@@ -177,7 +178,7 @@ class Messenger:
         self._epoch, self._is_member = joined.epoch, True
         self._link.backoff.spread(len(joined.settings.learners))
         self._pulls.clear()
-        self._request = None
+        self._requests.clear()
         self._inbox.joined = joined
         self._report()
         return None
@@ -192,7 +193,7 @@ class Messenger:
     def _asked_to_donate(self, request: pb.CheckpointRequest) -> str | None:
         if self._layout is None or len(request.versions) != len(self._layout.fragments):
             return "a request for a checkpoint of other fragments"
-        self._request = request
+        self._requests[request.request] = request
         self._answer()
         return None
 
@@ -236,7 +237,7 @@ class Messenger:
         self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:
-        """Answer the pulls and the checkpoint request that the newest snapshot can answer."""
+        """Answer the pulls and the checkpoint requests that the newest snapshot can answer."""
         held = self._snapshot
         if held is None:
             return
@@ -244,12 +245,11 @@ class Messenger:
             if held.versions[pull.fragment] >= pull.base_version:
                 del self._pulls[pull.fragment]
                 self._push(held, pull)
-        request = self._request
-        if request is not None and all(
-            mine >= asked for mine, asked in zip(held.versions, request.versions, strict=True)
-        ):
-            self._request = None
-            self._donate(held, request)
+        for request in list(self._requests.values()):
+            asked = zip(held.versions, request.versions, strict=True)
+            if all(mine >= wanted for mine, wanted in asked):
+                del self._requests[request.request]
+                self._donate(held, request)
 
     def _push(self, held: Snapshot, pull: pb.Pull) -> None:
         """Push own work on the fragment; an empty push declines when there is none to give."""
@@ -274,7 +274,9 @@ class Messenger:
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         checkpoint = words.checkpoint(held, request.request, self._learner)
         self._send_payload(
-            pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint), held.pack, "checkpoint"
+            pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint),
+            held.pack,
+            ("checkpoint", request.request),
         )
 
     def _send_payload(

@@ -12,12 +12,10 @@ that is open never waits for a member that has left, and training stops only bet
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from chaoslab.diloco.decisions import (
     Action,
     Contribution,
-    Donate,
     Drop,
     Hold,
     Merge,
@@ -33,8 +31,8 @@ from chaoslab.diloco.decisions import (
 from chaoslab.diloco.membership import Hello, Leaving, Member, Membership, Source
 from chaoslab.diloco.rounds import Round, Rounds
 from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.transfers import Transfers
 
-_TRANSFER_PATIENCE_S = 20.0
 _MOST = 1 << 53
 """More than any training counts, and what every reader of JSON keeps exactly."""
 
@@ -271,66 +269,6 @@ class Policy:
         if rules.stop_loss is not None and losses and _mean(losses) <= rules.stop_loss:
             return f"a training loss of {_mean(losses):.4f}"
         return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Transfer:
-    request: int
-    donor: Member
-    receiver: Member
-    since_s: float
-
-
-class Transfers:
-    """Checkpoints on their way from donors to rejoiners. The donor may die while it serves."""
-
-    def __init__(self, membership: Membership) -> None:
-        self._membership = membership
-        self._open: dict[int, _Transfer] = {}
-        self._requests = 0
-
-    def ask(self, now_s: float, donor: Member, receiver: Member) -> Donate:
-        """Ask a donor for a checkpoint."""
-        self._requests += 1
-        self._open[self._requests] = _Transfer(
-            request=self._requests, donor=donor, receiver=receiver, since_s=now_s
-        )
-        return Donate(request=self._requests, donor=donor, receiver=receiver)
-
-    def done(self, request: int) -> Member | None:
-        """A checkpoint arrived; whose it is, or None when nobody waits for it any more."""
-        transfer = self._open.pop(request, None)
-        return transfer.receiver if transfer else None
-
-    def lose(self, now_s: float, member: Member) -> list[Action]:
-        """A member is gone, as receiver or as donor."""
-        actions: list[Action] = []
-        for transfer in list(self._open.values()):
-            if transfer.receiver.epoch == member.epoch:
-                del self._open[transfer.request]
-            elif transfer.donor.epoch == member.epoch:
-                actions.append(self._another(now_s, transfer))
-        return actions
-
-    def late(self, now_s: float) -> list[Action]:
-        """Donors that take too long, or stopped stepping, are replaced."""
-        return [
-            self._another(now_s, transfer)
-            for transfer in list(self._open.values())
-            if now_s - transfer.since_s >= _TRANSFER_PATIENCE_S or transfer.donor.is_suspected
-        ]
-
-    def next_s(self) -> float:
-        """When the next one is late; may be infinite."""
-        starts = (transfer.since_s for transfer in self._open.values())
-        return min(starts, default=float("inf")) + _TRANSFER_PATIENCE_S
-
-    def _another(self, now_s: float, transfer: _Transfer) -> Action:
-        del self._open[transfer.request]
-        donor = self._membership.choose_donor({transfer.donor.epoch, transfer.receiver.epoch})
-        if donor is None:
-            return SendAll(receiver=transfer.receiver)
-        return self.ask(now_s, donor, transfer.receiver)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -318,6 +318,18 @@ def test_a_checkpoint_is_given_only_when_its_versions_have_been_seen(
     assert len(packed) == 1
 
 
+def test_everybody_who_asks_at_once_is_given_a_checkpoint(
+    syncer: HandSyncer, member: Trainer
+) -> None:
+    for request in (5, 6, 7):
+        syncer.say(checkpoint_request=pb.CheckpointRequest(request=request, versions=[2, 3]))
+    everything_was_understood(syncer, member)
+    member.boundary(9, (2, 3), pack=lambda: b"the state at step 9")
+    given = [syncer.hear("checkpoint") for _ in range(3)]
+    assert sorted(checkpoint.request for checkpoint, _ in given) == [5, 6, 7]
+    assert {bytes(payload or b"") for _, payload in given} == {b"the state at step 9"}
+
+
 # ---------------------------------------------------------------- signs of life
 
 

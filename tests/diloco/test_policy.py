@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from chaoslab.diloco.decisions import Abandon, Offer, Progress, Refusal, Welcome
+from chaoslab.diloco.decisions import Abandon, Donate, Offer, Progress, Refusal, Welcome
 from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
 from chaoslab.diloco.settings import Settings
 from tests.diloco.policy_world import TOKENS_PER_STEP, World
@@ -285,3 +285,57 @@ def test_a_second_answer_to_the_same_pull_is_a_replay() -> None:
     learner = world.alive["learner-0"]
     assert learner.last_offer is not None
     assert world.policy.offer(learner.epoch, learner.last_offer) is Refusal.REPLAY
+
+
+# ---------------------------------------------------------------- many returns at once
+
+
+def helped_by(world: World, *names: str) -> list[str]:
+    """Whose checkpoint each of these is promised when they all ask in the same instant."""
+    donors = []
+    for name in names:
+        world.lives[name] += 1
+        hello = Hello(learner=name, incarnation=world.lives[name])
+        asked = [a for a in world.policy.hello(world.now_s, hello) if isinstance(a, Donate)]
+        donors += [action.donor.learner for action in asked]
+    return donors
+
+
+def storm(*victims: str) -> World:
+    """A training in full swing in which these have just died."""
+    world = world_of(*NAMES)
+    world.settle(rounds=20)
+    for name in victims:
+        world.die(name)
+    world.settle(rounds=3)
+    return world
+
+
+def test_returns_at_once_are_shared_among_the_donors() -> None:
+    world = storm("learner-0", "learner-1")
+    assert sorted(helped_by(world, "learner-0", "learner-1")) == ["learner-2", "learner-3"]
+
+
+def test_a_lone_survivor_helps_everybody_and_nobody_asks_one_that_is_itself_coming_back() -> None:
+    world = storm("learner-0", "learner-1", "learner-2")
+    assert helped_by(world, "learner-0", "learner-1", "learner-2") == ["learner-3"] * 3
+
+
+def test_a_donor_that_has_given_is_as_free_as_before() -> None:
+    world = storm("learner-0")
+    asked = world.policy.hello(world.now_s, Hello(learner="learner-0", incarnation=2))
+    (donate,) = (action for action in asked if isinstance(action, Donate))
+    assert donate.donor.giving == 1
+    receiver = world.policy.transferred(donate.request)
+    assert receiver is not None
+    assert (receiver.learner, donate.donor.giving) == ("learner-0", 0)
+
+
+def test_when_a_donor_of_several_dies_the_others_share_what_it_had_to_give() -> None:
+    world = storm("learner-0", "learner-1")
+    first, second = helped_by(world, "learner-0", "learner-1")
+    lost = next(m for m in world.policy.membership.members if m.learner == first)
+    actions = world.policy.closed(world.now_s, lost.epoch, Leaving.CLOSED)
+    assert [a.donor.learner for a in actions if isinstance(a, Donate)] == [second]
+    left = next(m for m in world.policy.membership.members if m.learner == second)
+    assert left.giving == 2
