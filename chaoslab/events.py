@@ -27,7 +27,8 @@ class Kind(StrEnum):
 
     # -- the run, written by the harness
     RUN_STARTED = "run.started"
-    """plan, seed, fleet, algorithm, learners [name], schedule_hash, version"""
+    """plan, seed, fleet, algorithm, learners [name] (that are there from the start), reserve [name]
+    (that may join later), schedule_hash, version"""
     PHASE_ENTERED = "phase.entered"
     """phase: start | baseline | inject | settle | stop | evaluate"""
     BASELINE_MEASURED = "baseline.measured"
@@ -47,10 +48,24 @@ class Kind(StrEnum):
     to be events and were none it may report)"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
+    STORAGE_DAMAGED = "storage.damaged"
+    """node, file, how: corrupt | truncate | lose, bytes_before, digest_before, bytes_after | null,
+    digest_after | null (both null: the file is gone), all read back from the disk"""
+    STORAGE_FILLED = "storage.filled"
+    """node, total_bytes, free_bytes: what the kernel says of the volume on which it keeps files"""
+    STORAGE_FREED = "storage.freed"
+    """the same, when it has room again"""
 
     # -- the syncer, printed by it
     SYNCER_READY = "syncer.ready"
-    """address, rounds, committed_tokens, is_recovered"""
+    """address, rounds, committed_tokens, is_recovered (it goes on from its disk), last_epoch (none
+    up to this one is given again), lives {learner: n} (the newest ones known), versions {fragment:
+    n}, digests {fragment: hex} and momentum_digests {}: what it holds"""
+    SYNCER_BLOCKED = "syncer.blocked"
+    """waiting (merges that are not on disk), reason: the disk refuses; nothing is published that is
+    not on disk, and it is tried again"""
+    SYNCER_FREED = "syncer.freed"
+    """waiting, blocked_s: the disk takes what is written again"""
     MEMBER_JOINED = "member.joined"
     """learner, incarnation, epoch, source: initial | donor | syncer | resumed, donor, members"""
     MEMBER_REFUSED = "member.refused"
@@ -65,7 +80,8 @@ class Kind(StrEnum):
     """round, fragment, version, base_version, contributors [{learner, incarnation, epoch, step,
     c_steps, c_tokens, weight, tokens_from, tokens_to}], committed_tokens (of the run so far),
     digest (of what was published), momentum_digest, members, missed [learner], quorum_s, grace_s,
-    sync_s"""
+    sync_s. A syncer that came back says its last merge once more, because nobody can know whether
+    it was heard: with is_restated true, without members, missed and the times"""
     ROUND_ABANDONED = "round.abandoned"
     """round, fragment, reason"""
     PUSH_ACCEPTED = "push.accepted"
@@ -105,6 +121,11 @@ class Kind(StrEnum):
     LEARNER_LEFT = "learner.left"
     """learner, incarnation, step, reason: stopped… | preempted | asked"""
 
+    # -- nodes that were asked to watch a point of the protocol (`diloco.phases`)
+    PHASE_REACHED = "phase.reached"
+    """node or learner, incarnation, phase (a `diloco.phases.Phase`), is_held (it waits there for
+    the harness), and where: round, fragment, version, as far as they are known"""
+
     # -- links, as their two ends see them. Each end reports about once a second: a learner as long
     #    as it lives, the syncer for every learner that ever attached, those that are silent or gone
     #    included. Opened and closed are the learner's.
@@ -143,7 +164,7 @@ class Kind(StrEnum):
     # -- faults, written by the harness; every one carries injection, spec, fault, targets [node]
     FAULT_INJECTING = "fault.injecting"
     """+ settings {}, trigger, asked_s (when the trigger was met), for_s | null, takes_away (victims
-    must rejoin)"""
+    must rejoin), brings_in (the targets were not there: they join)"""
     FAULT_INJECTED = "fault.injected"
     FAULT_STEPPED = "fault.stepped"
     """+ beat: a later beat of the same fault was carried out"""
@@ -159,6 +180,8 @@ class Kind(StrEnum):
     proof [seq]"""
 
     # -- people, limits and the end
+    HARNESS_STALLED = "harness.stalled"
+    """silent_s (so long the harness stood still), undone [what its janitor undid meanwhile]"""
     ABORT_FIRED = "abort.fired"
     """rule, observed"""
     VERDICT_REACHED = "verdict.reached"

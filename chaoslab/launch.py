@@ -28,6 +28,8 @@ _PROGRAMS = {
     Role.EVALUATOR: "chaoslab.diloco.evaluate",
 }
 """Unless the plan names others under `fleet.programs`, which take the same flags."""
+_KEEPS = {Role.SYNCER: "state", Role.LEARNER: "checkpoints"}
+"""The folders in which they keep what outlives them."""
 _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 
@@ -55,20 +57,25 @@ class Launch:
         )  # fmt: skip
 
     def learners(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
-        """All learners, told by name where to dial the syncer; each reads its own shard of data."""
-        training = self.plan.training
-        return tuple(
-            self._node(
-                name,
-                Role.LEARNER,
-                "--syncer", addresses[name],
-                "--shard", str(shard), "--shards", str(training.learners),
-                *self._model(),
-                "--seed", str(self.plan.seed),
-                *_inner(training.inner),
-                "--compilation-cache", str(compilation_cache()),
-            )
-            for shard, name in enumerate(training.learner_names)
+        """Those of the start, told by name where to dial the syncer."""
+        return tuple(self._learner(name, addresses[name]) for name in self._training.learner_names)
+
+    def reserve(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+        """Those that may join later: known to the syncer, and to whoever cuts the data."""
+        return tuple(self._learner(name, addresses[name]) for name in self._training.reserve_names)
+
+    def _learner(self, name: str, syncer: str) -> NodeSpec:
+        """Each reads its own shard of the data; how many there are never changes in a run."""
+        roster = self._training.roster
+        return self._node(
+            name,
+            Role.LEARNER,
+            "--syncer", syncer,
+            "--shard", str(roster.index(name)), "--shards", str(len(roster)),
+            *self._model(),
+            "--seed", str(self.plan.seed),
+            *_inner(self._training.inner),
+            "--compilation-cache", str(compilation_cache()),
         )  # fmt: skip
 
     def evaluator(self) -> NodeSpec:
@@ -82,6 +89,10 @@ class Launch:
             "--at-most", str(_EVALUATIONS),
             "--compilation-cache", str(compilation_cache()),
         )  # fmt: skip
+
+    @property
+    def _training(self) -> Training:
+        return self.plan.training
 
     def _model(self) -> tuple[str, ...]:
         training = self.plan.training
@@ -101,12 +112,17 @@ class Launch:
             environment=_ENVIRONMENT,
             labels=self.plan.labels.get(name, {}),
             hears=hears,
+            keeps=_KEEPS.get(role, ""),
+            has_volume=role in _KEEPS and self._needs(Ability.VOLUME),
         )
 
     @property
     def _has_hooks(self) -> bool:
         """Whether a fault of the plan asks something of the nodes themselves."""
-        return any(Ability.HOOKS in getattr(f.settings, "needs", ()) for f in self.plan.faults)
+        return self._needs(Ability.HOOKS)
+
+    def _needs(self, ability: Ability) -> bool:
+        return any(ability in getattr(fault.settings, "needs", ()) for fault in self.plan.faults)
 
 
 def settings(training: Training) -> Mapping[str, Json]:
@@ -118,7 +134,7 @@ def settings(training: Training) -> Mapping[str, Json]:
     is_whole = training.algorithm is Algorithm.DILOCO
     stop = training.stop
     return {
-        "learners": list(training.learner_names),
+        "learners": list(training.roster),
         "fragments": 1 if is_whole else training.fragments,
         "sync_every": training.sync_every,
         "overlap": 0 if is_whole else training.overlap,

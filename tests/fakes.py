@@ -17,7 +17,7 @@ from typing import Self
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import Ability, Node, NodeSpec, Role, Sighting, probed
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Role, Sighting, probed
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.links.base import Link
 
@@ -105,6 +105,11 @@ class FakeFleet:
         self._do("start", spec.name)
         return self._begin(spec, incarnation=1)
 
+    def enlist(self, spec: NodeSpec) -> Node:
+        self._do("enlist", spec.name)
+        self._fakes[spec.name] = FakeNode(spec=spec, incarnation=0, alive=False)
+        return self.nodes[spec.name]
+
     def restart(self, name: str) -> Node:
         self._do("restart", name)
         if self._fakes[name].alive:
@@ -141,6 +146,18 @@ class FakeFleet:
         self._do("notice", name)
         fake = self._fakes[name]
         self._say(name, Kind.LEARNER_NOTICED, {**fake.who, "step": fake.step})
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        self._do(f"tell {do} {json.dumps(facts)}", name)
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        self._do(f"{how}{' every' if every else ''}", name)
+
+    def fill_disk(self, name: str) -> None:
+        self._do("fill_disk", name)
+
+    def free_disk(self, name: str) -> None:
+        self._do("free_disk", name)
 
     def link(self, name: str, upstream: str) -> Link:
         return self.linkage.create(name, upstream)

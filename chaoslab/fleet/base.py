@@ -38,6 +38,21 @@ class Ability(StrEnum):
     """Let it reach another node by a link; what can be done to that is the links' own affair."""
     HOOKS = "hooks"
     """Ask something of it through its own test hooks, by `tell`."""
+    STORAGE = "storage"
+    """Damage the files that it keeps."""
+    VOLUME = "volume"
+    """Let it keep its files on a volume of its own, which can be full."""
+
+
+class Damage(StrEnum):
+    """What can be done to a file that a node keeps."""
+
+    CORRUPT = "corrupt"
+    """One byte of it changes; length and name stay."""
+    TRUNCATE = "truncate"
+    """Its second half is gone."""
+    LOSE = "lose"
+    """The file is gone."""
 
 
 class Role(StrEnum):
@@ -59,6 +74,10 @@ class NodeSpec:
     labels: Mapping[str, str] = field(default_factory=dict)
     hears: bool = False
     """Whether its standard input stays open for `tell`; else there is nothing on it."""
+    keeps: str = ""
+    """The folder, within its own, whose files outlive each of its lives."""
+    has_volume: bool = False
+    """Whether that folder is a volume of its own, for `fill_disk`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +88,7 @@ class Node:
     role: Role
     labels: Mapping[str, str]
     incarnation: int
-    """Which life this is; 1 at the first start, +1 at each further one."""
+    """Which life this is; 1 at the first start, +1 at each further one; 0 before it."""
     is_alive: bool
 
 
@@ -115,7 +134,11 @@ class Fleet(Protocol):
     """
 
     kind: str
-    abilities: frozenset[Ability]
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do on this machine."""
+        ...
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -127,11 +150,18 @@ class Fleet(Protocol):
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """Every node ever started, by name."""
+        """Every node ever started or enlisted, by name."""
         ...
 
     def start(self, spec: NodeSpec) -> Node:
         """Start a node that has never run; a NODE_STARTED sighting follows from `poll`."""
+        ...
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        """Know a node that is to run later: dead, of incarnation 0, until `restart` starts it.
+
+        Nothing is seen of it before. FleetError if its name is known already.
+        """
         ...
 
     def restart(self, name: str) -> Node:
@@ -172,6 +202,25 @@ class Fleet(Protocol):
         FleetError if it is dead or was started without an open standard input. With `for_s` among
         the facts the node lets go of it by itself after that time; to let go of it, give no facts.
         """
+        ...
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """Damage the newest file that the node keeps, or every one; told by STORAGE_DAMAGED.
+
+        A node that `kill` has hit and that is still ending is waited for. FleetError if it keeps
+        no file yet. There is no way back but the node's own.
+        """
+        ...
+
+    def fill_disk(self, name: str) -> None:
+        """Leave no room on the volume on which the node keeps its files; told by STORAGE_FILLED.
+
+        FleetError for a node that was started without `has_volume`.
+        """
+        ...
+
+    def free_disk(self, name: str) -> None:
+        """Give the volume room again, if the node has one; told by STORAGE_FREED."""
         ...
 
     def probe(self, name: str) -> Sighting:
@@ -230,11 +279,15 @@ class NoFleet:
 
     def start(self, spec: NodeSpec) -> Node:
         """Write the name down; FleetError if it is there already."""
+        node = replace(self.enlist(spec), incarnation=1, is_alive=True)
+        self._nodes[spec.name] = node
+        return node
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        """Write the name down as one that should be dead; FleetError if it is there already."""
         if spec.name in self._nodes:
-            raise FleetError(f"{spec.name} was started before; use restart")
-        self._nodes[spec.name] = Node(
-            name=spec.name, role=spec.role, labels=spec.labels, incarnation=1, is_alive=True
-        )
+            raise known_already(spec)
+        self._nodes[spec.name] = unborn(spec)
         return self._nodes[spec.name]
 
     def restart(self, name: str) -> Node:
@@ -274,6 +327,18 @@ class NoFleet:
         """Nothing, to a node that should be alive."""
         self._require_alive(name)
 
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:  # noqa: ARG002
+        """Nothing: there are no files."""
+        self._nodes[name]
+
+    def fill_disk(self, name: str) -> None:
+        """Nothing."""
+        self._nodes[name]
+
+    def free_disk(self, name: str) -> None:
+        """Nothing."""
+        self._nodes[name]
+
     def probe(self, name: str) -> Sighting:
         """There is no process, so its state is `gone`."""
         return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
@@ -301,6 +366,16 @@ class NoFleet:
     def _require_alive(self, name: str) -> None:
         if not self._nodes[name].is_alive:
             raise FleetError(f"{name} is not running")
+
+
+def unborn(spec: NodeSpec) -> Node:
+    """A node that was enlisted and has not run yet."""
+    return Node(name=spec.name, role=spec.role, labels=spec.labels, incarnation=0, is_alive=False)
+
+
+def known_already(spec: NodeSpec) -> FleetError:
+    """To raise when a node is started or enlisted twice."""
+    return FleetError(f"{spec.name} was started or enlisted before; use restart")
 
 
 def probed(

@@ -52,6 +52,10 @@ class Place:
     clock: Clock
     obligations: ObligationLog
 
+    def home(self, node: str) -> Path:
+        """The folder of a node, across its lives."""
+        return self.run_directory / "nodes" / node
+
 
 class Life:
     """A started process. `is_over` once its exit was noticed and its tree ended."""
@@ -69,7 +73,7 @@ class Life:
         self.remaining: tuple[int, ...] = ()
         """Processes of its tree that could not be ended."""
         self._place = place
-        self._home = place.run_directory / "nodes" / spec.name
+        self._home = place.home(spec.name)
         self._directory = self._home / str(incarnation)
         self._mark = f"{place.run_directory}/{spec.name}/{incarnation}"
         try:

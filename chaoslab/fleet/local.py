@@ -25,9 +25,20 @@ from typing import Self
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json
-from chaoslab.fleet.base import Ability, Node, NodeSpec, ObligationLog, Sighting
+from chaoslab.fleet.base import (
+    Ability,
+    Damage,
+    Node,
+    NodeSpec,
+    ObligationLog,
+    Sighting,
+    known_already,
+)
 from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
+from chaoslab.fleet.storage import Storage
+from chaoslab.fleet.unborn import Unborn
+from chaoslab.fleet.volume import can_mount
 from chaoslab.links.base import Link
 
 _PATIENCE_S = 0.5
@@ -39,11 +50,18 @@ _BLINK_S = 0.02
 """How often exits are looked for where the kernel has no pidfd."""
 
 
+class _OnThisMachine:
+    """All abilities, but for volumes where this process may not mount."""
+
+    def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
+        return frozenset(Ability) - (frozenset() if can_mount() else {Ability.VOLUME})
+
+
 class LocalFleet:
     """A fleet of processes; see `fleet.base.Fleet` for what each verb promises."""
 
     kind = "local"
-    abilities = frozenset(Ability)
+    abilities = _OnThisMachine()
 
     def __init__(
         self,
@@ -59,6 +77,7 @@ class LocalFleet:
         )
         self._linkage = linkage or Linkage(clock=clock)
         self._lives: dict[str, Life] = {}
+        self._storages: dict[str, Storage] = {}
         self._news: list[Sighting] = []
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}
@@ -86,31 +105,38 @@ class LocalFleet:
             self._linkage.__exit__(kind, error, trace)
 
     def _leave(self, error: BaseException | None) -> None:
-        remaining = self._end_all()
+        remaining = [f"process {pid}" for pid in self._end_all()]
         self._selector.close()
         self._is_open = False
+        remaining += self._close_storages()
         if not remaining:
             return
-        left = FleetError(f"processes that could not be ended: {', '.join(map(str, remaining))}")
+        left = FleetError(f"what could not be ended: {'; '.join(remaining)}")
         if error is None:
             raise left
         error.add_note(str(left))
 
     @property
     def nodes(self) -> Mapping[str, Node]:
-        """Every node ever started; `is_alive` until `poll` has noticed its exit."""
+        """Every node ever started or enlisted; `is_alive` until `poll` has noticed its exit."""
         return {name: _node(life) for name, life in self._lives.items()}
 
     # ---------------------------------------------------------------- verbs
 
     def start(self, spec: NodeSpec) -> Node:
         """Start the first incarnation."""
+        self.enlist(spec)
+        return self.restart(spec.name)
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        """Keep how to start it, and make the place where it is to keep its files."""
         if spec.name in self._lives:
-            raise FleetError(f"{spec.name} was started before; use restart")
-        return self._begin(spec, incarnation=1)
+            raise known_already(spec)
+        self._lives[spec.name] = Unborn(spec)
+        return _node(self._lives[spec.name])
 
     def restart(self, name: str) -> Node:
-        """Start the next incarnation of a node that is dead or was told to end."""
+        """Start the next incarnation of a node that is dead, enlisted or was told to end."""
         life = self._lives[name]
         if not life.has_exited and not life.is_ending:
             return _node(life)
@@ -153,6 +179,21 @@ class LocalFleet:
         """One line on its standard input."""
         self._running(name).tell({"do": do, **facts})
 
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """In the files of its folder."""
+        life = self._lives[name]
+        if life.is_ending and not life.is_over:
+            self._await_end(life)
+        self._news += self._storages[name].damage(how, every=every)
+
+    def fill_disk(self, name: str) -> None:
+        """By the limit of its volume."""
+        self._news.append(self._storages[name].fill())
+
+    def free_disk(self, name: str) -> None:
+        """By the limit of its volume."""
+        self._news += self._storages[name].free()
+
     def probe(self, name: str) -> Sighting:
         """The kernel's view of the main process; waits briefly for a paused one to stop."""
         seen = self._lives[name].probe()
@@ -186,6 +227,8 @@ class LocalFleet:
             raise HarnessBug(
                 "nodes are started by the thread that made the fleet: they die with it"
             )
+        if spec.name not in self._storages:
+            self._storages[spec.name] = Storage(spec, self._place)
         life = Life(spec, incarnation, self._place)
         self._lives[spec.name] = life
         self._selector.register(life.pipe, selectors.EVENT_READ, life)
@@ -220,6 +263,16 @@ class LocalFleet:
         for life in self._unfinished:
             life.end_leftovers(_PATIENCE_S)
         return stuck + [pid for life in self._unfinished for pid in life.remaining]
+
+    def _close_storages(self) -> list[str]:
+        """Every one is tried; what could not be undone."""
+        refused = []
+        for storage in self._storages.values():
+            try:
+                storage.close()
+            except FleetError as error:
+                refused.append(str(error))
+        return refused
 
     # ---------------------------------------------------------------- waiting
 

@@ -16,7 +16,7 @@ import pytest
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.events import Json, Kind
 from chaoslab.faults.base import Evidence, Fault, ShapesLinks, Status
-from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec, NoFleet, Role
+from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, NoFleet, Role
 from chaoslab.journal import History, Journal
 from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
 from chaoslab.plan import Injection, Trigger
@@ -145,6 +145,18 @@ class WatchedFleet(NoFleet):
     def notice(self, name: str) -> None:
         self.touched.add(name)
         super().notice(name)
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        self.touched.add(name)
+        super().tell(name, do, **facts)
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        self.touched.add(name)
+        super().damage(name, how, every=every)
+
+    def fill_disk(self, name: str) -> None:
+        self.touched.add(name)
+        super().fill_disk(name)
 
 
 class FaultKit:

@@ -1,0 +1,99 @@
+"""What is done to a node's files is done on the disk, and told as it was measured there."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chaoslab.clock import WallClock
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet import volume
+from chaoslab.fleet.base import Damage, NodeSpec, NoObligations, Role
+from chaoslab.fleet.life import Place
+from chaoslab.fleet.storage import Storage
+
+
+def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:
+    spec = NodeSpec(
+        name="learner-1", role=Role.LEARNER, command=("true",), keeps="kept", has_volume=has_volume
+    )
+    place = Place(run_directory=run_directory, clock=WallClock(), obligations=NoObligations())
+    return Storage(spec, place)
+
+
+def kept(run_directory: Path) -> Path:
+    return run_directory / "nodes" / "learner-1" / "kept"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[Path]:
+    """Three files, oldest first, whose names do not tell their age; and one that is not whole."""
+    made = [kept(tmp_path) / name for name in ("b", "c", "a", ".partial")]
+    made[0].parent.mkdir(parents=True)
+    for age, path in enumerate(made):
+        path.write_bytes(bytes(1000))
+        os.utime(path, (1000.0 + age, 1000.0 + age))
+    return made[:3]
+
+
+@pytest.mark.parametrize(
+    ("how", "left"),
+    [(Damage.CORRUPT, [1000]), (Damage.TRUNCATE, [500]), (Damage.LOSE, [])],
+)
+def test_the_newest_file_is_damaged_and_no_other(
+    tmp_path: Path, files: list[Path], how: Damage, left: list[int]
+) -> None:
+    (told,) = storage(tmp_path).damage(how, every=False)
+    *older, newest = files
+    assert [path.read_bytes() for path in older] == [bytes(1000)] * 2
+    assert [path.stat().st_size for path in [newest] if path.exists()] == left
+    assert not left or newest.read_bytes() != bytes(1000)
+    assert (told.source, told.kind) == ("learner-1", Kind.STORAGE_DAMAGED)
+    assert (told.data["file"], told.data["how"]) == ("a", how.value)
+    assert told.data["digest_before"] != told.data["digest_after"]
+    assert (told.data["bytes_before"], told.data["bytes_after"]) == (
+        1000,
+        left[0] if left else None,
+    )
+
+
+def test_every_file_is_damaged_if_that_is_asked(tmp_path: Path, files: list[Path]) -> None:
+    told = storage(tmp_path).damage(Damage.LOSE, every=True)
+    assert [one.data["file"] for one in told] == ["b", "c", "a"]
+    assert not any(path.exists() for path in files)
+
+
+def test_an_empty_file_is_corrupted_too(tmp_path: Path) -> None:
+    kept(tmp_path).mkdir(parents=True)
+    (kept(tmp_path) / "empty").touch()
+    (told,) = storage(tmp_path).damage(Damage.CORRUPT, every=False)
+    assert told.data["digest_before"] != told.data["digest_after"]
+
+
+def test_where_nothing_is_kept_nothing_can_be_damaged(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="keeps no file yet"):
+        storage(tmp_path).damage(Damage.LOSE, every=False)
+
+
+def test_a_node_without_a_volume_cannot_run_out_of_room(tmp_path: Path) -> None:
+    plain = storage(tmp_path)
+    with pytest.raises(FleetError, match="volume of its own"):
+        plain.fill()
+    assert plain.free() == []
+
+
+@pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
+def test_a_full_disk_is_told_as_the_kernel_sees_it(tmp_path: Path) -> None:
+    full = storage(tmp_path, has_volume=True)
+    try:
+        (kept(tmp_path) / "a").write_bytes(bytes(50_000))
+        filled = full.fill()
+        assert (filled.kind, filled.data["free_bytes"]) == (Kind.STORAGE_FILLED, 0)
+        (freed,) = full.free()
+        assert freed.kind is Kind.STORAGE_FREED
+        assert int(str(freed.data["free_bytes"])) > 50_000
+    finally:
+        full.close()
+    assert (kept(tmp_path) / "a").stat().st_size == 50_000
+    assert not volume.mounted()

@@ -1,0 +1,69 @@
+"""A volume is as full as it is asked to be, and leaves what was in it behind."""
+
+import errno
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import FleetError
+from chaoslab.fleet import volume
+from chaoslab.undo import Obligation, leftovers, undo
+
+pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "with a blank"
+    volume.mount(folder)
+    yield folder
+    volume.release(folder)
+
+
+def test_a_full_volume_refuses_as_a_full_disk_does_until_it_has_room_again(folder: Path) -> None:
+    (folder / "kept").write_bytes(bytes(100_000))
+    assert volume.fill(folder).free_bytes == 0
+    with pytest.raises(OSError, match="No space left") as refused, (folder / "new").open("wb") as f:
+        f.write(bytes(5_000))
+    assert refused.value.errno == errno.ENOSPC
+    (folder / "new").unlink()
+    assert (folder / "kept").read_bytes() == bytes(100_000)
+    assert volume.free(folder).free_bytes > 1 << 20
+    (folder / "new").write_bytes(bytes(5_000))
+
+
+def test_an_empty_volume_can_be_full_too(folder: Path) -> None:
+    assert volume.fill(folder).free_bytes <= os.sysconf("SC_PAGE_SIZE")
+
+
+def test_what_was_in_it_stays_when_it_is_gone(folder: Path) -> None:
+    (folder / "below").mkdir()
+    (folder / "below" / "kept").write_text("state")
+    assert volume.is_mounted(folder)
+    for _ in range(2):
+        volume.release(folder)
+    assert not volume.is_mounted(folder)
+    assert (folder / "below" / "kept").read_text() == "state"
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_it_goes_even_while_a_file_in_it_is_open(folder: Path) -> None:
+    with (folder / "open").open("wb"):
+        volume.release(folder)
+    assert not volume.is_mounted(folder)
+
+
+def test_what_a_dead_harness_left_is_unmounted_from_its_obligation_alone(folder: Path) -> None:
+    facts = {"node": "learner-1", "folder": str(folder)}
+    owed = Obligation(number=0, do="unmount", facts=facts)
+    assert str(folder) in leftovers(owed)[0]
+    assert "unmounted" in undo(owed).actions[0]
+    assert not volume.is_mounted(folder)
+    assert undo(owed).actions == undo(owed).remaining == leftovers(owed) == ()
+
+
+def test_what_is_no_volume_cannot_be_filled(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="cannot be mounted"):
+        volume.fill(tmp_path)
