@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -21,9 +21,11 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
-from chaoslab.janitor import Obligations, open_obligations, start_janitor
+from chaoslab.janitor import start_janitor
 from chaoslab.journal import Journal, Observer
+from chaoslab.lifeline import Lifeline, Silence
 from chaoslab.links.base import Links, NoLinks, Shaping
+from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Control, FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.refusal import refuse_missing_abilities, require_all
@@ -97,6 +99,9 @@ class _Means:
     links: LinkSetup
     secrets: tuple[str, ...]
     interrupts: Interrupts
+    beat: Callable[[], Silence | None]
+    """To the janitor, which stands behind both."""
+    obligations: Obligations
 
 
 def run_plan(
@@ -123,13 +128,19 @@ def run_plan(
     directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, fleet_factory))
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(to_lines(schedule))
-    with _counted_signals() as interrupts:
+    with (
+        _counted_signals() as interrupts,
+        start_janitor(directory.path) as pulse,
+        Obligations(directory.path) as obligations,  # so it is held until the twin is there, too
+    ):
         means = _Means(
             fleet_factory=fleet_factory,
             clock_factory=clock_factory,
             links=links,
             secrets=text.secrets,
             interrupts=interrupts,
+            beat=pulse.beat,
+            obligations=obligations,
         )
         outcome = _carry_out(plan, schedule.injections, directory, means, observers)
         if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
@@ -163,11 +174,8 @@ def _carry_out(
     observers: Sequence[Observer] = (),
 ) -> Outcome:
     clock = means.clock_factory()
-    with (
-        start_janitor(directory.path),
-        Obligations(directory.path) as obligations,
-        Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal,
-    ):
+    obligations = means.obligations
+    with Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal:
         linkage = Linkage(
             clock=clock,
             made_by=means.links.factory(directory.path, obligations=obligations),
@@ -182,6 +190,7 @@ def _carry_out(
             journal=journal,
             directory=directory,
             interrupts=means.interrupts,
+            lifeline=Lifeline(beat=means.beat, owing=obligations.due_within),
         )
         try:
             return run.execute()
@@ -221,7 +230,9 @@ def _make_twin(
         return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
     control.note(plan=plan.name, seed=plan.seed, started=means.clock_factory().wall())
     try:
-        _carry_out(twin.without_faults(plan), (), control, means, observers)
+        with Obligations(control.path) as obligations:
+            its_own = replace(means, obligations=obligations)
+            _carry_out(twin.without_faults(plan), (), control, its_own, observers)
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:

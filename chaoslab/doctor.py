@@ -20,9 +20,10 @@ from pathlib import Path
 import psutil
 
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.janitor import find_runs, open_obligations
+from chaoslab.janitor import find_runs
 from chaoslab.launch import compilation_cache
 from chaoslab.links import netem, netfilter, toxiproxy_binary
+from chaoslab.obligations import open_obligations
 from chaoslab.undo import leftovers
 
 TOXIPROXY = "toxiproxy"

@@ -8,13 +8,15 @@ It waits for nothing: `act` does what is due, and `next_time_s` says when to cal
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
 from chaoslab.blast_radius import forbidden
 from chaoslab.errors import FleetError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Fault, ShapesLinks
+from chaoslab.faults.base import BringsIn, Evidence, Fault, ShapesLinks
+from chaoslab.fleet.base import Role
 from chaoslab.news import News
 from chaoslab.plan import Injection, Limits
 from chaoslab.record import RunDirectory, plain
@@ -39,6 +41,11 @@ class _Open:
         for_s = self.injection.for_s
         return None if for_s is None else self.injected_s + for_s
 
+    @property
+    def is_for_good(self) -> bool:
+        """Whether it brought learners in that stay: they are learners like any other now."""
+        return self.heals_s is None and _brings_in(self.fault)
+
 
 @dataclass(slots=True, kw_only=True)
 class Injector:
@@ -48,6 +55,8 @@ class Injector:
     directory: RunDirectory
     limits: Limits
     waiting: list[Injection]
+    owing: Callable[[float | None], AbstractContextManager[object]] = nullcontext
+    """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[_Open] = field(default_factory=list)
@@ -94,7 +103,13 @@ class Injector:
             for name, healed_s in sorted(self._healed_s.items())
             if name not in self.away and not progress.has_contributed_since(name, healed_s)
         ]
-        return held + missed
+        awaited = [
+            f"{name} has not contributed since it was brought in at {one.injected_s:.1f} s"
+            for one in self._opened
+            for name in one.injection.targets
+            if _brings_in(one.fault) and not progress.has_contributed_since(name, one.injected_s)
+        ]
+        return held + missed + awaited
 
     @property
     def next_time_s(self) -> float | None:
@@ -160,6 +175,7 @@ class Injector:
             trigger=str(injection.trigger),
             for_s=injection.for_s,
             takes_away=fault.takes_away,
+            brings_in=_brings_in(fault),
             asked_s=asked_s,
         )
         one = _Open(injection=injection, fault=fault, injected_s=asked_s)
@@ -176,8 +192,10 @@ class Injector:
 
     def _carry_out(self, one: _Open, verb: Callable[[], None]) -> bool:
         """Whether the world let us. If not, what was half done is undone at once."""
+        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.news.now_s)
         try:
-            verb()
+            with self.owing(left_s):
+                verb()
         except FleetError as error:
             self._write(Kind.FAULT_FAILED, one.injection, reason=str(error))
             self._heal(one, because="it could not be carried out")
@@ -193,8 +211,14 @@ class Injector:
         self._opened.remove(one)
         healed = self._write(Kind.FAULT_HEALED, one.injection, **facts)
         if one.fault.takes_away:
-            learners = self.news.progress.learners & set(one.injection.targets)
-            self._healed_s |= dict.fromkeys(learners, healed.time_s)
+            self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
+
+    def _cut_off(self, injection: Injection) -> frozenset[str]:
+        """The learners that must show that they are back: all of them if it was the syncer."""
+        progress = self.news.progress
+        has_hit_syncer = any(progress.roles.get(n) is Role.SYNCER for n in injection.targets)
+        hit = frozenset(progress.alive(Role.LEARNER)) if has_hit_syncer else injection.targets
+        return progress.learners & frozenset(hit)
 
     def _measure(self, one: _Open) -> None:
         """Gather the evidence while the fault still holds, once."""
@@ -213,14 +237,16 @@ class Injector:
         self._write(Kind.FAULT_SKIPPED, injection, reason=reason)
 
     def _forbidden(self, injection: Injection, fault: Fault) -> str | None:
+        binding = [one for one in self._opened if not one.is_for_good]
         return forbidden(
             injection,
             takes_away=fault.takes_away,
+            brings_in=_brings_in(fault),
             limits=self.limits,
             progress=self.news.progress,
             away=self.away,
-            affected=_held(self._opened),
-            held=_held(one for one in self._opened if not _go_together(one.fault, fault)),
+            affected=_held(binding),
+            held=_held(one for one in binding if not _go_together(one.fault, fault)),
         )
 
     # ---------------------------------------------------------------- what is written
@@ -277,6 +303,10 @@ class Injector:
 
 def _held(opened: Iterable[_Open]) -> frozenset[str]:
     return frozenset(name for one in opened for name in one.injection.targets)
+
+
+def _brings_in(fault: Fault) -> bool:
+    return isinstance(fault, BringsIn) and fault.brings_in
 
 
 def _go_together(one: Fault, other: Fault) -> bool:

@@ -1,225 +1,99 @@
-"""Undoes what a dead harness left behind, from the run directory alone.
+"""Undoes what a dead harness left behind, and what a silent one does not get to.
 
-    harness ── open: how to undo, flushed BEFORE the action ──► obligations.jsonl
-            ── close: undone and verified ──────────────────►        │
-       │ pipe                                                        ▼
-    janitor (own session) ── end of the pipe: the harness is gone ─► heal ──► closed by it
+    harness ── beats ──► pipe ──► janitor (own session) ── no beat for 5 s ─► what is overdue
+       │                             └─ end of the pipe: the harness is gone ─► everything
+       └── obligations.jsonl ◄───────── how, from the run directory alone ──────┘
 
-`python -m chaoslab.janitor RUN_DIR` is the janitor: it waits for the end of its standard input and
-then does what is still owed. `heal` does the same for any old run. Both may run twice, or at once,
-and never touch a process that got the pid of one that ended. The twin in control/ is included.
+`python -m chaoslab.janitor RUN_DIR` is the janitor; its standard input is the pipe. `heal` does the
+same for any old run. Both may run twice, or at once, and never touch a process that got the pid of
+one that ended. The twin in control/ is included. A node that was killed is not started again:
+whatever is undone for a silent harness only lets go of what goes on living.
 """
 
-import json
 import logging
 import os
+import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, encode
-from chaoslab.fleet.tree import Identity, identify, is_running, is_same
-from chaoslab.undo import Healed, Obligation, identity, undo
+from chaoslab.events import Json
+from chaoslab.lifeline import SILENT_S, UNDONE, Pulse
+from chaoslab.obligations import append, books, holder_of, runs_that_owe
+from chaoslab.undo import Healed, Obligation, lets_go, undo
 
-OBLIGATIONS = "obligations.jsonl"
 _LOG = "janitor.log"
 _FAREWELL_S = 30.0
 """How long the harness waits for its janitor to see that nothing is left to do."""
-
-
-# ---------------------------------------------------------------- writing down
-
-
-class Obligations:
-    """The writer for one run; satisfies `fleet.base.ObligationLog`.
-
-    While the process that made it lives, the run counts as running and `heal` leaves it alone;
-    used as a context manager, until the block ends.
-    """
-
-    def __init__(self, run_directory: Path) -> None:
-        """Continues a file that is there; FleetError when the disk refuses."""
-        self._path = run_directory / OBLIGATIONS
-        self._next = _read(self._path).next if self._path.exists() else 0
-        holder = identify(os.getpid())
-        if holder is not None:
-            self._append({"held_by": {"pid": holder.pid, "start_time": holder.start_time}})
-
-    def __enter__(self) -> "Obligations":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._append({"held_by": None})
-
-    def open(self, do: str, **facts: Json) -> int:
-        """Write down how to undo what is about to be done; on disk when this returns."""
-        number, self._next = self._next, self._next + 1
-        self._append({"open": number, "do": do, **facts})
-        return number
-
-    def close(self, number: int) -> None:
-        """It is undone, and that was verified."""
-        self._append({"close": number})
-
-    def _append(self, facts: Mapping[str, Json]) -> None:
-        _append(self._path, facts)
-
-
-def _append(path: Path, facts: Mapping[str, Json]) -> None:
-    try:
-        with path.open("ab") as file:
-            _cut_torn_line(path, file)
-            file.write(encode(facts).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError as error:
-        raise FleetError(
-            f"{path} cannot be written ({error}), and what cannot be undone is not done"
-        ) from error
-
-
-def _cut_torn_line(path: Path, file: IO[bytes]) -> None:
-    """A writer that died within a line did not begin the action: nobody owes for it."""
-    written = path.read_bytes()
-    if written and not written.endswith(b"\n"):
-        file.truncate(written.rfind(b"\n") + 1)
-
-
-# ---------------------------------------------------------------- undoing
+_LOOK_S = 0.5
+_SLACK_S = 1.0
+"""How much later than its time a fault may be healed before the janitor does it."""
 
 
 def heal(run_directory: Path) -> Healed:
     """Do what a dead harness still owes. A run that is going on is left alone and reported.
 
-    FleetError when the file of obligations cannot be read or written.
+    FleetError when the file of obligations cannot be read.
     """
-    holder = _holder(run_directory)
+    holder = holder_of(run_directory)
     if holder is not None and holder.pid != os.getpid():
         running = (
             f"{run_directory} is still being run by process {holder.pid}: "
-            f"end it with Ctrl-C or `kill {holder.pid}`, and it heals by itself"
+            "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
         )
         return Healed(remaining=(running,))
     return perform(run_directory)
 
 
 def perform(run_directory: Path) -> Healed:
-    """As `heal`, without asking whether the harness lives: the janitor knows."""
+    """As `heal`, without asking whether the harness lives: the janitor knows.
+
+    What was undone and cannot be written down, because the disk is full, is a warning: doing it
+    again is safe.
+    """
     actions: list[str] = []
     remaining: list[str] = []
-    for path in _files(run_directory):
-        for owed in _read(path).owed:
+    for book in books(run_directory):
+        for owed in book.owed:
             done = undo(owed)
             actions += done.actions
             remaining += done.remaining
             if not done.remaining:
-                _append(path, {"close": owed.number, "by": "janitor", "did": list(done.actions)})
+                _close(book.path, owed, done)
+    _sweep(run_directory)
     return Healed(actions=tuple(actions), remaining=tuple(remaining))
-
-
-def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
-    """What is still owed for a run and its twin, oldest first."""
-    return tuple(owed for path in _files(run_directory) for owed in _read(path).owed)
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
     """Runs under `root` that owe something and that nobody runs any more."""
-    runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
-    runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
-    return tuple(
-        run
-        for run in sorted(runs)
-        if not (run.is_symlink() or run.parent.is_symlink())
-        and open_obligations(run)
-        and _holder(run) is None
-    )
+    return tuple(run for run in runs_that_owe(root) if holder_of(run) is None)
 
 
-# ---------------------------------------------------------------- reading
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Book:
-    owed: tuple[Obligation, ...]
-    holder: Identity | None
-    next: int
-
-
-def _files(run_directory: Path) -> list[Path]:
-    places = (run_directory, run_directory / "control")
-    return [path for place in places if (path := place / OBLIGATIONS).exists()]
-
-
-def _read(path: Path) -> _Book:
-    owed: dict[int, Obligation] = {}
-    holder: Identity | None = None
-    following = 0
-    for facts in _lines(path):
-        if "held_by" in facts:
-            held_by = facts["held_by"]
-            holder = identity(held_by) if isinstance(held_by, Mapping) else None
-        elif "open" in facts:
-            number = _number(facts["open"])
-            following = max(following, number + 1)
-            owed[number] = Obligation(number=number, do=str(facts.get("do")), facts=facts)
-        elif "close" in facts:
-            owed.pop(_number(facts["close"]), None)
-    return _Book(owed=tuple(owed.values()), holder=holder, next=following)
-
-
-def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
-    """The entries; a torn last line is skipped: its action was not begun."""
+def _close(path: Path, owed: Obligation, done: Healed) -> None:
     try:
-        *whole, _torn = path.read_bytes().split(b"\n")
+        append(path, {"close": owed.number, "by": "janitor", "did": list(done.actions)})
     except OSError as error:
-        raise FleetError(f"{path} cannot be read: {error}") from error
-    for number, line in enumerate(whole, start=1):
-        try:
-            yield _entry(line)
-        except (ValueError, RecursionError, FleetError) as error:
-            raise FleetError(
-                f"{path}:{number} is no obligation ({error}): {line[:200]!r}; undo by hand what it "
-                "may have meant, take the line out, and call `chaoslab heal` for the others"
-            ) from error
+        logging.getLogger(__name__).warning("%s cannot be written: %s", path, error)
 
 
-def _entry(line: bytes) -> Mapping[str, Json]:
-    """One line of the file; ValueError or FleetError if it cannot be one."""
-    facts = json.loads(line)
-    if not isinstance(facts, dict):
-        raise ValueError("not a JSON object")
-    for key in {"open", "close"} & set(facts):
-        _number(facts[key])
-    if isinstance(facts.get("held_by"), dict):
-        identity(facts["held_by"])
-    return facts
+def _sweep(run_directory: Path) -> None:
+    """Files that the harness was just about to put in place of others."""
+    for path in (*run_directory.glob(".*.new"), *run_directory.glob("control/.*.new")):
+        path.unlink(missing_ok=True)
 
 
-def _number(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise FleetError(f"{value!r} is not the number of an obligation")
-    return value
-
-
-def _holder(run_directory: Path) -> Identity | None:
-    """The harness that runs it or its twin now."""
-    holders = [_read(path).holder for path in _files(run_directory)]
-    living_ones = [one for one in holders if one and is_same(one) and is_running(one.pid)]
-    return living_ones[0] if living_ones else None
-
-
-# ---------------------------------------------------------------- the janitor
+# ---------------------------------------------------------------- the harness's side
 
 
 @contextmanager
-def start_janitor(run_directory: Path) -> Iterator[int]:
-    """A janitor for the time of the block; yields its pid. It ends with the block, or after us.
+def start_janitor(run_directory: Path) -> Iterator[Pulse]:
+    """A janitor for the time of the block. It ends with the block, or after us.
 
     It has its own session, none of our files and no terminal; what it cannot do it says in
     janitor.log, which exists only then.
@@ -241,8 +115,9 @@ def start_janitor(run_directory: Path) -> Iterator[int]:
         raise FleetError(f"the janitor cannot be started: {error}") from error
     finally:
         os.close(read_end)
+    os.set_blocking(write_end, False)
     try:
-        yield process.pid
+        yield Pulse(pipe=write_end, janitor=process.pid, run_directory=run_directory)
     finally:
         os.close(write_end)
         _see_off(process, log)
@@ -267,18 +142,71 @@ def _import_path() -> str:
     return f"{ours}{os.pathsep}{theirs}" if theirs else ours
 
 
+# ---------------------------------------------------------------- the janitor
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stand:
+    """A dead man's switch: what is overdue is undone while the harness is silent."""
+
+    run_directory: Path
+    silent_s: float = 0.0
+    _done: set[tuple[Path, int]] = field(default_factory=set)
+
+    def until_the_end(self, pipe: int) -> None:
+        """Listen to the pipe until nobody holds its other end."""
+        looked_s = time.monotonic()
+        while True:
+            is_heard = bool(select.select([pipe], [], [], _LOOK_S)[0])
+            if is_heard and not os.read(pipe, 4096):
+                return
+            now_s = time.monotonic()
+            passed_s = min(now_s - looked_s, 2 * _LOOK_S)  # our own standing still does not count
+            self.silent_s, looked_s = (0.0 if is_heard else self.silent_s + passed_s), now_s
+            if self.silent_s >= SILENT_S:
+                try:
+                    self._let_go()
+                except (FleetError, OSError) as error:  # tried again at the next look
+                    _say(f"what is overdue cannot be undone: {error}")
+
+    def _let_go(self) -> None:
+        """Of everything whose time is over and that can be let go of."""
+        now_s = time.monotonic()
+        for book in books(self.run_directory):
+            for owed in book.owed:
+                is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
+                if is_due and lets_go(owed) and (book.path, owed.number) not in self._done:
+                    self._undo(book.path, owed)
+
+    def _undo(self, path: Path, owed: Obligation) -> None:
+        """What cannot be undone is tried again at the next look."""
+        done = undo(owed)
+        if not done.remaining:
+            self._done.add((path, owed.number))
+        if done.actions:
+            facts: dict[str, Json] = {"open": owed.number, "do": owed.do, "did": list(done.actions)}
+            append(self.run_directory / UNDONE, facts)
+
+
 def main(arguments: Sequence[str]) -> int:
-    """Wait until standard input ends, then do what is owed; 1 if something remains."""
+    """Stand by until standard input ends, then do what is owed; 1 if something remains."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     if len(arguments) != 1:
         sys.stderr.write("usage: python -m chaoslab.janitor RUN_DIR\n")
         return 2
-    while os.read(0, 4096):
-        pass
-    healed = perform(Path(arguments[0]))
-    sys.stderr.writelines(f"{line}\n" for line in healed.remaining)
+    run_directory = Path(arguments[0])
+    _Stand(run_directory=run_directory).until_the_end(0)
+    healed = perform(run_directory)
+    for line in healed.remaining:
+        _say(line)
     return 1 if healed.remaining else 0
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):  # the log may be on a full disk
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from chaoslab.fleet.base import Fleet
 from chaoslab.injector import Injector
 from chaoslab.journal import Journal
 from chaoslab.launch import EVALUATOR, SYNCER, Launch
+from chaoslab.lifeline import Lifeline
 from chaoslab.news import News
 from chaoslab.plan import FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
@@ -48,8 +49,10 @@ class Run:
         journal: Journal,
         directory: RunDirectory,
         interrupts: Interrupts,
+        lifeline: Lifeline | None = None,
     ) -> None:
         self.plan, self.injections = plan, tuple(injections)
+        lifeline = lifeline or Lifeline()
         self.fleet, self.directory = fleet, directory
         self.news = News(fleet=fleet, journal=journal)
         self.progress = self.news.progress
@@ -59,8 +62,15 @@ class Run:
             directory=directory,
             limits=plan.limits,
             waiting=list(self.injections),
+            owing=lifeline.owing,
         )
-        self.watch = Watch(plan=plan, news=self.news, injector=self.injector, interrupts=interrupts)
+        self.watch = Watch(
+            plan=plan,
+            news=self.news,
+            injector=self.injector,
+            interrupts=interrupts,
+            lifeline=lifeline,
+        )
         self.outcome = Outcome.BROKEN
         self.remarks: list[str] = []
 
@@ -83,12 +93,15 @@ class Run:
         progress = self.progress
         self.fleet.start(self.launch.syncer(is_held=bool(self.injections)))
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
-        learners, upstream = self.plan.training.learner_names, str(progress.address)
-        links = {name: self.fleet.link(name, upstream) for name in learners}
-        for spec in self.launch.learners({name: link.address for name, link in links.items()}):
+        training, upstream = self.plan.training, str(progress.address)
+        links = {name: self.fleet.link(name, upstream) for name in training.roster}
+        addresses = {name: link.address for name, link in links.items()}
+        for spec in self.launch.learners(addresses):
             self.fleet.start(spec)
+        for spec in self.launch.reserve(addresses):
+            self.fleet.enlist(spec)
         self._await(
-            learners,
+            training.learner_names,
             lambda name: name in progress.members and name in progress.steps,
             "join and step",
         )
@@ -186,6 +199,7 @@ class Run:
                 "fleet": self.fleet.kind,
                 "algorithm": self.plan.training.algorithm.value,
                 "learners": list(self.plan.training.learner_names),
+                "reserve": list(self.plan.training.reserve_names),
                 "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
             },

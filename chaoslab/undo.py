@@ -3,22 +3,36 @@
     Obligation(do, facts) ─► undo ──────► Healed: what was done, and what could not be
                           └► leftovers ─► what of it is still there
 
-    end_process            a node's or a proxy's tree of processes, by pid and start time
+    end_process            a tree of processes (a node's, a proxy's …), by pid and start time
+    resume_process         a tree that was stopped goes on
+    unwedge_process        a training thread that hangs goes on
+    clear_effects          what one injection put on a link
+    enable_proxy           a link that refuses connections lets them in
     drop_rules close_bands rules of the kernel for packets, by their comment or interface
     delete_proxy           a proxy of ours on a Toxiproxy server of somebody else's
+    remove_cgroup          a limit on some processes, which go back to where they were
+    unmount                a node's own volume; what is in it stays
 
-Nothing here knows where obligations are kept: that is `janitor`'s. All of it may be done twice.
+Nothing here knows where obligations are kept (`obligations`) or when they are met (`janitor`). All
+of it may be done twice. A new verb is one line in `VERBS`.
 """
 
+import os
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from types import MappingProxyType
+from typing import TypeAlias
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.tree import Identity, end_tree, living
-from chaoslab.links import packets
+from chaoslab.fleet import cgroups, storage, volume
+from chaoslab.fleet.tree import Identity, end_tree, is_running, is_same, living, look, signal_trees
+from chaoslab.links import packets, standing
+
+Facts: TypeAlias = Mapping[str, Json]
 
 _UNDO_S = 10.0
 """How long one undo may take until it counts as failed."""
@@ -30,7 +44,14 @@ class Obligation:
 
     number: int
     do: str
-    facts: Mapping[str, Json]
+    facts: Facts
+
+    @property
+    def until_s(self) -> float | None:
+        """When it is due, on this machine's monotonic clock; None: with the end of the run."""
+        until_s = self.facts.get("until_s")
+        is_number = isinstance(until_s, int | float) and not isinstance(until_s, bool)
+        return float(str(until_s)) if is_number else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,28 +62,40 @@ class Healed:
     remaining: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """One way to undo. Nothing to do is no action and nothing remaining."""
+
+    undo: Callable[[Facts], Healed]
+    left: Callable[[Facts], tuple[str, ...]]
+    """What is still there, in a few words each."""
+    lets_go: bool = False
+    """It gives back what goes on living, so it may be done while the run goes on."""
+
+
 def undo(owed: Obligation) -> Healed:
     """Do it. What cannot be done is said and does not keep the others from it."""
-    verb = UNDO.get(owed.do)
+    verb = VERBS.get(owed.do)
     if verb is None:
         return Healed(remaining=(f"this version does not know how to undo {owed.do!r}",))
     try:
-        return verb(owed.facts)
+        return verb.undo(owed.facts)
     except FleetError as error:
         return Healed(remaining=(str(error),))
 
 
 def leftovers(owed: Obligation) -> tuple[str, ...]:
     """What an obligation is about and is there now, in a few words each."""
-    if owed.do in _PACKET_VERBS:
-        return (_rules(owed.facts),)
-    if owed.do == _PROXY_VERB:
-        return (_proxy(owed.facts),)
-    node, mark = owed.facts.get("node"), str(owed.facts.get("mark", ""))
-    return tuple(f"process {pid} of {node}" for pid in living(identity(owed.facts), mark))
+    verb = VERBS.get(owed.do)
+    return verb.left(owed.facts) if verb else (f"something to undo by {owed.do!r}",)
 
 
-def identity(facts: Mapping[str, Json]) -> Identity:
+def lets_go(owed: Obligation) -> bool:
+    """Whether it may be done in the midst of a run, when its time is over."""
+    return owed.do in VERBS and VERBS[owed.do].lets_go
+
+
+def identity(facts: Facts) -> Identity:
     """The process that an entry means; FleetError if it means none."""
     try:
         return Identity(pid=int(str(facts["pid"])), start_time=float(str(facts["start_time"])))
@@ -70,10 +103,10 @@ def identity(facts: Mapping[str, Json]) -> Identity:
         raise FleetError(f"no process is meant by {dict(facts)!r}") from error
 
 
-# ---------------------------------------------------------------- the verbs
+# ---------------------------------------------------------------- processes
 
 
-def _end_process(facts: Mapping[str, Json]) -> Healed:
+def _end_process(facts: Facts) -> Healed:
     """Kill a process with its tree, and what it left; a reused pid is left alone."""
     main, mark, node = identity(facts), str(facts.get("mark", "")), facts.get("node")
     found = living(main, mark)
@@ -86,35 +119,131 @@ def _end_process(facts: Mapping[str, Json]) -> Healed:
     return Healed(actions=(f"{words}, ended",))
 
 
-def _remove_rules(do: str, facts: Mapping[str, Json]) -> Healed:
+def _processes(facts: Facts) -> tuple[str, ...]:
+    found = living(identity(facts), str(facts.get("mark", "")))
+    return tuple(f"process {pid} of {facts.get('node')}" for pid in found)
+
+
+def _resume(facts: Facts) -> Healed:
+    """Let a stopped tree go on; a reused pid is left alone."""
+    what = _stopped(facts)
+    signal_trees([identity(facts)], signal.SIGCONT)
+    return Healed(actions=tuple(f"{one}, resumed" for one in what))
+
+
+def _stopped(facts: Facts) -> tuple[str, ...]:
+    main = identity(facts)
+    is_stopped = look(main).state == "T"
+    return (f"{facts.get('node')} (process {main.pid}) is stopped",) if is_stopped else ()
+
+
+def _unwedge(facts: Facts) -> Healed:
+    """Tell the main process; whether it hung cannot be seen from here."""
+    main = identity(facts)
+    if not (is_same(main) and is_running(main.pid)):
+        return Healed()
+    try:
+        os.kill(main.pid, signal.SIGUSR2)
+    except OSError as error:
+        return Healed(remaining=(f"process {main.pid} cannot be told to go on: {error}",))
+    return Healed(actions=(f"{facts.get('node')} (process {main.pid}) was told to go on",))
+
+
+# ---------------------------------------------------------------- links
+
+
+def _clear(facts: Facts) -> Healed:
+    """Take what one injection put on a link away; FleetError if the proxy refuses."""
+    taken = standing.clear(*_on_link(facts), str(facts.get("injection")))
+    return Healed(actions=tuple(f"{name} on {facts.get('proxy')}, taken away" for name in taken))
+
+
+def _effects(facts: Facts) -> tuple[str, ...]:
+    found = standing.look(*_on_link(facts), str(facts.get("injection")))
+    return tuple(f"{name} on the link {facts.get('proxy')}" for name in found)
+
+
+def _enable(facts: Facts) -> Healed:
+    """Let a link that refuses take connections again; FleetError if the proxy refuses."""
+    was_off = standing.enable(*_on_link(facts))
+    return Healed(actions=(f"{facts.get('proxy')} was off, and is on again",) if was_off else ())
+
+
+def _refusing(facts: Facts) -> tuple[str, ...]:
+    is_off = standing.is_off(*_on_link(facts))
+    return (f"the link {facts.get('proxy')} that refuses",) if is_off else ()
+
+
+def _on_link(facts: Facts) -> tuple[str, str]:
+    return str(facts.get("api")), str(facts.get("proxy"))
+
+
+def _delete_proxy(facts: Facts) -> Healed:
+    """Delete a proxy of ours from a server of somebody else's; FleetError if that is silent."""
+    from chaoslab.links import toxiproxy  # noqa: PLC0415  # few runs owe this, and it costs time
+
+    toxiproxy.undo(*_on_link(facts))
+    return Healed(actions=(f"{_proxy(facts)}, deleted",))
+
+
+def _proxy(facts: Facts) -> str:
+    return f"the proxy {facts.get('proxy')} at {facts.get('api')}"
+
+
+# ---------------------------------------------------------------- the kernel
+
+
+def _remove_rules(do: str, facts: Facts) -> Healed:
     """Take exactly these rules out of the kernel; FleetError if it refuses."""
     packets.undo(do, facts)
     return Healed(actions=(f"{_rules(facts)}, removed",))
 
 
-def _delete_proxy(facts: Mapping[str, Json]) -> Healed:
-    """Delete a proxy of ours from a server of somebody else's; FleetError if that is silent."""
-    from chaoslab.links import toxiproxy  # noqa: PLC0415  # few runs owe this, and it costs time
-
-    toxiproxy.undo(str(facts.get("api")), str(facts.get("proxy")))
-    return Healed(actions=(f"{_proxy(facts)}, deleted",))
-
-
-def _rules(facts: Mapping[str, Json]) -> str:
+def _rules(facts: Facts) -> str:
     return f"rules of the kernel for packets ({facts.get('comment') or facts.get('interface')})"
 
 
-def _proxy(facts: Mapping[str, Json]) -> str:
-    return f"the proxy {facts.get('proxy')} at {facts.get('api')}"
+def _remove_cgroup(facts: Facts) -> Healed:
+    """Give its processes back and remove it; FleetError if the kernel does not let go of it."""
+    was_there = cgroups.remove(Path(str(facts.get("path"))), Path(str(facts.get("back"))))
+    return Healed(actions=(f"the cgroup {facts.get('path')}, removed",) if was_there else ())
 
 
-_PROXY_VERB = "delete_proxy"
-_PACKET_VERBS = (packets.UNDO_DROPS, packets.UNDO_BANDS)
-UNDO: Mapping[str, Callable[[Mapping[str, Json]], Healed]] = MappingProxyType(
+def _cgroup(facts: Facts) -> tuple[str, ...]:
+    path = Path(str(facts.get("path")))
+    return (f"the cgroup {path}",) if path.is_dir() else ()
+
+
+def _unmount(facts: Facts) -> Healed:
+    """Take a volume away; FleetError if the kernel refuses."""
+    what = _volume(facts)
+    volume.release(Path(str(facts.get("folder"))))
+    return Healed(actions=tuple(f"{one}, unmounted" for one in what))
+
+
+def _volume(facts: Facts) -> tuple[str, ...]:
+    folder = Path(str(facts.get("folder")))
+    return (f"the volume at {folder}",) if volume.is_mounted(folder) else ()
+
+
+VERBS: Mapping[str, Verb] = MappingProxyType(
     {
-        "end_process": _end_process,
-        _PROXY_VERB: _delete_proxy,
-        **{do: partial(_remove_rules, do) for do in _PACKET_VERBS},
+        "end_process": Verb(undo=_end_process, left=_processes),
+        "resume_process": Verb(undo=_resume, left=_stopped, lets_go=True),
+        "unwedge_process": Verb(undo=_unwedge, left=lambda _: (), lets_go=True),
+        standing.CLEAR_EFFECTS: Verb(undo=_clear, left=_effects, lets_go=True),
+        standing.ENABLE_PROXY: Verb(undo=_enable, left=_refusing, lets_go=True),
+        "delete_proxy": Verb(undo=_delete_proxy, left=lambda facts: (_proxy(facts),)),
+        packets.UNDO_DROPS: Verb(
+            undo=partial(_remove_rules, packets.UNDO_DROPS),
+            left=lambda facts: (_rules(facts),),
+            lets_go=True,
+        ),
+        packets.UNDO_BANDS: Verb(
+            undo=partial(_remove_rules, packets.UNDO_BANDS), left=lambda facts: (_rules(facts),)
+        ),
+        cgroups.UNDO_CGROUP: Verb(undo=_remove_cgroup, left=_cgroup, lets_go=True),
+        storage.UNDO_VOLUME: Verb(undo=_unmount, left=_volume),
     }
 )
-"""How each is done. Nothing to do is no action and nothing remaining."""
+"""Every verb that an obligation may name."""

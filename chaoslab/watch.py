@@ -18,12 +18,15 @@ from chaoslab.events import Kind
 from chaoslab.fleet.base import Role
 from chaoslab.injector import Injector
 from chaoslab.launch import SYNCER
+from chaoslab.lifeline import Lifeline
 from chaoslab.news import News
 from chaoslab.plan import FaultPlan
 from chaoslab.triggers import Progress, fired, fires_s, rule_text
 from chaoslab.urgency import first_in_line
 
 SAMPLE_S = 1.0
+_STOOD_STILL_S = 10.0
+"""A harness that stood still for so long cannot say any more what happened when."""
 _SOON_S = 0.2
 """So long before something is due the harness sees to it that it gets a core in time."""
 
@@ -60,6 +63,7 @@ class Watch:
     news: News
     injector: Injector
     interrupts: Interrupts
+    lifeline: Lifeline
     _training_since_s: float | None = None
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
@@ -76,6 +80,7 @@ class Watch:
                 return False
             with first_in_line(is_urgent=self._is_due_soon()):
                 self.news.read(min(until_s, self._next_due_s()))
+                self._show_life()
                 has_acted = self.injector.act()
             if has_acted:
                 self.news.drain()  # what it started and ended counts from now on
@@ -123,6 +128,20 @@ class Watch:
         if (since_s := self._since_s) is not None:
             times_s += [fires_s(rule, self._progress, since_s=since_s) for rule in self.plan.abort]
         return min(times_s)
+
+    def _show_life(self) -> None:
+        silence = self.lifeline.beat()
+        if silence is None:
+            return
+        self.news.note(
+            Kind.HARNESS_STALLED, {"silent_s": silence.for_s, "undone": list(silence.undone)}
+        )
+        if silence.undone or silence.for_s >= _STOOD_STILL_S:
+            undone = f", and its janitor undid: {'; '.join(silence.undone)}"
+            self._abort(
+                "the harness keeps time",
+                f"it stood still for {silence.for_s:.1f} s{undone if silence.undone else ''}",
+            )
 
     def _sample(self) -> None:
         now_s = self.news.now_s

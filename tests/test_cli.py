@@ -20,6 +20,7 @@ from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands import plans
 from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import Linkage
+from chaoslab.lifeline import Lifeline
 from chaoslab.plan import FleetKind
 
 from .fakes import FakeFleet, Troubles
@@ -71,8 +72,8 @@ def fleets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFleets:
     """An empty folder to work in, with one plan in it and a fake fleet under the command line."""
 
     @contextmanager
-    def idle(_run_directory: Path) -> Iterator[int]:
-        yield 0
+    def idle(_run_directory: Path) -> Iterator[Lifeline]:
+        yield Lifeline()
 
     fakes = FakeFleets()
     ground = plans.Ground(fleet=fakes, clock=VirtualClock)

@@ -19,6 +19,7 @@ from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.journal import History
+from chaoslab.lifeline import Lifeline
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory, list_runs
 from chaoslab.schedule import Schedule
@@ -73,8 +74,8 @@ def no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     """A fake fleet leaves nothing behind, so nobody needs to wait for the harness to die."""
 
     @contextmanager
-    def idle(_run_directory: Path) -> Iterator[int]:
-        yield 0
+    def idle(_run_directory: Path) -> Iterator[Lifeline]:
+        yield Lifeline()
 
     if "slow" not in request.keywords:
         monkeypatch.setattr(conduct, "start_janitor", idle)

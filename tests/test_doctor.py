@@ -11,8 +11,9 @@ import pytest
 
 from chaoslab.doctor import Diagnosis, State, examine, repair
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.janitor import OBLIGATIONS, Obligations, heal
+from chaoslab.janitor import heal
 from chaoslab.links import toxiproxy_binary
+from chaoslab.obligations import OBLIGATIONS, Obligations
 from tests.contracts.fleet_kit import wait_until
 
 pytestmark = pytest.mark.slow

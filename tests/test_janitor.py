@@ -13,16 +13,9 @@ import pytest
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.janitor import (
-    OBLIGATIONS,
-    Obligations,
-    find_runs,
-    heal,
-    open_obligations,
-    perform,
-    start_janitor,
-)
+from chaoslab.janitor import find_runs, heal, perform, start_janitor
 from chaoslab.links import packets, toxiproxy
+from chaoslab.obligations import OBLIGATIONS, Obligations, open_obligations
 from chaoslab.undo import Healed, leftovers
 from tests.contracts.fleet_kit import wait_until
 
@@ -162,7 +155,7 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Proces
         held_by = {"pid": mine.pid, "start_time": mine.create_time()}
         file.write(json.dumps({"held_by": held_by}) + "\n")
     (said,) = heal(tmp_path).remaining
-    assert f"kill {os.getppid()}" in said
+    assert f"run by process {os.getppid()}" in said
     assert not is_gone(sleeper)
 
 
@@ -300,7 +293,8 @@ def test_the_janitor_stands_apart_and_is_deaf_to_signals(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
     owe(tmp_path, sleeper)
-    with start_janitor(tmp_path) as pid:
+    with start_janitor(tmp_path) as pulse:
+        pid = pulse.janitor
         janitor = psutil.Process(pid)
         assert os.getsid(pid) == pid
         wait_until(lambda: ignores(pid, signal.SIGTERM))

@@ -14,7 +14,7 @@ import pytest
 
 from chaoslab.events import Kind
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.janitor import open_obligations
+from chaoslab.obligations import open_obligations
 from chaoslab.journal import History
 from chaoslab.links import toxiproxy_binary
 

@@ -25,7 +25,7 @@ import chaoslab.events
 from chaoslab.checks.verdict import schema
 from chaoslab.events import Event, Kind
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.janitor import open_obligations
+from chaoslab.obligations import open_obligations
 from chaoslab.journal import History
 from chaoslab.schedule import from_lines
 

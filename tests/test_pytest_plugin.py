@@ -19,6 +19,7 @@ import pytest
 from chaoslab import conduct
 from chaoslab.clock import VirtualClock
 from chaoslab.commands import plans
+from chaoslab.lifeline import Lifeline
 from chaoslab.plan import FleetKind
 from tests.fakes import Troubles
 from tests.test_cli import PLAN, FakeFleets
@@ -28,7 +29,7 @@ from tests.test_cli import PLAN, FakeFleets
 def fleets(monkeypatch, request):
     @contextmanager
     def idle(run_directory):
-        yield 0
+        yield Lifeline()
 
     fakes = FakeFleets()
     ground = plans.Ground(fleet=fakes, clock=VirtualClock)

@@ -21,6 +21,7 @@ from chaoslab.faults.region import RegionOutage
 from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import STANDING, Linkage
 from chaoslab.journal import History
+from chaoslab.lifeline import Lifeline
 from chaoslab.links.base import Direction, Latency, LinkAbility
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory
@@ -82,8 +83,8 @@ class Roads:
 @pytest.fixture(autouse=True)
 def no_janitor(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def idle(_run_directory: Path) -> Iterator[int]:
-        yield 0
+    def idle(_run_directory: Path) -> Iterator[Lifeline]:
+        yield Lifeline()
 
     monkeypatch.setattr(conduct, "start_janitor", idle)
 

@@ -28,7 +28,7 @@ from chaoslab.links.http_api import an_object
 STREAMS: Mapping[Direction, str] = MappingProxyType(
     {Direction.UP: "upstream", Direction.DOWN: "downstream", Direction.BOTH: "both"}
 )
-_FOREVER_MS = 10**9
+HELD_BACK_MS = 10**9
 """Eleven days: Toxiproxy has no toxic that holds everything back, but one that delays it."""
 _ROUNDING = 0.05
 """How far from what was asked a whole number may be."""
@@ -88,7 +88,7 @@ def whole_numbers(effect: Effect) -> tuple[str, Mapping[str, Json]]:
         case LimitData():
             return "limit_data", {"bytes": effect.size_bytes}
         case Freeze():
-            return "latency", {"latency": _FOREVER_MS, "jitter": 0}
+            return "latency", {"latency": HELD_BACK_MS, "jitter": 0}
         case Blackhole():
             return "timeout", {"timeout": 0}
         case _:
@@ -97,7 +97,7 @@ def whole_numbers(effect: Effect) -> tuple[str, Mapping[str, Json]]:
 
 def is_freeze(toxic: Toxic) -> bool:
     """Whether a toxic of Toxiproxy's stands for one."""
-    return toxic.kind == "latency" and toxic.attributes.get("latency") == _FOREVER_MS
+    return toxic.kind == "latency" and toxic.attributes.get("latency") == HELD_BACK_MS
 
 
 def _whole(value: float, what: str) -> int:

@@ -13,7 +13,8 @@ from chaoslab.clock import WallClock
 from chaoslab.events import Kind
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local import LocalFleet
-from chaoslab.janitor import Obligations, start_janitor
+from chaoslab.janitor import start_janitor
+from chaoslab.obligations import Obligations
 from tests.contracts import node_program
 
 

@@ -1,0 +1,83 @@
+"""How the harness shows its janitor that it lives, and learns what was undone while it did not.
+
+    Watch ── beat, twice a second ──► pipe ──► janitor: no beat for 5 s? undo what is overdue
+          ◄── Silence: how long, what was undone ◄── undone.jsonl ◄──┘
+    Injector ── owing(for_s): what a fault opens meanwhile is due by then ──► obligations.jsonl
+
+Both ends of the pipe may be stopped, killed or slow, and neither ever waits for the other.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+UNDONE = "undone.jsonl"
+"""What the janitor undid while the harness was silent: written by the janitor alone."""
+SILENT_S = 5.0
+"""Without a beat for so long a harness does not get to healing what is due."""
+_BEAT_S = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """A time in which the harness stood still."""
+
+    for_s: float
+    undone: tuple[str, ...]
+    """What its janitor undid meanwhile, as sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifeline:
+    """The harness's side of what stands behind it; by default nobody does."""
+
+    beat: Callable[[], Silence | None] = lambda: None
+    """Show that it lives; the silence that this ends, if it was a long one."""
+    owing: Callable[[float | None], AbstractContextManager[object]] = nullcontext
+    """While a fault is carried out that holds for so long: what it opens is due then."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse:
+    """The beats of one harness to one janitor."""
+
+    pipe: int
+    """The end that is written to; writing to it never waits."""
+    janitor: int
+    """Its pid."""
+    run_directory: Path
+    _last_s: float = field(default_factory=time.monotonic)
+    _beaten_s: float = -math.inf
+    _known: int = 0
+
+    def beat(self) -> Silence | None:
+        """See `Lifeline.beat`. A janitor that is gone or stopped is no trouble."""
+        now_s = time.monotonic()
+        silent_s, self._last_s = now_s - self._last_s, now_s
+        if now_s - self._beaten_s >= _BEAT_S:
+            self._beaten_s = now_s
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(self.pipe, b".")
+        if silent_s < SILENT_S:
+            return None
+        return Silence(for_s=silent_s, undone=tuple(self._news()))
+
+    def _news(self) -> Sequence[str]:
+        said = list(read_undone(self.run_directory))
+        new, self._known = said[self._known :], len(said)
+        return new
+
+
+def read_undone(run_directory: Path) -> Iterator[str]:
+    """What a janitor undid while the harness was silent, oldest first."""
+    path = run_directory / UNDONE
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):  # a torn last line
+            yield from map(str, json.loads(line)["did"])

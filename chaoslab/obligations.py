@@ -1,0 +1,201 @@
+"""What a run owes: how to undo each thing that it does, written down before it is done.
+
+    harness ── open: how to undo, flushed BEFORE the action ──► obligations.jsonl ──► owed, holder
+            ── close: undone and verified ──────────────────►
+            ── held_by: this process runs it now ───────────►
+
+One writer while the harness lives; afterwards whoever heals. Nothing here undoes anything: that is
+`undo`'s, and who does it when is `janitor`'s.
+"""
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from chaoslab.errors import FleetError
+from chaoslab.events import Json, encode
+from chaoslab.fleet.tree import Identity, identify, is_running, is_same
+from chaoslab.undo import Obligation, identity
+
+OBLIGATIONS = "obligations.jsonl"
+
+
+class Obligations:
+    """The writer for one run; satisfies `fleet.base.ObligationLog`.
+
+    While the process that made it lives, the run counts as running and `heal` leaves it alone;
+    used as a context manager, until the block ends.
+    """
+
+    def __init__(self, run_directory: Path) -> None:
+        """Continues a file that is there; FleetError when the disk refuses."""
+        self._path = run_directory / OBLIGATIONS
+        self._next = _read(self._path).next if self._path.exists() else 0
+        self._until_s: float | None = None
+        holder = identify(os.getpid())
+        if holder is not None:
+            self._append({"held_by": {"pid": holder.pid, "start_time": holder.start_time}})
+
+    def __enter__(self) -> "Obligations":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._append_if_possible({"held_by": None})
+
+    def open(self, do: str, **facts: Json) -> int:
+        """Write down how to undo what is about to be done; on disk when this returns."""
+        number, self._next = self._next, self._next + 1
+        until: dict[str, Json] = {} if self._until_s is None else {"until_s": self._until_s}
+        self._append({"open": number, "do": do, **until, **facts})
+        return number
+
+    def close(self, number: int) -> None:
+        """It is undone, and that was verified.
+
+        A full disk does not keep the rest from being undone: the entry stays open, and doing an
+        undo twice is safe.
+        """
+        self._append_if_possible({"close": number})
+
+    @contextmanager
+    def due_within(self, for_s: float | None) -> Iterator[None]:
+        """What is opened in the block holds for so long; None: until the end of the run."""
+        self._until_s = None if for_s is None else time.monotonic() + for_s
+        try:
+            yield
+        finally:
+            self._until_s = None
+
+    def _append(self, facts: Mapping[str, Json]) -> None:
+        try:
+            append(self._path, facts)
+        except OSError as error:
+            raise FleetError(
+                f"{self._path} cannot be written ({error}), and what cannot be undone is not done"
+            ) from error
+
+    def _append_if_possible(self, facts: Mapping[str, Json]) -> None:
+        try:
+            append(self._path, facts)
+        except OSError as error:
+            logging.getLogger(__name__).warning("%s cannot be written: %s", self._path, error)
+
+
+def append(path: Path, facts: Mapping[str, Json]) -> None:
+    """One more line, on disk when this returns; OSError leaves the file as it was."""
+    with path.open("ab", buffering=0) as file:
+        _cut_torn_line(path, file)
+        line = encode(facts).encode() + b"\n"
+        if file.write(line) != len(line):
+            _cut_torn_line(path, file)
+            raise OSError("no space for a whole line")
+        os.fsync(file.fileno())
+
+
+def _cut_torn_line(path: Path, file: IO[bytes]) -> None:
+    """A writer that died within a line did not begin the action: nobody owes for it."""
+    written = path.read_bytes()
+    if written and not written.endswith(b"\n"):
+        file.truncate(written.rfind(b"\n") + 1)
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """What stands in one file."""
+
+    path: Path
+    owed: tuple[Obligation, ...]
+    """Oldest first."""
+    holder: Identity | None
+    """Who said last that it runs this."""
+    next: int
+    """The number after the greatest."""
+
+
+def books(run_directory: Path) -> tuple[Book, ...]:
+    """Those of a run and its twin. FleetError, which names the line, if one cannot be read."""
+    places = (run_directory, run_directory / "control")
+    return tuple(_read(path) for place in places if (path := place / OBLIGATIONS).exists())
+
+
+def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
+    """What is still owed for a run and its twin, oldest first."""
+    return tuple(owed for book in books(run_directory) for owed in book.owed)
+
+
+def holder_of(run_directory: Path) -> Identity | None:
+    """The harness that runs it or its twin now."""
+    holders = [book.holder for book in books(run_directory)]
+    living_ones = [one for one in holders if one and is_same(one) and is_running(one.pid)]
+    return living_ones[0] if living_ones else None
+
+
+def runs_that_owe(root: Path) -> tuple[Path, ...]:
+    """Every run under `root` that owes something, whether somebody runs it or not."""
+    runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
+    runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
+    return tuple(
+        run
+        for run in sorted(runs)
+        if not (run.is_symlink() or run.parent.is_symlink()) and open_obligations(run)
+    )
+
+
+def _read(path: Path) -> Book:
+    owed: dict[int, Obligation] = {}
+    holder: Identity | None = None
+    following = 0
+    for facts in _lines(path):
+        if "held_by" in facts:
+            held_by = facts["held_by"]
+            holder = identity(held_by) if isinstance(held_by, Mapping) else None
+        elif "open" in facts:
+            number = _number(facts["open"])
+            following = max(following, number + 1)
+            owed[number] = Obligation(number=number, do=str(facts.get("do")), facts=facts)
+        elif "close" in facts:
+            owed.pop(_number(facts["close"]), None)
+    return Book(path=path, owed=tuple(owed.values()), holder=holder, next=following)
+
+
+def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
+    """The entries; a torn last line is skipped: its action was not begun."""
+    try:
+        *whole, _torn = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise FleetError(f"{path} cannot be read: {error}") from error
+    for number, line in enumerate(whole, start=1):
+        try:
+            yield _entry(line)
+        except (ValueError, RecursionError, FleetError) as error:
+            raise FleetError(
+                f"{path}:{number} is no obligation ({error}): {line[:200]!r}; undo by hand what it "
+                "may have meant, take the line out, and call `chaoslab heal` for the others"
+            ) from error
+
+
+def _entry(line: bytes) -> Mapping[str, Json]:
+    """One line of the file; ValueError or FleetError if it cannot be one."""
+    facts = json.loads(line)
+    if not isinstance(facts, dict):
+        raise ValueError("not a JSON object")
+    for key in {"open", "close"} & set(facts):
+        _number(facts[key])
+    if isinstance(facts.get("held_by"), dict):
+        identity(facts["held_by"])
+    return facts
+
+
+def _number(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FleetError(f"{value!r} is not the number of an obligation")
+    return value
