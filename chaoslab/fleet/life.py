@@ -30,6 +30,7 @@ from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json, Kind, encode
 from chaoslab.fleet import tree
 from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
+from chaoslab.fleet.debts import Debts
 from chaoslab.fleet.output import NodeOutput
 
 _CRADLE = Path(__file__).with_name("cradle.py")
@@ -73,6 +74,7 @@ class Life:
         self.remaining: tuple[int, ...] = ()
         """Processes of its tree that could not be ended."""
         self._place = place
+        self._debts = Debts(place.obligations)
         self._home = place.home(spec.name)
         self._directory = self._home / str(incarnation)
         self._mark = f"{place.run_directory}/{spec.name}/{incarnation}"
@@ -186,6 +188,16 @@ class Life:
     # ---------------------------------------------------------------- while it lives
 
     @property
+    def mark(self) -> str:
+        """What marks all its processes in their environment."""
+        return self._mark
+
+    @property
+    def cpu_s(self) -> float:
+        """CPU time that its main process has used; 0 when it is gone."""
+        return self._look().cpu_s
+
+    @property
     def pipe(self) -> int:
         """The file descriptor of its standard output."""
         return _pipe(self.process)
@@ -210,6 +222,21 @@ class Life:
             return b""
         self.is_silent = not chunk
         return chunk
+
+    def owe(self, do: str) -> None:
+        """Write down, before it is held up in some way, how it is let go again."""
+        self._debts.owe(
+            do,
+            node=self.spec.name,
+            pid=self.identity.pid,
+            start_time=self.identity.start_time,
+            mark=self._mark,
+        )
+
+    def settle(self, do: str) -> None:
+        """It was let go. With its end it owed nothing more."""
+        if not self.is_over:
+            self._debts.settle(do)
 
     def signal_main(self, number: int) -> None:
         """To the main process alone; to nobody when it is over.
@@ -291,6 +318,7 @@ class Life:
         """Kill what is left of its tree; the obligation is closed once all of it is gone."""
         self.remaining = tree.end_tree(self.identity, self._mark, limit_s=limit_s)
         if not self.remaining:
+            self._debts.settle_all()
             self._place.obligations.close(self.obligation)
 
     def _drain(self) -> list[Sighting]:

@@ -45,7 +45,7 @@ class EmbeddedLinks(ProxiedLinks):
             module = "chaoslab.links.embedded_proxy"
             return sys.executable, "-m", module, "--port", str(port.number)
 
-        self._server = Server("embedded-proxy", command, self._directory, self._obligations)
+        self._server = Server("embedded-proxy", command, self._directory, self.obligations)
         return EmbeddedCarrier(self._server.api, self._seed)
 
     def _end(self) -> None:

@@ -17,7 +17,8 @@ from typing import ClassVar, Self
 
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.fleet.base import ObligationLog
-from chaoslab.links.base import Counters, Links, require
+from chaoslab.fleet.debts import Debts
+from chaoslab.links.base import Counters, require
 from chaoslab.links.carrier import Carrier, Sight, Toxic
 from chaoslab.links.effects import (
     Corrupt,
@@ -33,6 +34,7 @@ from chaoslab.links.effects import (
 from chaoslab.links.http_api import NotThere
 from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets
 from chaoslab.links.ports import HeldPort
+from chaoslab.links.standing import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.links.toxics import interference
 
 
@@ -45,7 +47,7 @@ class ProxiedLink:
         proxy: str,
         port: HeldPort,
         *,
-        links: Links,
+        links: "ProxiedLinks",
         carrier: Carrier,
         packets: KernelPackets,
     ) -> None:
@@ -54,6 +56,7 @@ class ProxiedLink:
         self.address = port.address
         self._port, self._links = port, links
         self._carrier, self._packets = carrier, packets
+        self.debts = Debts(links.obligations)
         self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
         self._in_doubt: set[tuple[str, Direction, str]] = set()
@@ -71,12 +74,14 @@ class ProxiedLink:
             case Reset():
                 self._carrier.reset(self.proxy)
             case Refuse():
+                self._owe(ENABLE_PROXY)
                 self._refused_by.add(injection)
                 self._carrier.switch(self.proxy, is_on=False)
             case Loss() | Duplicate() | Reorder() | Corrupt():
                 self._shaken_by.add(injection)
                 self._packets.add(injection, self._port.number, direction, effect)
             case _:
+                self._owe(CLEAR_EFFECTS, injection)
                 self._put(injection, direction, effect)
 
     def clear(self, injection: str) -> None:
@@ -89,12 +94,14 @@ class ProxiedLink:
                 self._undo(verb, toxic)
         for key in keys:
             self._strike(key)
+        self.debts.settle(CLEAR_EFFECTS, injection)
         if injection in self._shaken_by:
             self._packets.remove(injection, self._port.number)
             self._shaken_by.remove(injection)
         if injection in self._refused_by:
             if self._refused_by == {injection}:
                 self._carrier.switch(self.proxy, is_on=True)
+                self.debts.settle(ENABLE_PROXY)
             self._refused_by.remove(injection)
 
     def counters(self) -> Counters:
@@ -122,6 +129,10 @@ class ProxiedLink:
         ours = {toxic.name: toxic for key in self._standing for toxic in self._standing[key]}
         doubted = {toxic.name for key in self._in_doubt for toxic in self._standing[key]}
         return interference(ours, doubted, seen, f"the link of {self.name}")
+
+    def _owe(self, do: str, injection: str = "") -> None:
+        api = self._links.api
+        self.debts.owe(do, injection, api=api, proxy=self.proxy, injection=injection)
 
     def _put(self, injection: str, direction: Direction, effect: Effect) -> None:
         key = (injection, direction, effect.kind)
@@ -171,7 +182,7 @@ class ProxiedLinks(ABC):
     stream_abilities: ClassVar[frozenset[LinkAbility]]
 
     def __init__(self, obligations: ObligationLog) -> None:
-        self._obligations = obligations
+        self.obligations = obligations
         self._packets = KernelPackets(obligations)
         self._links: dict[str, ProxiedLink] = {}
         self._ports: list[HeldPort] = []
@@ -234,6 +245,8 @@ class ProxiedLinks(ABC):
             for port in self._ports:
                 port.close()
             self._end()
+            for link in self._links.values():  # whatever stood on it is gone with what carried it
+                link.debts.settle_all()
             self._carrier = None
 
     @property

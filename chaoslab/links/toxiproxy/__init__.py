@@ -114,7 +114,7 @@ class ToxiproxyLinks(ProxiedLinks):
             "toxiproxy-server",
             command,
             self._directory,
-            self._obligations,
+            self.obligations,
             environment={"LOG_LEVEL": "warn"},
         )
         return self._server.api
@@ -129,7 +129,7 @@ class ToxiproxyLinks(ProxiedLinks):
             return
         for proxy, owed in self._owed.items():
             undo(str(self._address), proxy)
-            self._obligations.close(owed)
+            self.obligations.close(owed)
         self._owed.clear()
 
     def _ended(self) -> str:
@@ -139,7 +139,7 @@ class ToxiproxyLinks(ProxiedLinks):
         """Unique on a server that may serve others; written down before it is made there."""
         name = f"chaoslab-{self._run}-{link}"
         if self._server is None:
-            self._owed[name] = self._obligations.open(UNDO_PROXY, api=self._address, proxy=name)
+            self._owed[name] = self.obligations.open(UNDO_PROXY, api=self._address, proxy=name)
         return name
 
     @property
