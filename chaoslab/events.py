@@ -48,6 +48,15 @@ class Kind(StrEnum):
     to be events and were none it may report)"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
+    NODE_BURDENED = "node.burdened"
+    """node, incarnation, injection, burden: slowness | neighbours | held_memory | memory_limit,
+    mechanism (in words), settings {}: and it stood from then on, in this strength"""
+    NODE_COUNTED = "node.counted"
+    """node, incarnation, injection, burden, and what the burden measures itself: throttled_s (of
+    all threads, by a quota), or cpu_s, rss_bytes (of the processes beside the node) and
+    available_bytes (of the machine), or oom_kills"""
+    NODE_RELIEVED = "node.relieved"
+    """node, incarnation, injection, burden, because: "", or why nobody had asked for it"""
     STORAGE_DAMAGED = "storage.damaged"
     """node, file, how: corrupt | truncate | lose, bytes_before, digest_before, bytes_after | null,
     digest_after | null (both null: the file is gone), all read back from the disk"""
@@ -86,10 +95,13 @@ class Kind(StrEnum):
     """round, fragment, reason"""
     PUSH_ACCEPTED = "push.accepted"
     """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
-    tokens_from, tokens_to"""
+    tokens_from, tokens_to, norm (of its outer gradient, L2 over the fragment)"""
     PUSH_REJECTED = "push.rejected"
     """learner, incarnation, epoch, round, fragment, reason (a `decisions.Refusal`), c_tokens,
     detail"""
+    PUSH_BOUNDED = "push.bounded"
+    """learner, incarnation, epoch, round, fragment, norm, usual (the norm that it was shortened to:
+    that of other pushes of so many steps), limit (times the usual that a push may have)"""
     SYNCER_HELD = "syncer.held"
     """reason: this stop rule is met, and training goes on until the syncer is asked to end"""
     SYNCER_FINAL = "syncer.final"
@@ -101,13 +113,24 @@ class Kind(StrEnum):
     LEARNER_STARTED = "learner.started"
     """learner, incarnation, devices, platform (cpu, gpu, tpu), parameters"""
     LEARNER_JOINED = "learner.joined"
-    """learner, incarnation, epoch, source, donor, step, data_position, versions {fragment: n}"""
+    """learner, incarnation, epoch, source, donor, step, data_position, versions {fragment: n},
+    digests {fragment: hex} (read from the device; empty if it kept its own, with work on top)"""
     LEARNER_STEP = "learner.step"
     """learner, incarnation, epoch, step, steps (since the last sample), step_s (their mean), loss,
     tokens (raw, of this incarnation), data_position"""
     LEARNER_PUSHED = "learner.pushed"
     """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
     tokens_from, tokens_to: where in its own raw tokens the contribution lies"""
+    UPDATE_TAMPERED = "update.tampered"
+    """learner, incarnation, round, fragment, how (a `tampering.How`), factor | null: its test hook
+    spoilt this push on its way out"""
+    CHECKPOINT_SAVED = "checkpoint.saved"
+    """learner, incarnation, file, step, bytes, took_s: on its own disk, whole"""
+    CHECKPOINT_FAILED = "checkpoint.failed"
+    """learner, incarnation, step, reason: the disk refused; training goes on, the older ones stay"""
+    CHECKPOINT_FOUND = "checkpoint.found"
+    """learner, incarnation, file | null (its own newest whole one), step | null, refused [{file,
+    reason}] (newer ones that were passed over): when it started, whether it needs one or not"""
     LEARNER_ADOPTED = "learner.adopted"
     """learner, incarnation, epoch, fragment, version, step, digest, discarded_tokens (its own work
     that this overwrote), committed_tokens (its own work that this version contains)"""

@@ -46,11 +46,15 @@ class Hooks:
             do, for_s = str(facts.pop("do")), facts.pop("for_s", None)
             obey = self._obey[do]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
-            sys.stderr.write(f"no hook is meant by {line.strip()[:200]!r} ({error!r})\n")
+            _pass_over(line, error)
             return
         with self._turn:
             self._stop_timer(do)
-            obey(facts)
+            try:
+                obey(facts)
+            except (ValueError, KeyError) as error:
+                _pass_over(line, error)
+                return
             if for_s is not None:
                 self._let_go_after(do, float(for_s))
 
@@ -84,3 +88,7 @@ class Hooks:
         timer = self._timers.pop(do, None)
         if timer is not None:
             timer.cancel()
+
+
+def _pass_over(line: str, error: Exception) -> None:
+    sys.stderr.write(f"no hook is meant by {line.strip()[:200]!r} ({error!r})\n")

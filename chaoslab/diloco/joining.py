@@ -14,7 +14,7 @@ from chaoslab.diloco.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.replica import Replica
-from chaoslab.diloco.store import LearnerStore
+from chaoslab.diloco.store import LearnerCheckpoint, LearnerStore
 
 
 class TrainingEnded(Exception):
@@ -46,6 +46,9 @@ class Joining:
         self._store = store
         self._seed = seed
         self._adopt = adopt
+        self._own: LearnerCheckpoint | None = None
+        """Its own newest whole one. It is looked for whether it will be needed or not: a damaged
+        one is found then, not on the day when there is no other."""
         self._leaving = leaving
         """Why it was asked to leave; empty if it was not."""
 
@@ -54,7 +57,8 @@ class Joining:
 
         Raises TrainingEnded or JoinRefused if there is nothing to join.
         """
-        self._replica.compile()  # the messenger connects meanwhile
+        self._own = self._store.load_newest()  # the messenger connects meanwhile
+        self._replica.compile()
         inbox = self._hear()
         while inbox.joined is None:
             inbox.update(self._hear())
@@ -108,6 +112,5 @@ class Joining:
 
     def _recall_moments(self) -> None:
         """Without a donor, the moments of this learner's own newest checkpoint are the best."""
-        newest = self._store.load_newest()
-        if newest is not None:
-            self._replica.recall(newest.payload, newest.data_position)
+        if self._own is not None:
+            self._replica.recall(self._own.payload, self._own.data_position)

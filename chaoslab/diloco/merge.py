@@ -103,6 +103,14 @@ def outer_step(state: OuterState, delta: FloatArray, lr: float, momentum: float)
     return after
 
 
+def norm(array: FloatArray) -> float:
+    """‖array‖ of a finite float32 [n], summed in float64."""
+    square = _squares(array)
+    if _is_safe(square, array):
+        return math.sqrt(square)
+    return float(np.linalg.norm(array.astype(np.float64)))
+
+
 def _decay_and_add(old: FloatArray, new: FloatArray, decay: float, *, out: FloatArray) -> None:
     np.multiply(old, np.float32(decay), out=out)
     np.add(out, new, out=out)

@@ -23,11 +23,12 @@ from collections.abc import Callable, Hashable, Sequence
 
 from chaoslab.diloco import learner_words as words
 from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.codec import Codec, MalformedPayload, encode
+from chaoslab.diloco.codec import Codec, MalformedPayload
 from chaoslab.diloco.exchange import Inbox, Snapshot
 from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.link import Link, Talk
 from chaoslab.diloco.node import Emit
+from chaoslab.diloco.tampering import Outgoing, untouched
 from chaoslab.diloco.wire import Connection, Received
 from chaoslab.events import Json, Kind
 
@@ -47,11 +48,16 @@ class Messenger:
         incarnation: int,
         specs: Sequence[TensorSpec],
         emit: Emit,
+        outgoing: Callable[[pb.Push, Callable[[], FloatArray], Codec], Sequence[Outgoing]] = (
+            untouched
+        ),
     ) -> None:
+        """`outgoing` may put something else in the place of a push: see `tampering`."""
         self._learner = learner
         self._incarnation = incarnation
         self._specs = tuple(specs)
         self._emit = emit
+        self._outgoing = outgoing
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
         self._lock = threading.Lock()
@@ -258,16 +264,15 @@ class Messenger:
         if not is_current or held.since_steps[fragment] == 0:
             declined = words.declined(held, pull, self._codec)
             self._send_payload(
-                pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment)
+                pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment, 0)
             )
             return
-        codec = self._codec
-        push = words.push(held, pull, codec)
-        self._send_payload(
-            pb.FromLearner(epoch=self._epoch, push=push),
-            lambda: encode(held.delta(fragment), codec),
-            ("push", fragment),
-        )
+        push = words.push(held, pull, self._codec)
+        sent = self._outgoing(push, lambda: held.delta(fragment), self._codec)
+        for number, (header, payload) in enumerate(sent):
+            self._send_payload(
+                pb.FromLearner(epoch=self._epoch, push=header), payload, ("push", fragment, number)
+            )
         told = {key: getattr(push, key) for key in _TOLD}
         self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
 

@@ -34,6 +34,11 @@ class Settings:
     outer_lr: float = 0.7
     outer_momentum: float = 0.6
     compression: Literal["f32", "bf16", "int8", "int4"] = "int8"
+    norm_limit: float | None = 8.0
+    """A push larger than this many times what is usual for its fragment is shortened to the usual;
+    None: never. See `norms`."""
+    norm_rounds: int = 8
+    """Rounds of a fragment after which it is known what is usual."""
     suspect_after_s: float = 2.0
     """No step for this long, or for 20 of its own steps: a member is waited for no more."""
     drop_after_s: float = 6.0
@@ -57,6 +62,8 @@ class Settings:
             raise ValueError(f"`quorum` is 1 to {len(self.learners)}, not {self.quorum}")
         if not 0 <= self.gamma < 1:
             raise ValueError("`gamma` is at least 0 and below 1")
+        if (self.norm_limit is not None and self.norm_limit <= 1) or self.norm_rounds < 1:
+            raise ValueError("`norm_limit` is above 1 or null, `norm_rounds` at least 1")
         if not 0 < self.suspect_after_s < self.drop_after_s:
             raise ValueError("`suspect_after_s` is above 0 and below `drop_after_s`")
         if self.merge not in ("rda", "average"):
@@ -87,6 +94,7 @@ def _typed(given: Mapping[str, Json]) -> dict[str, Any]:  # checked here, then p
     kinds: dict[str, tuple[type, ...]] = {
         "learners": (list,), "merge": (str,), "compression": (str,),
         "fragments": (int,), "sync_every": (int,), "overlap": (int,), "quorum": (int,),
+        "norm_rounds": (int,),
     }  # fmt: skip
     for key, value in given.items():
         wanted = kinds.get(key, (int, float, type(None)))
