@@ -245,7 +245,7 @@ class Injector:
             limits=self.limits,
             progress=self.news.progress,
             away=self.away,
-            affected=_held(binding),
+            affected=_held(one for one in binding if not _brings_in(one.fault)),
             held=_held(one for one in binding if not _go_together(one.fault, fault)),
         )
 

@@ -106,12 +106,19 @@ class FaultStory:
     spec: str
     targets: tuple[str, ...]
     takes_away: bool
+    brings_in: bool = False
+    """Its targets were not there before."""
     injecting: Event
     injected: Event | None = None
     healing: Event | None = None
     healed: Event | None = None
     failed: Event | None = None
     evidence: tuple[Event, ...] = ()
+
+    @property
+    def is_for_good(self) -> bool:
+        """Whether it brought learners in that stay: nothing is upon them any more."""
+        return self.brings_in and self.injecting.data.get("for_s") is None
 
     @property
     def status(self) -> str:
@@ -152,10 +159,18 @@ class History:
         if event.seq != len(self._events):
             raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
         self._events.append(event)
-        self._by_kind[event.kind].append(event)
+        if not self._is_known(event):
+            self._by_kind[event.kind].append(event)
         named = (event.source, *(event.data.get(key) for key in _PARTIES))
         for party in {name for name in named if isinstance(name, str)}:
             self._by_party[party].append(event)
+
+    def _is_known(self, event: Event) -> bool:
+        """Whether it says again what was heard before: it stays in the record and counts once."""
+        if event.data.get("is_restated") is not True or event.kind is not Kind.ROUND_MERGED:
+            return False
+        number = event.data.get("round")
+        return any(e.data.get("round") == number for e in reversed(self._by_kind[event.kind]))
 
     @property
     def events(self) -> Sequence[Event]:
@@ -190,9 +205,22 @@ class History:
 
     @property
     def learners(self) -> tuple[str, ...]:
+        """The names of the learners that ever took part: of the start, then those that joined."""
+        return self.founders + self.newcomers
+
+    @property
+    def founders(self) -> tuple[str, ...]:
         """The names of the learners the run began with."""
         started = self.last(Kind.RUN_STARTED)
         return started.names("learners") if started else ()
+
+    @property
+    def newcomers(self) -> tuple[str, ...]:
+        """The names of the learners that were started later, in the order in which they were."""
+        started = self.last(Kind.RUN_STARTED)
+        reserve = started.names("reserve") if started and "reserve" in started.data else ()
+        came = (event.text("node") for event in self.of(Kind.NODE_STARTED) if reserve)
+        return tuple(dict.fromkeys(name for name in came if name in reserve))
 
     @property
     def faults(self) -> tuple[FaultStory, ...]:
@@ -211,6 +239,7 @@ class History:
             spec=injecting.text("spec"),
             targets=injecting.names("targets"),
             takes_away=injecting.flag("takes_away"),
+            brings_in=injecting.data.get("brings_in") is True,
             injecting=injecting,
             injected=first(Kind.FAULT_INJECTED),
             healing=first(Kind.FAULT_HEALING),

@@ -8,8 +8,8 @@ injections ── needs ───► abilities of the fleet ─┐
 from collections.abc import Iterable, Mapping
 
 from chaoslab.errors import AbilityError, HarnessBug, PlanError
-from chaoslab.faults.base import Fault, ShapesLinks
-from chaoslab.fleet.base import Ability
+from chaoslab.faults.base import ChoosesRole, Fault, ShapesLinks
+from chaoslab.fleet.base import Ability, Role
 from chaoslab.launch import SYNCER
 from chaoslab.links.base import Links, Shaping, require
 from chaoslab.plan import Injection
@@ -29,13 +29,8 @@ def refuse_missing_abilities(
     """
     for injection in injections:
         where = (places or {}).get(injection.spec, "")
-        if SYNCER in injection.targets:
-            raise AbilityError(
-                f"fault {injection.spec!r} is on the syncer: a run ends with its syncer in this "
-                "version, so nothing could be judged; target learners",
-                where=where,
-            )
         fault = fault_of(injection)
+        _refuse_wrong_roles(injection, fault, where)
         if missing := fault.needs - abilities:
             raise AbilityError(
                 f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
@@ -46,6 +41,28 @@ def refuse_missing_abilities(
         if isinstance(fault, ShapesLinks):
             _refuse_impossible_shapings(injection, fault, links, where)
         _refuse_late_beats(injection, fault, where)
+
+
+def _refuse_wrong_roles(injection: Injection, fault: Fault, where: str) -> None:
+    """PlanError if a target runs something that this fault does not act on."""
+    roles = fault.roles if isinstance(fault, ChoosesRole) else frozenset({Role.LEARNER})
+    hits_syncer = SYNCER in injection.targets
+    who = f"{injection.fault} (fault {injection.spec!r})"
+    if hits_syncer and Role.SYNCER not in roles:
+        raise PlanError(
+            f"{who} acts on learners; the syncer has faults of its own, such as syncer.kill",
+            where=where,
+        )
+    if Role.LEARNER not in roles and set(injection.targets) != {SYNCER}:
+        raise PlanError(
+            f"{who} acts on the syncer: write `target: {{syncer: all}}`",
+            where=where,
+        )
+    if hits_syncer and injection.for_s is None:
+        raise PlanError(
+            f"{who} is never healed, and training cannot go on without the syncer: write `for: 5s`",
+            where=where,
+        )
 
 
 def _refuse_late_beats(injection: Injection, fault: Fault, where: str) -> None:

@@ -54,6 +54,8 @@ class Progress:
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
+    merged: set[int] = field(default_factory=set)
+    """The numbers of the merged rounds: one that is said once more does not count."""
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
@@ -159,6 +161,8 @@ class Progress:
         signal, code = event.data.get("signal"), event.data.get("exit_code")
         if event.integer("incarnation") == self.incarnations.get(event.text("node")):
             self.endings[event.text("node")] = str(signal) if signal else f"exit code {code}"
+            if self.roles.get(event.text("node")) is Role.SYNCER:
+                self.members.clear()  # it took all memberships with it
 
     def _finish(self, event: Event) -> None:
         """Learners also leave before the end: asked, or preempted."""
@@ -172,6 +176,9 @@ class Progress:
         self.losses[learner] = event.number("loss")
 
     def _merge(self, event: Event) -> None:
+        if event.data.get("is_restated") is True and event.integer("round") in self.merged:
+            return
+        self.merged.add(event.integer("round"))
         self.rounds_s.append(event.time_s)
         self.committed_tokens = event.number("committed_tokens")
         for contributor in event.items("contributors"):

@@ -9,11 +9,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.outages import Outage, held_s, outages
 from chaoslab.checks.timeline import (
     Gap,
     baseline_end_s,
     baseline_figure,
     ended_by_its_rule,
+    gaps,
     longest_gap,
     training_end,
     training_end_s,
@@ -54,12 +56,18 @@ def training_continued(history: History) -> bool | None:
 
     False: a gap, the tail included, was longer than ten times the longest gap of the baseline and
     than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or the
-    run or its record was cut short before the end could be seen.
+    run or its record was cut short before the end could be seen. The time for which an injection
+    held the syncer itself, so that nobody could merge, is taken off the gap.
     """
-    gap, baseline_s = _gap(history), baseline_figure(history, "gap_s_max")
-    if gap is None or baseline_s is None:
+    start_s, baseline_s = baseline_end_s(history), baseline_figure(history, "gap_s_max")
+    if start_s is None or baseline_s is None:
         return None
-    if gap.length_s > max(_SURE_FACTOR * baseline_s, _SURE_S):
+    away = outages(history)
+    longest_s = max(
+        gap.length_s - held_s(away, gap.start_s, gap.end_s)
+        for gap in gaps(history, start_s, training_end_s(history))
+    )
+    if longest_s > max(_SURE_FACTOR * baseline_s, _SURE_S):
         return False
     finished = history.last(Kind.RUN_FINISHED)
     was_cut = finished is not None and finished.text("outcome") != "completed"
@@ -73,8 +81,9 @@ def longest_gap_s(history: History) -> float | None:
 
 
 def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
-    """By learner; whether it rejoined is answered by its last absence.
+    """By learner that a fault took away, or that lost its syncer to one.
 
+    Whether it rejoined is answered by its last absence, and by the last end of its syncer.
     `within_s` after its heal a learner has had its chance, however the run ended.
     """
     found: dict[str, Return] = {}
@@ -86,7 +95,24 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
             rejoined=_rejoined(absence, history, within_s),
             after_s=round(longest_s[who], 3) if absence.has_rejoined else None,
         )
+    for outage in outages(history):
+        for who in outage.returns:
+            after_s = outage.after_s(who)
+            longest_s[who] = max(longest_s.get(who, 0.0), after_s or 0.0)
+            if outage.is_last and (who not in found or found[who].rejoined is not False):
+                found[who] = Return(
+                    rejoined=_heard(outage, after_s, history, within_s),
+                    after_s=None if after_s is None else round(longest_s[who], 3),
+                )
     return found
+
+
+def _heard(outage: Outage, after_s: float | None, history: History, within_s: float) -> bool | None:
+    """Whether a learner that lost its syncer was heard again."""
+    if after_s is not None:
+        return True
+    had_time = outage.since is not None and outage.until_s - outage.healed_s >= within_s
+    return False if had_time or ended_by_its_rule(history) else None
 
 
 def _rejoined(absence: Absence, history: History, within_s: float) -> bool | None:

@@ -3,15 +3,18 @@
     capacity  ▇▇▇▇▇▇▃▃▃▃▃▃▃▃▇▇▇▇▇▇      expected: the baseline's pace times the share left
     committed ▇▇▇▇▇▇▄▄▃▃▃▄▄▃▆▇▇▇▇▇      observed: tokens merged while a fault was open
 
+While a fault holds the syncer nobody can merge, so there it counts until all has been merged again.
+
 Raw tokens, which also count work that was later overwritten or lost, stand beside it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
 from chaoslab.events import Kind
@@ -40,14 +43,16 @@ class Goodput:
         baseline_per_s = baseline_figure(history, "tokens_per_s")
         baseline_gap_s = baseline_figure(history, "gap_s_median")
         windows = fault_windows(history)
-        stretches = _union((window.start_s, window.end_s) for window in windows)
+        spans = [(window.start_s, window.end_s) for window in windows]
+        stretches = _union([*spans, *_caught_up(history)])
         seconds = _length_s(stretches)
         if baseline_per_s is None or baseline_gap_s is None:
             return unknown(self.name, "there was no baseline to compare with")
-        if not seconds or not history.learners:
+        if not seconds or not history.founders:
             return unknown(self.name, "no time was spent under a fault")
         rounds, committed = _committed(history, stretches)
-        alive = 1 - _away_s(history) / (seconds * len(history.learners))
+        more_s = _joined_s(history, stretches) - _away_s(history)
+        alive = 1 + more_s / (seconds * len(history.founders))
         expected_per_s = baseline_per_s * alive
         numbers = {
             "committed_tokens_per_s": round(committed / seconds, 1),
@@ -66,7 +71,7 @@ class Goodput:
             check=self.name,
             outcome=Outcome.PASS if share >= self.min_share else Outcome.FAIL,
             reason=f"under faults {committed / seconds:,.0f} tokens/s were committed, {share:.0%} "
-            f"of the baseline's pace for the {alive:.0%} of learner time that was left; the bound "
+            f"of the baseline's pace for the {alive:.0%} of learner time that was there; the bound "
             f"is {self.min_share:.0%}",
             observed=round(share, 4),
             bound=self.min_share,
@@ -101,9 +106,45 @@ def _raw_tokens(history: History, stretches: _Stretches) -> float:
     return tokens
 
 
+def _caught_up(history: History) -> Iterator[tuple[float, float]]:
+    """Outages of the syncer, each until every fragment was merged once more.
+
+    What the learners did meanwhile is committed by those merges, so it counts with them.
+    """
+    rounds = history.of(Kind.ROUND_MERGED)
+    fragments = {event.integer("fragment") for event in rounds}
+    for outage in outages(history):
+        left, end_s = set(fragments), outage.until_s
+        for merged in rounds:
+            if left and outage.healed_s < merged.time_s <= outage.until_s:
+                left.discard(merged.integer("fragment"))
+                end_s = merged.time_s if not left else end_s
+        yield outage.gone_s, end_s
+
+
 def _away_s(history: History) -> float:
-    """Learner-seconds that faults took away: until each restart or heal began."""
-    return sum(_length_s(_taken(absence, history)) for absence in absences(history))
+    """Learner-seconds that faults took from those of the start: until each restart or heal."""
+    founders = history.founders
+    away = (absence for absence in absences(history) if absence.learner in founders)
+    return sum(_length_s(_taken(absence, history)) for absence in away)
+
+
+def _joined_s(history: History, stretches: _Stretches) -> float:
+    """Learner-seconds that newcomers added: each life from when it held everything to its end."""
+    newcomers, spans = history.newcomers, dict[tuple[str, int], tuple[float, float]]()
+    for event in history.of(Kind.LEARNER_JOINED, Kind.NODE_EXITED) if newcomers else ():
+        joined = event.kind is Kind.LEARNER_JOINED
+        life = event.text("learner" if joined else "node"), event.integer("incarnation")
+        if joined and life[0] in newcomers:
+            spans.setdefault(life, (event.time_s, history.end_s))
+        elif life in spans:
+            spans[life] = (spans[life][0], event.time_s)
+    shared = (
+        min(end_s, until_s) - max(start_s, from_s)
+        for start_s, end_s in stretches
+        for from_s, until_s in spans.values()
+    )
+    return sum(length_s for length_s in shared if length_s > 0)
 
 
 def _taken(absence: Absence, history: History) -> _Stretches:

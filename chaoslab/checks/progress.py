@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import (
     FaultWindow,
     Gap,
@@ -111,6 +112,7 @@ def _rounds_under_faults(
     if not stretches:
         stretches = [(baseline_end_s(history) or 0.0, training_end_s(history))]
     stretches += [(absence.gone_s, absence.back_s) for absence in away]
+    stretches += [(outage.gone_s, outage.back_s) for outage in outages(history)]
     return sum(
         any(start_s <= merged.time_s <= end_s for start_s, end_s in stretches)
         for merged in history.of(Kind.ROUND_MERGED)

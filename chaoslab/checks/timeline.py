@@ -126,9 +126,14 @@ def fault_windows(history: History) -> tuple[FaultWindow, ...]:
 
 
 def longest_gap(history: History, start_s: float, end_s: float) -> Gap:
-    """The longest stretch without a merged round that reaches into [start_s, end_s].
+    """The longest of the `gaps`."""
+    return max(gaps(history, start_s, end_s), key=lambda gap: gap.length_s)
 
-    It may begin with a merge before start_s, and it may be the tail from the last merge to end_s.
+
+def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
+    """Every stretch without a merged round that reaches into [start_s, end_s]; at least one.
+
+    The first may begin with a merge before start_s; the last is the tail up to end_s.
     """
     times_s = [(start_s, -1)]
     for merged in history.of(Kind.ROUND_MERGED):
@@ -137,14 +142,13 @@ def longest_gap(history: History, start_s: float, end_s: float) -> Gap:
         elif merged.time_s <= end_s:
             times_s.append((merged.time_s, merged.seq))
     times_s.append((max(end_s, times_s[-1][0]), -1))
-    pairs = pairwise(times_s)
-    (from_s, before), (to_s, after) = max(pairs, key=lambda pair: pair[1][0] - pair[0][0])
-    return Gap(
-        start_s=from_s,
-        end_s=to_s,
-        evidence=tuple(seq for seq in (before, after) if seq >= 0),
-        is_tail=after < 0,
-    )
+    for (from_s, before), (to_s, after) in pairwise(times_s):
+        yield Gap(
+            start_s=from_s,
+            end_s=to_s,
+            evidence=tuple(seq for seq in (before, after) if seq >= 0),
+            is_tail=after < 0,
+        )
 
 
 def parts(history: History) -> Iterator[Part]:
@@ -208,6 +212,9 @@ def _asked_for(story: FaultStory, exited: Event, history: History) -> bool:
     node = exited.text("node")
     if node not in story.targets:
         return False
+    if story.brings_in:  # it asked for the exit by which its heal ends
+        asked_s = story.healing.time_s if story.healing else history.end_s
+        return asked_s <= exited.time_s <= asked_s + _ENDING_S
     proofs = [
         e for e in story.evidence if e.text("target") == node and e.text("status") == "proved"
     ]

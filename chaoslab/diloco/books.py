@@ -18,7 +18,6 @@ import numpy as np
 from chaoslab.diloco.codec import Codec, MalformedPayload, decode, digest, encode
 from chaoslab.diloco.decisions import Merge
 from chaoslab.diloco.fragments import (
-    FloatArray,
     Fragment,
     Layout,
     TensorSpec,
@@ -27,16 +26,18 @@ from chaoslab.diloco.fragments import (
 )
 from chaoslab.diloco.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.pushes import Pushes
+from chaoslab.diloco.resuming import go_on, restated, tape_line
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.snapshots import write_snapshot
-from chaoslab.diloco.store import Given, SyncerStore, TapeLine, Tensors
+from chaoslab.diloco.store import Reserved, SyncerStore, Tensors
 from chaoslab.events import Json
 
-_ROUNDS_UNSEEN = 1000
-"""Round numbers and epochs left out after a restart: some may have been given and not recorded."""
+_RESERVES = 1000
+"""So many rounds and epochs are reserved at a time: one write for all of them."""
+_LEFT_LEAST = 100
+"""The next are reserved when fewer than so many are left."""
 _FLOATS_MAX = 2**34
-_MAGNITUDE_MAX = 1e12
-"""Larger values would leave float32 in the merge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +65,10 @@ class Books:
         self._layout = Layout(())
         self._states: dict[int, OuterState] = {}
         self._published: dict[int, Publication] = {}
-        self._deltas: dict[tuple[int, int], FloatArray] = {}
-        """(round, epoch) -> outer gradient, float32 [n_p]"""
+        self.pushes = Pushes(settings)
         self._committed: dict[tuple[str, int, int], int] = {}
         """(learner, incarnation, fragment) -> raw tokens merged"""
+        self._reserved = Reserved()
         self._snapshot_at = 0.0
 
     # ------------------------------------------------------------ before the first round
@@ -102,15 +103,21 @@ class Books:
         self._states[index] = OuterState(theta, momentum)
         self._publish(index, version=0, round_=0)
         if self.is_seeded:
-            tensors = {f.index: self._tensors(f) for f in self._layout.fragments}
+            tensors = {f.index: _tensors(f, self._states[f.index]) for f in self._layout.fragments}
             self._store.begin(specs_to_json(self._specs), tensors)
             self._snapshot(committed_tokens=0.0, round_=0, is_last=False)
 
-    def restore(self, policy: Policy) -> None:
-        """Take up what an earlier life of the syncer committed, if anything. CorruptState."""
+    def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
+        """Take up what an earlier life of the syncer committed, if anything. CorruptState.
+
+        The last merge as `round.merged` says it, if there is one: nobody can know whether the
+        earlier life came to say it.
+        """
         stored = self._store.load()
+        self._reserved = go_on(policy, stored, self._store.reserved(), now_s)
+        self.reserve(policy)
         if stored is None:
-            return
+            return None
         self.agree_on(self.understand(stored.specs_json))
         for line in stored.tape:
             for given in line.contributors:
@@ -122,75 +129,85 @@ class Books:
             )
             self._publish(fragment.index, version=version, round_=0)
         last = stored.tape[-1]
-        policy.restore(
-            versions=stored.versions,
-            rounds=last.begun + _ROUNDS_UNSEEN,
-            merged_rounds=sum(line.version > 0 for line in stored.tape),
-            fragment_tokens=sum(
-                given.c_tokens for line in stored.tape for given in line.contributors
-            ),
+        if not last.version:
+            return None
+        return restated(
+            last,
+            policy,
+            digest=self._published[last.fragment].digest,
+            momentum_digest=self.momentum_digest(last.fragment),
         )
-        policy.membership.restore(
-            last_epoch=last.last_epoch + _ROUNDS_UNSEEN,
-            incarnations=dict(last.incarnations),
-            data_positions=dict(last.data_positions),
-        )
+
+    def reserve(self, policy: Policy) -> None:
+        """Rounds and epochs are given only once they are reserved: no later life gives them again.
+
+        OSError if the disk refuses; what was reserved before still holds.
+        """
+        rounds, epochs = policy.begun_rounds, policy.membership.last_epoch
+        left = min(self._reserved.rounds - rounds, self._reserved.epochs - epochs)
+        if left < _LEFT_LEAST:
+            more = Reserved(rounds=rounds + _RESERVES, epochs=epochs + _RESERVES)
+            self._store.reserve(more)
+            self._reserved = more
+
+    def held(self, policy: Policy) -> dict[str, Json]:
+        """What is held, for `syncer.ready`: nothing but a new training's begins empty."""
+        return {
+            "versions": {str(index): version for index, version in enumerate(policy.versions)},
+            "digests": {str(p.fragment): p.digest for p in self.publications()},
+            "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
+        }
 
     # ------------------------------------------------------------ rounds
 
     def take_delta(
         self, round_: int, epoch: int, index: int, codec: str, payload: memoryview | None
-    ) -> None:
-        """Keep an outer gradient for its round; MalformedPayload or NotFinite if it is unsound."""
-        try:
-            known = Codec(codec)
-        except ValueError as error:
-            raise MalformedPayload(f"there is no codec {codec!r}") from error
-        size = self._fragment(index).size
-        delta = decode(payload if payload is not None else b"", size, known)
-        if max(float(delta.max()), -float(delta.min())) > _MAGNITUDE_MAX:
-            raise MalformedPayload(f"an outer gradient beyond {_MAGNITUDE_MAX:g} is no update")
-        self._deltas[round_, epoch] = delta
+    ) -> float:
+        """Keep an outer gradient for its round; its norm. MalformedPayload if it is unsound."""
+        return self.pushes.take(round_, epoch, self._fragment(index).size, codec, payload)
 
-    def forget_round(self, round_: int) -> None:
-        """Its gradients are not needed any more."""
-        for key in [key for key in self._deltas if key[0] == round_]:
-            del self._deltas[key]
-
-    def merge(self, action: Merge, policy: Policy) -> Publication:
-        """Carry out a merge: combine, outer step, disk, publication."""
+    def merge(self, action: Merge) -> OuterState:
+        """Combine the contributions and make the outer step; nothing is held or written yet."""
         fragment = self._layout.fragments[action.fragment]
         ordered = sorted(action.contributions, key=lambda c: c.learner)
         combined = merge(
-            [self._deltas[action.round, c.epoch] for c in ordered],
+            self.pushes.of(action, ordered),
             [c.weight for c in ordered],
             fragment,
             Method(self._settings.merge),
         )
-        self.forget_round(action.round)
-        state = outer_step(
+        return outer_step(
             self._states[action.fragment],
             combined,
             self._settings.outer_lr,
             self._settings.outer_momentum,
         )
+
+    def commit(self, action: Merge, state: OuterState, policy: Policy, now_s: float) -> Publication:
+        """Put a merge on disk, then hold it. After an OSError nothing has changed: try again."""
+        fragment = self._layout.fragments[action.fragment]
+        self._store.save_round(tape_line(action, policy, now_s), _tensors(fragment, state))
         self._states[action.fragment] = state
-        for c in ordered:
+        for c in action.contributions:
             self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)
-        self._store.save_round(_tape_line(action, policy), self._tensors(fragment))
-        publication = self._publish(
-            action.fragment, version=action.base_version + 1, round_=action.round
-        )
+        return self._publish(action.fragment, version=action.base_version + 1, round_=action.round)
+
+    def keep_snapshot(self, action: Merge) -> None:
+        """A snapshot for evaluation, if one is due after this merge."""
         self._snapshot(
             committed_tokens=action.fragment_tokens / self._settings.fragments,
             round_=action.round,
             is_last=False,
         )
-        return publication
 
     def publications(self) -> Iterator[Publication]:
         """What is current, in order of fragments."""
         return (self._published[index] for index in sorted(self._published))
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions that are on disk and may be seen; the policy may be ahead of them."""
+        return tuple(publication.version for publication in self.publications())
 
     def committed(self, learner: str, incarnation: int, fragment: int) -> int:
         """Raw tokens of that life that are merged into the fragment."""
@@ -207,9 +224,7 @@ class Books:
         )
         return {
             "rounds": policy.merged_rounds,
-            "versions": {str(index): version for index, version in enumerate(policy.versions)},
-            "digests": {str(p.fragment): p.digest for p in self.publications()},
-            "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
+            **self.held(policy),
             **self._stored(),
             "committed_tokens": policy.committed_tokens,
         }
@@ -257,12 +272,6 @@ class Books:
         key = (learner, incarnation, fragment)
         self._committed[key] = self._committed.get(key, 0) + tokens
 
-    def _tensors(self, fragment: Fragment) -> Tensors:
-        state = self._states[fragment.index]
-        return Tensors(
-            theta=fragment.unflatten(state.theta), momentum=fragment.unflatten(state.momentum)
-        )
-
     def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
         every = self._settings.evaluate_every
         is_due = every is not None and committed_tokens >= self._snapshot_at
@@ -280,28 +289,7 @@ class Books:
         )
 
 
-def _tape_line(action: Merge, policy: Policy) -> TapeLine:
-    members = policy.membership
-    return TapeLine(
-        round=action.round,
-        fragment=action.fragment,
-        version=action.base_version + 1,
-        begun=policy.begun_rounds,
-        contributors=tuple(
-            Given(
-                learner=c.learner,
-                incarnation=c.incarnation,
-                epoch=c.epoch,
-                step=c.offer.step,
-                c_steps=c.offer.c_steps,
-                c_tokens=c.offer.c_tokens,
-                weight=c.weight,
-                tokens_from=c.offer.tokens_from,
-                tokens_to=c.offer.tokens_to,
-            )
-            for c in action.contributions
-        ),
-        last_epoch=members.last_epoch,
-        incarnations=members.incarnations,
-        data_positions=dict(members.data_positions),
+def _tensors(fragment: Fragment, state: OuterState) -> Tensors:
+    return Tensors(
+        theta=fragment.unflatten(state.theta), momentum=fragment.unflatten(state.momentum)
     )

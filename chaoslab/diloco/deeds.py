@@ -1,7 +1,7 @@
 """What the policy decided, done: messages to learners, merges, and lines on standard output.
 
     Policy ── actions ──► Deeds ─┬─► Listeners ══► learners      (`syncer_words` has the wording)
-       ▲                         ├─► Books: merge, disk
+       ▲                         ├─► Commits ─► Books: merge, disk
        └── published ◄───────────┴─► lines
 
 Decides nothing, and hears nothing: what arrives is taken in by `syncer`, on the same thread.
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from chaoslab.diloco import syncer_words as words
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.books import Books, Publication
+from chaoslab.diloco.commits import Commits
 from chaoslab.diloco.decisions import (
     Abandon,
     Action,
@@ -29,6 +30,7 @@ from chaoslab.diloco.decisions import (
 from chaoslab.diloco.listeners import Listeners
 from chaoslab.diloco.membership import Member
 from chaoslab.diloco.node import Emit
+from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 from chaoslab.events import Json, Kind
@@ -47,6 +49,7 @@ class Deeds:
         books: Books,
         listeners: Listeners,
         *,
+        phases: Phases,
         emit: Emit,
         now: Callable[[], float],
     ) -> None:
@@ -56,6 +59,10 @@ class Deeds:
         self._listeners = listeners
         self._emit = emit
         self._now = now
+        self._phases = phases
+        self._commits = Commits(policy, books, phases=phases, emit=emit, now=now)
+        self._end: Stop | None = None
+        """Training is to end as soon as all that was merged is on disk."""
         self._farewell_s: float | None = None
         self.reason = ""
         """Why training ended; empty while it goes on."""
@@ -65,6 +72,10 @@ class Deeds:
         pending = list(actions)
         while pending:
             pending += self._do(pending.pop(0))
+
+    def go_on(self) -> None:
+        """Publish what the disk takes by now, if it had refused."""
+        self.carry_out(self._publish_committed())
 
     @property
     def has_stopped(self) -> bool:
@@ -91,9 +102,10 @@ class Deeds:
             case Pull():
                 self._pull(action)
             case Merge():
-                more = self._merge(action)
+                self._commits.add(action)
+                more = self._publish_committed()
             case Abandon():
-                self._books.forget_round(action.round)
+                self._books.pushes.forget(action.round)
                 self._say(
                     Kind.ROUND_ABANDONED,
                     round=action.round, fragment=action.fragment, reason=action.reason,
@@ -105,14 +117,15 @@ class Deeds:
             case Drop():
                 self._drop(action)
             case Donate():
-                request = words.checkpoint_request(action, self._policy.versions)
+                request = words.checkpoint_request(action, self._books.versions)
                 self._listeners.send(action.donor.epoch, request)
             case SendAll(receiver=receiver):
                 self._send_all(receiver)
             case Hold(reason=reason):
                 self._say(Kind.SYNCER_HELD, reason=reason)
             case Stop():
-                self._stop(action)
+                self._end = action
+                more = self._publish_committed()
         return more
 
     def _welcome(self, action: Welcome) -> None:
@@ -137,10 +150,22 @@ class Deeds:
         for epoch in action.epochs:
             self._listeners.send(epoch, words.pull(action, epoch))
 
-    def _merge(self, action: Merge) -> list[Action]:
-        publication = self._books.merge(action, self._policy)
-        for member in self._policy.membership.members:
+    def _publish_committed(self) -> list[Action]:
+        """Publish every merge that the disk takes; only then may training end."""
+        actions: list[Action] = []
+        while (committed := self._commits.next()) is not None:
+            actions += self._announce(*committed)
+        if self._end is not None and self._commits.is_empty and not actions:
+            self._stop(self._end)
+        return actions
+
+    def _announce(self, action: Merge, publication: Publication) -> list[Action]:
+        """A merge is on disk: publish it to everybody, and say so."""
+        place = {key: getattr(publication, key) for key in ("round", "fragment", "version")}
+        for number, member in enumerate(self._policy.membership.members):
             self._publish(member, publication)
+            if number == 0:
+                self._phases.reach(Phase.PUBLISH, **place)
         actions = self._policy.published(self._now(), action)
         self._say(
             Kind.ROUND_MERGED,
@@ -153,6 +178,7 @@ class Deeds:
             ),
             sync_s=self._now() - action.pulled_s,
         )
+        self._books.keep_snapshot(action)
         return actions
 
     def _publish(self, member: Member, publication: Publication) -> None:
@@ -178,6 +204,7 @@ class Deeds:
         self._listeners.close(member.epoch, words.fenced(member, reason))
 
     def _stop(self, action: Stop) -> None:
+        self._end = None
         self._farewell_s = self._now() + FAREWELL_S
         self.reason = action.reason
         for member in self._policy.membership.members:

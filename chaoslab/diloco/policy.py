@@ -12,6 +12,7 @@ that is open never waits for a member that has left, and training stops only bet
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from chaoslab.diloco.decisions import (
     Action,
@@ -37,6 +38,14 @@ _MOST = 1 << 53
 """More than any training counts, and what every reader of JSON keeps exactly."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Awaited:
+    """Who took part before the syncer was cut off, and until when they are waited for."""
+
+    learners: frozenset[str] = frozenset()
+    until_s: float = 0.0
+
+
 class Policy:
     """The syncer's decisions as a deterministic state machine. Inputs return actions."""
 
@@ -48,6 +57,7 @@ class Policy:
         self._rounds = Rounds(settings, self.membership)
         self._transfers = Transfers(self.membership)
         self._began_s: float | None = None
+        self._awaited = Awaited()
         self.is_held = False
         """Whether training goes on when a stop rule is met, until `stop` is called."""
         self.held_reason: str | None = None
@@ -56,12 +66,25 @@ class Policy:
         self._is_stopped = False
 
     def restore(
-        self, *, versions: Sequence[int], rounds: int, merged_rounds: int, fragment_tokens: int
+        self,
+        *,
+        versions: Sequence[int],
+        rounds: int,
+        merged_rounds: int,
+        fragment_tokens: int,
+        began_s: float,
+        awaited: Awaited,
     ) -> None:
-        """Go on from stored state; `membership.restore` does the same for the members."""
+        """Go on from stored state; `membership.restore` does the same for the members.
+
+        The first round waits for those who are `awaited`, so that none of the work that they did
+        without a syncer is overwritten by a round that only the first to return took part in.
+        """
         self._rounds.versions = list(versions)
         self._rounds.begun, self._rounds.merged = rounds, merged_rounds
         self._rounds.fragment_tokens = fragment_tokens
+        self._began_s = began_s
+        self._awaited = awaited
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -92,6 +115,10 @@ class Policy:
     def committed_tokens(self) -> float:
         """Tokens whose work is in the global parameters: the mean over the fragments."""
         return self.fragment_tokens / self.settings.fragments
+
+    def trained_s(self, now_s: float) -> float:
+        """Seconds since training began, without the time for which there was no syncer."""
+        return now_s - self._began_s if self._began_s is not None else 0.0
 
     # ------------------------------------------------------------ members
 
@@ -231,7 +258,8 @@ class Policy:
             else:
                 self.stop(reason)
         if self._stop_reason is None:
-            actions += self._rounds.begin(now_s)
+            if not self._is_gathering(now_s):
+                actions += self._rounds.begin(now_s)
         elif not self._rounds.open and not self._is_stopped:
             self._is_stopped = True
             actions.append(Stop(reason=self._stop_reason))
@@ -240,10 +268,19 @@ class Policy:
     def next_s(self) -> float:
         """The latest time at which `advance` must be called even if nothing happens; may be inf."""
         times = [self.membership.next_change_s(), self._rounds.next_s(), self._transfers.next_s()]
+        if self._awaited.learners:
+            times.append(self._awaited.until_s)
         stop_time_s = self.settings.stop_time_s if self.held_reason is None else None
         if stop_time_s is not None and self._began_s is not None:
             times.append(self._began_s + stop_time_s)
         return min(times)
+
+    def _is_gathering(self, now_s: float) -> bool:
+        """Whether somebody is still awaited after the syncer came back."""
+        present = {member.learner for member in self.membership.members if member.is_present}
+        if self._awaited.learners <= present or now_s >= self._awaited.until_s:
+            self._awaited = Awaited()
+        return bool(self._awaited.learners)
 
     def stop(self, reason: str) -> None:
         """End training once the open rounds are closed; the next `advance` carries it on."""
@@ -257,7 +294,7 @@ class Policy:
         rules, members = self.settings, self.membership.members
         steps = max((m.step for m in members), default=0)
         losses = [m.loss for m in members if m.loss is not None and m.is_present]
-        trained_s = now_s - self._began_s if self._began_s is not None else 0.0
+        trained_s = self.trained_s(now_s)
         if rules.stop_rounds is not None and self.merged_rounds >= rules.stop_rounds:
             return f"{self.merged_rounds} rounds"
         if rules.stop_tokens is not None and self.committed_tokens >= rules.stop_tokens:

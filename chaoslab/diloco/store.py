@@ -3,6 +3,7 @@
     <directory>/specs.json            the tensors, written once
     <directory>/fragment-3.a, .b      two slots: the current version and the one before it
     <directory>/tape.jsonl            one line for each merge: the commit (`tape`)
+    <directory>/reserved.json         rounds and epochs that may have been given, merged or not
 
 A merge is written to the slot that holds the older version, flushed to the disk, and then committed
 by its line on the tape; only after that may anybody see the version. A process that dies before the
@@ -21,7 +22,7 @@ import math
 import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from io import FileIO
 from pathlib import Path
 
@@ -37,16 +38,17 @@ from chaoslab.diloco.sealed import (
     write_sealed,
 )
 from chaoslab.diloco.tape import Given, Tape, TapeLine, latest
-from chaoslab.events import Json
+from chaoslab.events import Json, encode
 
 __all__ = [
-    "CorruptState", "Given", "LearnerCheckpoint", "LearnerStore", "StoredState", "SyncerStore",
-    "TapeLine", "Tensors",
+    "CorruptState", "Given", "LearnerCheckpoint", "LearnerStore", "Reserved", "StoredState",
+    "SyncerStore", "TapeLine", "Tensors",
 ]  # fmt: skip
 
 _SPECS = "specs.json"
 _TAPE = "tape.jsonl"
 _LOST = "tape.lost.jsonl"
+_RESERVED = "reserved.json"
 _SLOTS = ("a", "b")
 
 
@@ -73,6 +75,14 @@ class StoredState:
         """The version vector."""
         versions = latest(self.tape)
         return tuple(versions[fragment] for fragment in sorted(versions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """Numbers up to these may have been given; no later life gives one of them again."""
+
+    rounds: int = 0
+    epochs: int = 0
 
 
 class SyncerStore:
@@ -137,6 +147,22 @@ class SyncerStore:
             fragments=fragments,
             lost=tape.lines[kept:],
         )
+
+    def reserve(self, numbers: Reserved) -> None:
+        """Keep, durably and whole, how far numbers may be given."""
+        self._directory.mkdir(parents=True, exist_ok=True)
+        with self._appearing(_RESERVED) as path, FileIO(path, "w") as file:
+            self._append(file, encode(asdict(numbers)).encode())
+
+    def reserved(self) -> Reserved:
+        """How far they may have been given; CorruptState if the file is no such thing."""
+        path = self._directory / _RESERVED
+        if not path.exists():
+            return Reserved()
+        try:
+            return Reserved(**json.loads(path.read_bytes()))
+        except (TypeError, ValueError) as error:
+            raise CorruptState(f"{path} is damaged: {error}") from error
 
     def close(self) -> None:
         """Let another process write here."""

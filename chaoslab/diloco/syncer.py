@@ -26,10 +26,11 @@ from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.listeners import Listeners
 from chaoslab.diloco.membership import Leaving, Member, Refused
 from chaoslab.diloco.node import Emit, now_s, say
+from chaoslab.diloco.phases import Phases
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import SyncerStore
-from chaoslab.diloco.syncer_options import known_address, parser
+from chaoslab.diloco.syncer_options import known_address, listen, parser
 from chaoslab.diloco.uplinks import Uplinks
 from chaoslab.diloco.wire import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
 from chaoslab.events import Json, Kind
@@ -42,7 +43,14 @@ class Syncer:
     """Takes in what arrives and has the policy decide. `run` returns when training has ended."""
 
     def __init__(
-        self, settings: Settings, hub: Hub, books: Books, *, emit: Emit, now: Callable[[], float]
+        self,
+        settings: Settings,
+        hub: Hub,
+        books: Books,
+        *,
+        emit: Emit,
+        now: Callable[[], float],
+        phases: Phases | None = None,
     ) -> None:
         self.policy = Policy(settings)
         self._hub = hub
@@ -51,10 +59,18 @@ class Syncer:
         self._now = now
         self._uplinks = Uplinks(hub, emit, now())
         self._listeners = Listeners(hub)
-        self._deeds = Deeds(self.policy, settings, books, self._listeners, emit=emit, now=now)
+        self._deeds = Deeds(
+            self.policy,
+            settings,
+            books,
+            self._listeners,
+            phases=phases or Phases(emit, {}),
+            emit=emit,
+            now=now,
+        )
         self._rejected: dict[str, int] = {}
         self._asked = ""
-        books.restore(self.policy)
+        self._last_merge = books.restore(self.policy, now())
 
     def run(self, address: str) -> None:
         """Serve until training has ended and everybody has left, or `FAREWELL_S` later."""
@@ -64,12 +80,18 @@ class Syncer:
             rounds=self.policy.merged_rounds,
             committed_tokens=self.policy.committed_tokens,
             is_recovered=self._books.is_seeded,
+            last_epoch=self.policy.membership.last_epoch,
+            lives=self.policy.membership.incarnations,
+            **self._books.held(self.policy),
         )
+        if self._last_merge is not None:
+            self._say(Kind.ROUND_MERGED, **self._last_merge)
         while not self._deeds.is_over():
             arrival = self._next_arrival()
             if arrival is not None:
                 self._receive(arrival)
             self._deeds.carry_out(self.policy.advance(self._now()))
+            self._deeds.go_on()
             self._uplinks.tick(self._now())
         self._say(
             Kind.SYNCER_FINAL,
@@ -168,22 +190,23 @@ class Syncer:
             self._deeds.carry_out(self.policy.decline(self._now(), epoch, offer))
             return
         member = self.policy.membership.find(epoch)
-        refusal = self.policy.offer(epoch, offer) or self._take(epoch, push, payload)
-        if refusal is None and member is not None:
-            self._say(Kind.PUSH_ACCEPTED, **words.whose(member), **words.contents(offer))
+        refusal = self.policy.offer(epoch, offer)
+        norm = refusal or self._take(epoch, push, payload)
+        if not isinstance(norm, Refusal) and member is not None:
+            self._say(Kind.PUSH_ACCEPTED, **words.whose(member), **words.contents(offer), norm=norm)
             self._deeds.carry_out(self.policy.accept(self._now(), epoch, offer))
             return
-        self._reject(member, refusal or Refusal.FENCED, offer=offer)
+        self._reject(member, norm if isinstance(norm, Refusal) else Refusal.FENCED, offer=offer)
         self._deeds.carry_out(self.policy.spoil(self._now(), epoch, offer.round))
 
-    def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | None:
+    def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | float:
+        """Keep the outer gradient of a push; its norm, or why it cannot be used."""
         try:
-            self._books.take_delta(push.round, epoch, push.fragment, push.codec, payload)
+            return self._books.take_delta(push.round, epoch, push.fragment, push.codec, payload)
         except NotFinite:
             return Refusal.NOT_FINITE
         except MalformedPayload:
             return Refusal.MALFORMED
-        return None
 
     def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         """One fragment of the initial parameters, from the learner that was asked for them."""
@@ -258,14 +281,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SyncerStore(options.directory / "state", durable=not options.not_durable),
         snapshots=options.snapshots,
     )
-    syncer = Syncer(settings, hub, books, emit=say, now=now_s)
+    phases = Phases(say, {"node": options.name, "incarnation": options.incarnation})
+    syncer = Syncer(settings, hub, books, emit=say, now=now_s, phases=phases)
     syncer.policy.is_held = options.hold
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()
+    phases.take_words(hooks)
     if options.test_hooks:
         hooks.listen()
-    address = hub.start()
-    address_file.write_text(address)
+    address = listen(hub, address_file)
     try:
         syncer.run(address)
     finally:

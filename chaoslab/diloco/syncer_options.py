@@ -4,9 +4,14 @@ What they are used for is `main` in `syncer`.
 """
 
 import argparse
+import time
 from pathlib import Path
 
-from chaoslab.diloco.wire import add_tls_options
+from chaoslab.diloco.sealed import appearing_whole
+from chaoslab.diloco.wire import Hub, add_tls_options
+
+_PATIENCE_S = 20.0
+_AGAIN_S = 0.2
 
 
 def parser() -> argparse.ArgumentParser:
@@ -50,4 +55,25 @@ def parser() -> argparse.ArgumentParser:
 def known_address(file: Path, asked: str) -> str:
     """A restarted syncer listens where its learners will look for it, unless told otherwise."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    return file.read_text() if asked.endswith(":0") and file.exists() else asked
+    known = file.read_text() if file.exists() else ""
+    return known if known and asked.endswith(":0") else asked
+
+
+def listen(hub: Hub, file: Path) -> str:
+    """Begin to accept streams, and keep where in `file`; the address.
+
+    A known address may be in use for a moment: a connection that went out from here had that port.
+    OSError if it is taken for longer than `_PATIENCE_S`.
+    """
+    until_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            address = hub.start()
+            break
+        except OSError:
+            if not file.exists() or time.monotonic() >= until_s:
+                raise
+            time.sleep(_AGAIN_S)
+    with appearing_whole(file, durable=False) as partial:
+        partial.write_text(address)
+    return address

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.books import Publication
-from chaoslab.diloco.decisions import Donate, Merge, Offer, Progress, Pull, Welcome
+from chaoslab.diloco.decisions import Contribution, Donate, Merge, Offer, Progress, Pull, Welcome
 from chaoslab.diloco.membership import Hello, Member
+from chaoslab.diloco.norms import Excess
 from chaoslab.diloco.settings import Settings
 from chaoslab.events import Json
 
@@ -138,6 +139,20 @@ def contents(
 ) -> dict[str, Json]:
     """What an offer says of itself, or these parts of it."""
     return {key: getattr(offer, key) for key in keys}
+
+
+def bounded(action: Merge, contribution: Contribution, excess: Excess) -> dict[str, Json]:
+    """That one of the contributions was shortened, and by how much."""
+    return {
+        "learner": contribution.learner,
+        "incarnation": contribution.incarnation,
+        "epoch": contribution.epoch,
+        "round": action.round,
+        "fragment": action.fragment,
+        "norm": excess.norm,
+        "usual": excess.usual,
+        "limit": excess.limit,
+    }
 
 
 def merged(

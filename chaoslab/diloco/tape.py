@@ -50,6 +50,8 @@ class TapeLine:
     last_epoch: int = 0
     incarnations: Mapping[str, int] = field(default_factory=dict)
     data_positions: Mapping[str, int] = field(default_factory=dict)
+    trained_s: float = 0.0
+    """For how long training had gone on then, over all lives of the syncer."""
 
     def to_bytes(self) -> bytes:
         """The line with its digest and its newline."""

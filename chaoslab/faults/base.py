@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
 from chaoslab.events import Json
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.journal import History
 from chaoslab.links.base import Shaping
 from chaoslab.plan import Injection
@@ -80,6 +80,13 @@ class Fault(Protocol):
 
 
 @runtime_checkable
+class BringsIn(Protocol):
+    """What a fault says in addition whose targets are not there before it, but join by it."""
+
+    brings_in: ClassVar[bool]
+
+
+@runtime_checkable
 class ShapesLinks(Protocol):
     """What a fault says in addition when it acts on the links of its targets."""
 
@@ -93,6 +100,14 @@ class ShapesLinks(Protocol):
         PlanError if its settings turn out not to work, a file that cannot be read included.
         """
         ...
+
+
+@runtime_checkable
+class ChoosesRole(Protocol):
+    """What a fault says in addition that does not act on learners, or not only on them."""
+
+    roles: ClassVar[frozenset[Role]]
+    """What its targets may run."""
 
 
 class OneAct:

@@ -44,7 +44,7 @@ class ProcessPause(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """State T from the first probe to the last, and silence."""
-        return look_at_each(injection, history, _look_paused, {"paused_s": injection.for_s})
+        return look_at_each(injection, history, look_paused, {"paused_s": injection.for_s})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,8 @@ class ProcessHang(OneAct):
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _look_paused(scene: Scene) -> Found:
+def look_paused(scene: Scene) -> Found:
+    """Whether the process was stopped and silent, from the first probe to the last."""
     probes = [e for e in scene.during if e.kind is Kind.NODE_PROBED]
     stopped = [e for e in probes if e.text("state") == "T"]
     if not stopped:

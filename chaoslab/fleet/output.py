@@ -27,9 +27,9 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     Role.SYNCER: frozenset(
         kind for kind in Kind if kind.split(".")[0] in ("syncer", "member", "round", "push")
     )
-    | {Kind.LINK_MEASURED},
+    | {Kind.LINK_MEASURED, Kind.PHASE_REACHED},
     Role.LEARNER: frozenset(kind for kind in Kind if kind.startswith("learner."))
-    | {Kind.LINK_MEASURED, Kind.LINK_OPENED, Kind.LINK_CLOSED},
+    | {Kind.LINK_MEASURED, Kind.LINK_OPENED, Kind.LINK_CLOSED, Kind.PHASE_REACHED},
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }
 """What a node of each role reports; everything else is written by the harness."""

@@ -274,7 +274,7 @@ def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path)
     SyncerStore(tmp_path, durable=False).begin(specs_to_json(specs), {0: backwards})
     rules = Settings(learners=("learner-0",), fragments=1)
     books = Books(rules, SyncerStore(tmp_path, durable=False), snapshots=None)
-    books.restore(Policy(rules))
+    books.restore(Policy(rules), 0.0)
     (fragment,) = Layout.balance(specs, 1).fragments
     assert books.momentum_digest(0) == digest(fragment.flatten(momentum))
 

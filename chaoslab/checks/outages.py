@@ -1,0 +1,138 @@
+"""When an injection held the syncer itself, and how everybody came back to it.
+
+    rounds ─┤ injecting ── nobody can merge ── healing ├─ ready ── learner-1 ── learner-0 ─► rounds
+              the learners go on stepping ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
+
+The learners live on and are still cut off: each of them that was a member has to be heard again.
+One that a fault of its own took away meanwhile is `absence`'s affair.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.timeline import parts, training_end_s
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """One injection that held the syncer. Events are None while the record does not show them."""
+
+    story: FaultStory
+    gone_s: float
+    until_s: float
+    """When the syncer was held again, or training ended."""
+    is_last: bool
+    ready: Event | None
+    """A new process of the syncer was ready; None as well if it lived on."""
+    returns: Mapping[str, Event | None]
+    """Each learner that was cut off, and the first of its work that was accepted again."""
+
+    @property
+    def since(self) -> Event | None:
+        """The beginning of the heal."""
+        healing = self.story.healing
+        return healing if healing and healing.time_s < self.until_s else None
+
+    @property
+    def healed_s(self) -> float:
+        """When the heal began; `until_s` if it never did."""
+        return self.since.time_s if self.since else self.until_s
+
+    @property
+    def was_to_be_healed(self) -> bool:
+        """Whether the plan meant to give the syncer back."""
+        return self.story.injecting.data.get("for_s") is not None
+
+    @property
+    def back_s(self) -> float:
+        """When everybody had been heard again; `until_s` if somebody never was."""
+        heard = [event.time_s if event else self.until_s for event in self.returns.values()]
+        return max(heard, default=self.healed_s)
+
+    def after_s(self, learner: str) -> float | None:
+        """Seconds from the heal until the learner was heard again; None if it never was."""
+        event = self.returns.get(learner)
+        return None if event is None or self.since is None else event.time_s - self.healed_s
+
+    def __str__(self) -> str:
+        return f"{self.story.spec} ({self.story.fault})"
+
+
+def outages(history: History) -> tuple[Outage, ...]:
+    """Every injection that took the syncer away, in order."""
+    syncers = {
+        e.text("node") for e in history.of(Kind.NODE_STARTED) if e.data.get("role") == "syncer"
+    }
+    end_s = training_end_s(history)
+    stories = [
+        story
+        for story in history.faults
+        if syncers & set(story.targets)
+        and story.takes_away
+        and story.failed is None
+        and story.injecting.time_s < end_s
+    ]
+    nexts_s = [story.injecting.time_s for story in stories] + [end_s]
+    return tuple(
+        _outage(history, story, nexts_s[number + 1], is_last=number + 1 == len(stories))
+        for number, story in enumerate(stories)
+    )
+
+
+def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
+    """Seconds of a stretch for which an injection held the syncer, so that nobody could merge."""
+    stretches = [(outage.gone_s, outage.healed_s) for outage in found]
+    return sum(max(0.0, min(b, end_s) - max(a, start_s)) for a, b in stretches)
+
+
+def _outage(history: History, story: FaultStory, until_s: float, *, is_last: bool) -> Outage:
+    since = story.healing
+    ready = None
+    if since is not None:
+        later = history.between(since.time_s, until_s, Kind.SYNCER_READY)
+        ready = next((event for event in later if event.seq > since.seq), None)
+    return Outage(
+        story=story,
+        gone_s=story.injecting.time_s,
+        until_s=until_s,
+        is_last=is_last,
+        ready=ready,
+        returns={
+            learner: _heard(history, learner, since, until_s) if since else None
+            for learner in _cut_off(history, story, until_s)
+        },
+    )
+
+
+def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
+    """The members when it began that no fault of their own took away before all was over."""
+    members: set[str] = set()
+    for event in history.of(Kind.MEMBER_JOINED, Kind.MEMBER_LEFT):
+        if event.seq > story.injecting.seq:
+            break
+        joined = event.kind is Kind.MEMBER_JOINED
+        (members.add if joined else members.discard)(event.text("learner"))
+    busy = {
+        absence.learner
+        for absence in absences(history)
+        if absence.gone_s < until_s and absence.back_s > story.injecting.time_s
+    }
+    return sorted(members - busy)
+
+
+def _heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:
+    accepted = [
+        event
+        for event in history.between(since.time_s, until_s, Kind.PUSH_ACCEPTED)
+        if event.seq > since.seq and event.text("learner") == learner
+    ]
+    merged = [
+        part.merged
+        for part in parts(history)
+        if part.merged.seq > since.seq and part.learner == learner
+        if part.merged.time_s <= until_s and part.merged.data.get("is_restated") is not True
+    ]
+    return min(accepted[:1] + merged[:1], key=lambda event: event.seq, default=None)

@@ -1,0 +1,160 @@
+"""Did the syncer go on where it was? Nothing published is lost, nothing is another, all are heard.
+
+    round.merged (fragment, version, digests) ──► the last before its end ─┐
+    syncer.ready (versions, digests)          ──► what it came back with ──┴─ the same, or one merge
+                                                    more, which it says first
+    member.joined  epochs never come twice        each learner that was cut off contributes again
+
+What was accepted and not merged when the syncer died is lost for that round; the learner still has
+the work and gives it again, and that nothing is merged twice is for `ledger` to say.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.outages import Outage, outages
+from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+
+_HELD = (("parameters", "digests", "digest"), ("momentum", "momentum_digests", "momentum_digest"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Succession:
+    """A syncer that was away goes on with all that it had published, and with everybody."""
+
+    name: ClassVar[str] = "succession"
+    summary: ClassVar[str] = "a syncer that comes back loses nothing, and everybody is heard again"
+
+    within_s: float = 30.0
+    """Longest time from the beginning of the heal until each learner's work is accepted again."""
+
+    def judge(self, history: History) -> Finding:
+        """Compare what each life of the syncer began with to what the one before had published."""
+        found, lives = outages(history), history.of(Kind.SYNCER_READY)[1:]
+        violations = [*_epochs(history)]
+        violations += [v for ready in lives for v in _took_up(ready, history)]
+        violations += [v for outage in found for v in self._unheard(outage)]
+        clocks = [s for o in found for who in o.returns if (s := o.after_s(who)) is not None]
+        longest_s = max(clocks, default=0.0)
+        finding = conclude(
+            self.name,
+            violations,
+            doubt=_doubt(found, lives),
+            passed=f"the syncer came back {len(lives)} times with all that it had published, and "
+            f"everybody was heard again after at most {longest_s:.1f} s",
+            samples=len(found) + len(lives),
+            numbers=_numbers(found),
+        )
+        if not clocks:
+            return finding
+        broke_otherwise = bool(violations) and longest_s <= self.within_s
+        return replace(
+            finding,
+            observed=round(longest_s, 3),
+            bound=self.within_s,
+            margin=None if broke_otherwise else room_below(longest_s, self.within_s),
+        )
+
+    def _unheard(self, outage: Outage) -> Iterator[Violation]:
+        """Learners that had their chance to be heard again and were not, or too late."""
+        room_s = outage.until_s - outage.healed_s
+        for learner in outage.returns:
+            after_s = outage.after_s(learner)
+            if (room_s if after_s is None else after_s) <= self.within_s:
+                continue
+            took = "nothing" if after_s is None else f"for {after_s:.1f} s nothing"
+            yield Violation(
+                seq=(outage.since or outage.story.injecting).seq,
+                text=f"after {outage} {took} of {learner} was accepted; the bound is "
+                f"{self.within_s:g} s",
+                culprit=learner,
+            )
+
+
+# ---------------------------------------------------------------- what it came back with
+
+
+def _took_up(ready: Event, history: History) -> Iterator[Violation]:
+    """Every fragment as it was last published; one merge may be newer, and is said right away."""
+    held, restated = ready.data.get("versions"), _restated(ready, history)
+    for fragment, merged in _published(ready, history).items():
+        wanted, last, version = merged, merged.integer("version"), None
+        if isinstance(held, Mapping):
+            version = held.get(fragment)
+        if restated and str(restated.integer("fragment")) == fragment and version == last + 1:
+            wanted = restated
+        elif version != last:
+            text = f"had published version {last} of fragment {fragment} and came back with"
+            yield _broken(ready, f"the syncer {text} {version}")
+            continue
+        for what, key, own in _HELD:
+            digests = ready.data.get(key)
+            if isinstance(digests, Mapping) and digests.get(fragment) != wanted.data.get(own):
+                where = f"version {version} of fragment {fragment}"
+                yield _broken(ready, f"the syncer came back with another {what} of {where}")
+
+
+def _published(ready: Event, history: History) -> Mapping[str, Event]:
+    """The last merge of each fragment before that life of the syncer."""
+    merged = history.of(Kind.ROUND_MERGED)
+    return {str(e.integer("fragment")): e for e in merged if e.seq < ready.seq}
+
+
+def _restated(ready: Event, history: History) -> Event | None:
+    """The merge that an earlier life had put on its disk and had not come to say."""
+    merged = (e for e in history.of(Kind.ROUND_MERGED) if e.seq > ready.seq)
+    first = next(merged, None)
+    return first if first and first.data.get("is_restated") is True else None
+
+
+def _epochs(history: History) -> Iterator[Violation]:
+    last = 0
+    for joined in history.of(Kind.MEMBER_JOINED):
+        epoch = joined.integer("epoch")
+        if epoch <= last:
+            text = f"{joined.text('learner')} was given epoch {epoch} when {last} had been given"
+            yield _broken(joined, text)
+        last = max(last, epoch)
+
+
+# ---------------------------------------------------------------- words and numbers
+
+
+def _doubt(found: Sequence[Outage], lives: Sequence[Event]) -> str:
+    if not found and not lives:
+        return "the syncer was never away"
+    last = [outage for outage in found if outage.is_last]
+    open_ = [
+        f"{who} after {outage}"
+        for outage in last
+        for who in outage.returns
+        if outage.after_s(who) is None
+    ]
+    if open_:
+        return f"training ended before anything was accepted again of {', '.join(open_)}"
+    if any(not isinstance(ready.data.get("versions"), Mapping) for ready in lives):
+        return "the syncer did not say what it came back with"
+    return ""
+
+
+def _numbers(found: Sequence[Outage]) -> Mapping[str, Json]:
+    """By injection: for how long the syncer was held, when it was ready and everybody was heard."""
+    return {
+        outage.story.injection: {
+            "held_s": round(outage.healed_s - outage.gone_s, 3),
+            "ready_s": round(outage.ready.time_s - outage.healed_s, 3) if outage.ready else None,
+            "heard_s": {
+                who: None if (s := outage.after_s(who)) is None else round(s, 3)
+                for who in outage.returns
+            },
+        }
+        for outage in found
+    }
+
+
+def _broken(event: Event, text: str) -> Violation:
+    return Violation(seq=event.seq, text=text, culprit=event.source)

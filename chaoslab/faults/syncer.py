@@ -1,0 +1,161 @@
+"""Faults on the syncer: kill, pause, disk_full. Nobody else may merge, so training waits for it.
+
+Learners go on stepping meanwhile, and none of their work may be merged twice or published and lost;
+whether that held is for checks to say (`succession`, `ledger`, `versions`). Evidence is only that
+the fault was there: how the process ended, that it stood still, that its disk refused.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.process import Signal
+from chaoslab.faults.process_held import look_paused
+from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet, Role
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+_SYNCER = frozenset({Role.SYNCER})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncerKill(OneAct):
+    """Kill the syncer; heal by starting it again, so that it goes on from its disk."""
+
+    signal: Signal = Signal.SIGKILL
+    """SIGKILL ends it at once, whatever it is doing."""
+
+    name: ClassVar[str] = "syncer.kill"
+    summary: ClassVar[str] = "end the syncer by a signal; it goes on from its disk"
+    proof: ClassVar[str] = "exit status with that signal; no round while it was down"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
+    roles: ClassVar[frozenset[Role]] = _SYNCER
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.signal not in list(Signal):
+            raise PlanError(f"`signal: {self.signal}` ends no process: use {', '.join(Signal)}")
+        if self.signal in (Signal.SIGTERM, Signal.SIGINT):
+            raise PlanError(
+                f"`signal: {self.signal}` asks the syncer to end training, which then is over: use "
+                "SIGKILL"
+            )
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Signal it."""
+        fleet.kill(*injection.targets, signal=self.signal)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start its next incarnation in the same directory."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """The exit by the signal, for how long nobody replaced it, and what it had merged."""
+        requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
+        return look_at_each(injection, history, self._look, requested)
+
+    def _look(self, scene: Scene) -> Found:
+        exited = scene.exited
+        if scene.incarnation is None:
+            return nothing("was not running when the fault began")
+        if exited is None:
+            return nothing(f"did not exit on {self.signal}")
+        if exited.data.get("signal") != self.signal:
+            return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
+        down_s = scene.down_s(exited)
+        late = scene.first(Kind.ROUND_MERGED, lambda e: e.seq > exited.seq)
+        versions = _versions(scene)
+        return Found(
+            status=Status.WEAK if late else scene.lasted(down_s),
+            text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; it had merged "
+            f"{sum(versions.values())} rounds"
+            + (", and another one while it was down" if late else ""),
+            measured={
+                "signal": exited.data.get("signal"),
+                "exited_after_s": exited.time_s - scene.begin_s,
+                "down_s": down_s,
+                "versions": versions,
+            },
+            proof=(exited, scene.restarted, late),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncerPause(OneAct):
+    """Stop the syncer's process, as SIGSTOP does: alive, silent, all streams open."""
+
+    name: ClassVar[str] = "syncer.pause"
+    summary: ClassVar[str] = "stop the syncer without ending it; all streams stay open"
+    proof: ClassVar[str] = "process state T, probed from outside, and no report meanwhile"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.PAUSE})
+    roles: ClassVar[frozenset[Role]] = _SYNCER
+    takes_away: ClassVar[bool] = True
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Stop it."""
+        fleet.pause(*injection.targets)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let it go on."""
+        for name in injection.targets:
+            fleet.resume(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """State T from the first probe to the last, and silence."""
+        return look_at_each(injection, history, look_paused, {"paused_s": injection.for_s})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyncerDiskFull(OneAct):
+    """Leave no room on the volume of the syncer's state: what it merges cannot be written."""
+
+    name: ClassVar[str] = "syncer.disk_full"
+    summary: ClassVar[str] = "no room for the syncer's state: nothing can be merged for good"
+    proof: ClassVar[str] = "the syncer's own word that the disk refuses, and no round from then on"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.VOLUME})
+    roles: ClassVar[frozenset[Role]] = _SYNCER
+    takes_away: ClassVar[bool] = False
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Fill the volume."""
+        for name in injection.targets:
+            fleet.fill_disk(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Make room again."""
+        for name in injection.targets:
+            fleet.free_disk(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """From its word on the disk refused, and it published nothing."""
+        return look_at_each(injection, history, _look_blocked, {"full_s": injection.for_s})
+
+
+# ---------------------------------------------------------------- looking at a scene
+
+
+def _look_blocked(scene: Scene) -> Found:
+    blocked = scene.first(Kind.SYNCER_BLOCKED)
+    if blocked is None:
+        return nothing("never said that its disk refuses what it writes")
+    freed = scene.first(Kind.SYNCER_FREED, lambda e: e.seq > blocked.seq)
+    merged = scene.first(Kind.ROUND_MERGED, lambda e: e.seq > blocked.seq)
+    blocked_s = (freed.time_s if freed else scene.end_s) - blocked.time_s
+    broke = merged is not None and (freed is None or merged.seq < freed.seq)
+    text = f"could not write for {blocked_s:.1f} s ({blocked.text('reason')})"
+    return Found(
+        status=Status.WEAK if broke or freed else scene.lasted(scene.end_s - scene.begin_s),
+        text=text + (", and published a round all the same" if broke else ""),
+        measured={"blocked_s": blocked_s, "blocked_after_s": blocked.time_s - scene.begin_s},
+        proof=(blocked, freed, merged if broke else None),
+    )
+
+
+def _versions(scene: Scene) -> dict[str, int]:
+    """The newest version of each fragment that was published before."""
+    merged: list[Event] = [e for e in scene.before if e.kind is Kind.ROUND_MERGED]
+    return {str(e.integer("fragment")): e.integer("version") for e in merged}
