@@ -29,6 +29,7 @@ SUMMARIES = {
     "show": "Show the record of one run.",
     "judge": "Judge a run again, from its record alone.",
     "heal": "Undo what a dead harness left behind.",
+    "selftest": "Break chaoslab's own promises, and see whether it notices.",
     "doctor": "Say what this machine can do and what is left over.",
 }
 """Every command in the order of `--help`, with the first line of its own help."""

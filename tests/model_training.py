@@ -320,6 +320,7 @@ class ModelTraining:
             step=learner.step,
             data_position=learner.step,
             versions=by_fragment(learner.versions),
+            digests={} if source == "resumed" else digests(learner.versions),
         )
 
     def drop(self, name: str, reason: str = "no_progress") -> Self:

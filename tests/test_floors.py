@@ -34,7 +34,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "undo",
         "doctor",
     ),
-    5: ("report", "cli", "commands", "pytest_plugin", "__main__"),
+    5: ("report", "cli", "commands", "selftest", "pytest_plugin", "__main__"),
 }
 """A package stands for everything in it; `diloco` stands beside the floors, see below."""
 
@@ -50,6 +50,9 @@ DOORS: dict[str, tuple[str, ...]] = {
     "plotly": ("report.html",),
 }
 
+
+MUTANTS = "selftest.mutants"
+"""Programs in the place of the run under test, and fleets: they see what they stand in for."""
 
 STANDARD = {"collections", "dataclasses", "enum", "json", "typing"}
 
@@ -89,6 +92,10 @@ def test_imports_go_down_only(module: str, path: Path) -> None:
         allowed = ("diloco", "events", "units")
         used = [name for name in map(own, imports(path)) if name]
         assert [n for n in used if n.split(".")[0] not in allowed] == []
+        return
+    if module.startswith(f"{MUTANTS}."):
+        real = ("diloco", "events", "fleet", MUTANTS)
+        assert [n for n in map(own, imports(path)) if n and not n.startswith(real)] == []
         return
     level = floor(module)
     assert level is not None, f"place {module} in the table of floors"
@@ -137,6 +144,14 @@ def test_the_policy_needs_nothing_but_the_standard_library() -> None:
                 and not any(name.startswith(f"chaoslab.{p}.") for p in (*pure, "events"))
             }  # fmt: skip
             assert not foreign, f"{module} imports {foreign}"
+
+
+def test_no_product_knows_of_a_mutant() -> None:
+    for module, path in modules():
+        if not module.startswith("selftest"):
+            used = [n for n in map(own, imports(path)) if n and n.startswith("selftest")]
+            assert not used or module == "commands.selftest", f"{module} imports {used}"
+            assert not any(n.startswith(MUTANTS) for n in used), f"{module} imports {used}"
 
 
 def test_data_folders_hold_no_python() -> None:

@@ -12,7 +12,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.commands.judged_run import Judged
 from chaoslab.errors import ExitCode
 from chaoslab.events import Kind
-from tests.mutants import VICTIM
+from chaoslab.selftest.mutants import VICTIM
 from tests.test_trouble import finding_of, run
 
 __all__ = ["run"]

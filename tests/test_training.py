@@ -62,12 +62,10 @@ def test_the_example_of_the_documentation_trains(tmp_path: Path) -> None:
 
 def test_a_rejoiner_comes_back_although_its_donor_dies_while_it_serves(tmp_path: Path) -> None:
     hesitated = tmp_path / "hesitated"
-    with Processes(
-        tmp_path, environment={"HESITATED": str(hesitated)}, suspect_after_s=20.0, drop_after_s=40.0
-    ) as training:
+    with Processes(tmp_path, suspect_after_s=20.0, drop_after_s=40.0) as training:
         training.start_syncer()
         for name in training.names:
-            training.start_learner(name, module="tests.mutants.hesitant_donor")
+            training.start_learner(name, module="chaoslab.selftest.mutants.hesitant_donor")
         for name in training.names:
             training.contributes(name, mark=0)
         training.kill("learner-2")

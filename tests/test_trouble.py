@@ -1,7 +1,7 @@
 """The harness against its own blindness: real runs in which something is wrong, and it must say so.
 
-Each run is a tiny plan on real processes. Mutants (`tests.mutants`) stand in for the nodes where a
-node itself has to be wrong. What is asserted is what a person or a gate sees: the exit code, the
+Each run is a tiny plan on real processes. Where a node itself has to be wrong, a mutant stands in
+for it (`chaoslab.selftest`). What is asserted is what a person or a gate sees: the exit code, the
 finding, and the name of the culprit.
 """
 
@@ -17,18 +17,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab import launch
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.commands.judged_run import Judged, carry_out
 from chaoslab.commands.plans import Asked, prepare
 from chaoslab.errors import ExitCode
 from chaoslab.events import Event, Kind
-from chaoslab.fleet.base import NODE_MARK, Role
-from chaoslab.janitor import open_obligations
+from chaoslab.fleet.base import NODE_MARK
 from chaoslab.journal import History
+from chaoslab.obligations import open_obligations
 from chaoslab.record import RunDirectory
-from tests.mutants import OTHER_VICTIM, VICTIM
+from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
 
 ROOT = Path(__file__).parent.parent
 
@@ -78,16 +77,17 @@ class Striker:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Judged]:
+def run(tmp_path: Path) -> Callable[..., Judged]:
     """Carry a plan out with mutants in place of some roles; the run and its verdict."""
 
     def carry(plan: Path, *, strike: Callable[[], None] | None = None, **mutants: str) -> Judged:
-        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-        monkeypatch.setenv("PYTHONPATH", path)
-        for role, name in mutants.items():
-            monkeypatch.setitem(launch._MODULES, Role(role), f"tests.mutants.{name}")
+        programs = [
+            f"fleet.programs.{role}=chaoslab.selftest.mutants.{name}"
+            for role, name in mutants.items()
+        ]
         observers = [Striker(strike)] if strike else []
-        return carry_out(prepare(Asked(plan=str(plan))), tmp_path / "runs", observers)
+        asked = Asked(plan=str(plan), settings=programs)
+        return carry_out(prepare(asked), tmp_path / "runs", observers)
 
     return carry
 

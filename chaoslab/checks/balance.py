@@ -3,11 +3,12 @@
     learner believes committed, at each adoption     = the syncer's books for that version
     committed + discarded + in flight, at the end    = raw tokens of the life
     committed_tokens of the run, at each round       = what its contributors gave, over P
+    tokens a step, of each life                      = tokens a step, of all others
 
 Nothing is tolerated but the rounding of the last one, which is a mean.
 """
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
@@ -88,6 +89,37 @@ def running_sum(accounts: Accounts) -> Iterator[Violation]:
             f"contributors together gave {due[0]:.0f}",
             culprit=event.source,
         )
+
+
+def per_step(accounts: Accounts) -> Iterator[Violation]:
+    """A step is as many tokens for one learner as for another: all have the same kind of batch.
+
+    What one counts differs; whose count is the wrong one is for the majority to say.
+    """
+    rates = {life: rate for life, rate in _rates(accounts)}
+    usual, _ = Counter(rates.values()).most_common(1)[0] if rates else (0.0, 0)
+    for life, rate in rates.items():
+        if rate != usual:
+            final = accounts.finals.get(life)
+            last = final or accounts.history.of(Kind.LEARNER_STEP)[-1]
+            yield Violation(
+                seq=last.seq,
+                text=f"{life[0]} (incarnation {life[1]}) counted {rate:g} tokens a step, and the "
+                f"others {usual:g}",
+                culprit=life[0],
+            )
+
+
+def _rates(accounts: Accounts) -> Iterator[tuple[Life, float]]:
+    """Tokens a step of each life, from its first to its last sample."""
+    ends: dict[Life, tuple[Event, Event]] = {}
+    for event in accounts.history.of(Kind.LEARNER_STEP):
+        life = event.text("learner"), event.integer("incarnation")
+        ends[life] = ends.get(life, (event, event))[0], event
+    for life, (first, last) in ends.items():
+        steps = last.number("step") - first.number("step")
+        if steps > 0:
+            yield life, (last.number("tokens") - first.number("tokens")) / steps
 
 
 def totals(accounts: Accounts) -> Mapping[str, Json]:

@@ -11,13 +11,16 @@ from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.events import Event, Kind
+from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
+
+_STANDSTILL_LEAST = 3
+"""So many versions in a row that are all the same are no chance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """Versions rise by one, from a single writer, and no round number comes twice."""
+    """Versions rise by one, from a single writer, by rounds with numbers of their own; they change."""
 
     name: ClassVar[str] = "versions"
     summary: ClassVar[str] = "every fragment's versions rise by one, from a single writer"
@@ -27,6 +30,7 @@ class Versions:
         merged = history.of(Kind.ROUND_MERGED)
         last: dict[str, int] = {}
         violations = [*_line(history, last), *_rounds(history), *_writers(history)]
+        violations += _standstill(history)
         violations += _final(history, last)
         return conclude(
             self.name,
@@ -48,6 +52,27 @@ def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
         elif base != version - 1:
             yield _broken(event, f"version {version} of fragment {fragment} was built on {base}")
         last[fragment] = version
+
+
+def _standstill(history: History) -> Iterator[Violation]:
+    """Rounds that go on while nothing changes: no version of any fragment is another than before.
+
+    A single fragment may stand still (it may hold nothing that is trained), and values may be too
+    coarse to show a small step; the momentum shows it then.
+    """
+    last: dict[str, tuple[Json, Json]] = {}
+    same: list[Event] = []
+    for event in history.of(Kind.ROUND_MERGED):
+        fragment = str(event.integer("fragment"))
+        held = event.data.get("digest"), event.data.get("momentum_digest")
+        if last.get(fragment, held) != held or None in held:
+            return
+        if fragment in last:
+            same.append(event)
+        last[fragment] = held
+    if len(same) >= _STANDSTILL_LEAST:
+        text = f"the last {len(same)} versions hold what those before them held: nothing was merged"
+        yield _broken(same[0], f"{text} into them")
 
 
 def _rounds(history: History) -> Iterator[Violation]:

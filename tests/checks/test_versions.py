@@ -1,5 +1,7 @@
 """Versions: one unbroken line for each fragment, from one writer."""
 
+from dataclasses import replace
+
 import pytest
 
 from chaoslab.checks.base import Outcome
@@ -31,6 +33,32 @@ def test_a_jump_a_wrong_base_a_repeat_and_a_reused_round_fail(
     assert finding.outcome is Outcome.FAIL
     assert reason in finding.reason
     assert finding.evidence
+
+
+def test_versions_that_all_hold_the_same_fail() -> None:
+    story = half_killed().end()
+    for event in story.events:
+        if event.kind is Kind.ROUND_MERGED:
+            fragment = event.data["fragment"]
+            same = {"digest": f"p{fragment}", "momentum_digest": f"v{fragment}"}
+            story.events[event.seq] = replace(event, data={**event.data, **same})
+    finding = Versions().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert "hold what those before them held: nothing was merged into them" in finding.reason
+
+
+@pytest.mark.parametrize("moves", ["digest", "momentum_digest"])
+def test_one_fragment_that_stands_still_or_one_step_too_small_to_see_is_no_standstill(
+    moves: str,
+) -> None:
+    story = half_killed().end()
+    for event in story.events:
+        if event.kind is Kind.ROUND_MERGED:
+            same = {"digest": "p", "momentum_digest": "v"}
+            if event.data["fragment"] == 1:
+                del same[moves]
+            story.events[event.seq] = replace(event, data={**event.data, **same})
+    assert Versions().judge(story.history()).outcome is Outcome.PASS
 
 
 def test_a_lost_version_fails() -> None:

@@ -4,7 +4,7 @@ from chaoslab.diloco import learner
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.exchange import Snapshot
 from chaoslab.diloco.messenger import Messenger
-from tests.mutants import start
+from chaoslab.selftest.mutants import Mutant, Part
 
 
 class MuteMessenger(Messenger):
@@ -15,5 +15,9 @@ class MuteMessenger(Messenger):
             super()._push(held, pull)
 
 
+MUTANT = Mutant(
+    program=learner, parts=(Part(module=learner, name="Messenger", wrong=MuteMessenger),)
+)
+
 if __name__ == "__main__":
-    start(learner, Messenger=MuteMessenger)
+    MUTANT.start()

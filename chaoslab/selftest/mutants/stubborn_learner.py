@@ -3,7 +3,7 @@
 import signal
 
 from chaoslab.diloco import learner
-from tests.mutants import start
+from chaoslab.selftest.mutants import Mutant, Part
 
 
 def ignore_signals(_learner: learner.Learner) -> None:
@@ -12,5 +12,9 @@ def ignore_signals(_learner: learner.Learner) -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
+MUTANT = Mutant(
+    program=learner, parts=(Part(module=learner, name="obey_signals", wrong=ignore_signals),)
+)
+
 if __name__ == "__main__":
-    start(learner, obey_signals=ignore_signals)
+    MUTANT.start()

@@ -3,18 +3,21 @@
 from chaoslab.diloco import syncer
 from chaoslab.diloco.decisions import Action, Offer
 from chaoslab.diloco.policy import Policy
-from tests.mutants import VICTIM, start
+from chaoslab.selftest.mutants import VICTIM, Mutant, Part
 
 
 class DeafPolicy(Policy):
     """Takes the victim's answers for empty ones."""
 
     def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
+        """As if there were nothing in it."""
         member = self.membership.find(epoch)
         if member is not None and member.learner == VICTIM:
             return self.spoil(now_s, epoch, offer.round)
         return super().accept(now_s, epoch, offer)
 
 
+MUTANT = Mutant(program=syncer, parts=(Part(module=syncer, name="Policy", wrong=DeafPolicy),))
+
 if __name__ == "__main__":
-    start(syncer, Policy=DeafPolicy)
+    MUTANT.start()

@@ -3,10 +3,9 @@
 It goes on measuring its silent link, so the record looks as it does for a link that never heals.
 """
 
-import sys
-
 from chaoslab.diloco import learner, messenger
 from chaoslab.diloco.link import MEASURE_S, Link
+from chaoslab.selftest.mutants import Mutant, Part
 
 
 class OneStreamLink(Link):
@@ -17,6 +16,7 @@ class OneStreamLink(Link):
             self._keep_time(None)
 
 
+MUTANT = Mutant(program=learner, parts=(Part(module=messenger, name="Link", wrong=OneStreamLink),))
+
 if __name__ == "__main__":
-    messenger.Link = OneStreamLink  # type: ignore[misc]  # the wrapped module takes ours
-    sys.exit(learner.main())
+    MUTANT.start()

@@ -1,0 +1,239 @@
+"""Every trial of `chaoslab selftest`. To add one: a mutant or a plan, and an entry here.
+
+The words are those by which the verdict shows that it understood: another reason not to pass counts
+as a miss. First the runs in which nothing is wrong but the plan, then nodes that break what
+chaoslab promises of a training, then a harness that does not do what it says.
+"""
+
+from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
+from chaoslab.selftest.trial import Trial
+
+_PLANS = (
+    Trial(
+        name="never_healed",
+        wrong="the plan never gives the victim back",
+        plan="killed",
+        settings=("faults.dies.for=rest",),
+        check="rejoin",
+        words="was never brought back",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="never_injected",
+        wrong="the moment for the fault never comes",
+        plan="killed",
+        settings=("faults.dies.at={step: 10000000}",),
+        check="evidence",
+        words="was never injected",
+    ),
+    Trial(
+        name="restless_baseline",
+        wrong="nobody could say what was usual before the fault",
+        plan="killed",
+        settings=("baseline.max_variation=0.01%",),
+        check="baseline",
+        words="was not steady",
+    ),
+)
+
+_SYNCERS = (
+    Trial(
+        name="patient_syncer",
+        wrong="the syncer waits for everyone",
+        plan="killed",
+        programs={"syncer": "patient_syncer"},
+        check="continuity",
+        words="no round for",
+    ),
+    Trial(
+        name="deaf_syncer",
+        wrong="the syncer loses the pushes of one learner",
+        plan="killed",
+        programs={"syncer": "deaf_syncer"},
+        check="ledger",
+        words="merged without it",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="double_merger",
+        wrong="the syncer merges pushes of one learner twice",
+        plan="calm",
+        programs={"syncer": "double_merger"},
+        check="ledger",
+        words="was merged 2 times",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="padded_syncer",
+        wrong="the syncer counts committed tokens twice",
+        plan="calm",
+        programs={"syncer": "padded_syncer"},
+        check="ledger",
+        words="all contributors together gave",
+    ),
+    Trial(
+        name="two_faced_syncer",
+        wrong="the syncer publishes other bytes to one learner",
+        plan="calm",
+        programs={"syncer": "two_faced_syncer"},
+        check="agreement",
+        words="not what the syncer published",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="keeping_syncer",
+        wrong="the syncer drops a member and keeps it",
+        plan="paused",
+        programs={"syncer": "keeping_syncer"},
+        check="rejoin",
+        words="yet a push of its former self was accepted",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="blind_syncer",
+        wrong="the syncer misses nobody",
+        plan="paused",
+        programs={"syncer": "blind_syncer"},
+        check="detection",
+        words="the syncer did not miss it",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="idle_syncer",
+        wrong="the syncer publishes versions and merges nothing",
+        plan="calm",
+        programs={"syncer": "idle_syncer"},
+        check="versions",
+        words="nothing was merged into them",
+    ),
+    Trial(
+        name="uphill_syncer",
+        wrong="the loss runs away, and all books are in order",
+        plan="calm",
+        programs={"syncer": "uphill_syncer"},
+        check="numeric_health",
+        words="loss",
+    ),
+)
+
+_LEARNERS = (
+    Trial(
+        name="mute_rejoiner",
+        wrong="the victim comes back and never contributes again",
+        plan="killed",
+        programs={"learner": "mute_rejoiner"},
+        check="rejoin",
+        words="nothing that it sent was accepted",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="stale_rejoiner",
+        wrong="the victim comes back with old weights",
+        plan="killed",
+        programs={"learner": "stale_rejoiner"},
+        check="agreement",
+        words="joined with other parameters",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="hesitant_donor",
+        wrong="the donor of the checkpoint never gives it",
+        plan="killed",
+        programs={"learner": "hesitant_donor"},
+        check="rejoin",
+        words="it never made a step",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="no_reconnect",
+        wrong="a learner never dials again",
+        plan="refused",
+        programs={"learner": "no_reconnect"},
+        check="rejoin",
+        words="nothing that it sent was accepted",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="double_counter",
+        wrong="a learner counts every token twice",
+        plan="calm",
+        programs={"learner": "double_counter"},
+        check="ledger",
+        words="tokens a step",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="wrong_adopter",
+        wrong="learners adopt something else than was published",
+        plan="calm",
+        programs={"learner": "wrong_adopter"},
+        check="agreement",
+        words="other parameters than the syncer published",
+        culprits=(VICTIM, OTHER_VICTIM),
+    ),
+    Trial(
+        name="stubborn_learner",
+        wrong="faults have no effect on learners",
+        plan="disobeyed",
+        programs={"learner": "stubborn_learner"},
+        check="evidence",
+        words="did not exit on SIGTERM",
+    ),
+)
+
+_FLEETS = (
+    Trial(
+        name="idle_kill",
+        wrong="the kill kills nobody",
+        plan="killed",
+        fleet="idle_kill",
+        check="evidence",
+        words="did not exit on SIGKILL",
+    ),
+    Trial(
+        name="stray_kill",
+        wrong="the kill hits another learner",
+        plan="killed",
+        fleet="stray_kill",
+        check="unasked",
+        words=f"{OTHER_VICTIM} was killed by SIGKILL",
+        culprits=(OTHER_VICTIM,),
+    ),
+    Trial(
+        name="eager_restart",
+        wrong="somebody else starts the victim at once",
+        plan="killed",
+        fleet="eager_restart",
+        check="evidence",
+        words="is weak on",
+    ),
+    Trial(
+        name="idle_heal",
+        wrong="the heal does nothing",
+        plan="killed",
+        fleet="idle_heal",
+        check="rejoin",
+        words="its process never came up",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="messy_fleet",
+        wrong="a process is left behind",
+        plan="left_behind",
+        fleet="messy_fleet",
+        check="residue",
+        words=f"of {VICTIM}",
+    ),
+)
+
+CONTROLS = (
+    *(
+        Trial(name=f"{plan}_plan", wrong="", plan=plan)
+        for plan in ("calm", "killed", "paused", "refused", "disobeyed", "left_behind")
+    ),
+    Trial(name="kill_half", wrong="", plan="kill_half"),
+)
+"""Nothing is wrong: the plans that the mutants are tried with, and one that comes with chaoslab."""
+
+TRIALS: tuple[Trial, ...] = (*_PLANS, *_SYNCERS, *_LEARNERS, *_FLEETS, *CONTROLS)
+"""In the order in which they are run."""

@@ -1,0 +1,43 @@
+"""A learner that, as the first of all to be asked for a checkpoint, never finishes giving it.
+
+Which one was asked first is settled by who makes the file `hesitated` beside the learners' own
+folders; its name is in it.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from chaoslab.diloco import learner
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.exchange import Snapshot
+from chaoslab.diloco.messenger import Messenger
+from chaoslab.selftest.mutants import Mutant, Part, flag
+
+
+class HesitantMessenger(Messenger):
+    """Packs its checkpoint for ever."""
+
+    def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
+        pack = held.pack
+        super()._donate(replace(held, pack=lambda: hesitate(self._learner, pack)), request)
+
+
+def hesitate(name: str, pack: Callable[[], bytes]) -> bytes:
+    """Whoever is not the first gives what was asked for."""
+    try:
+        with (Path(flag("--directory")).parent / "hesitated").open("x") as file:
+            file.write(name)
+    except FileExistsError:
+        return pack()
+    time.sleep(3600)
+    return pack()
+
+
+MUTANT = Mutant(
+    program=learner, parts=(Part(module=learner, name="Messenger", wrong=HesitantMessenger),)
+)
+
+if __name__ == "__main__":
+    MUTANT.start()

@@ -1,0 +1,15 @@
+"""A heal that does nothing: the fleet says that it started the victim again, and does not."""
+
+from chaoslab.fleet.base import Node
+from chaoslab.fleet.local import LocalFleet
+
+
+class IdleHeal(LocalFleet):
+    """Whoever is dead stays dead."""
+
+    def restart(self, name: str) -> Node:
+        """The node as it is."""
+        return self.nodes[name]
+
+
+FLEET = IdleHeal

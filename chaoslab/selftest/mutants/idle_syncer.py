@@ -1,0 +1,17 @@
+"""A syncer that does everything but merge: each version holds what the one before it held."""
+
+from chaoslab.diloco import books, syncer
+from chaoslab.diloco.fragments import FloatArray
+from chaoslab.diloco.merge import OuterState
+from chaoslab.selftest.mutants import Mutant, Part
+
+
+def no_step(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:  # noqa: ARG001 - in the place of `outer_step`
+    """In place of the outer step: where it was."""
+    return state
+
+
+MUTANT = Mutant(program=syncer, parts=(Part(module=books, name="outer_step", wrong=no_step),))
+
+if __name__ == "__main__":
+    MUTANT.start()

@@ -1,0 +1,156 @@
+"""One trial: a short plan with something wrong, run for real, and whether the verdict says so.
+
+    Trial ─► plan + --set fleet.programs…, or a mutant fleet ─► run, judge ─► Result
+                                                                  │
+         not PASS, and the finding of the named check says the words, about the culprit ─► caught
+         not PASS, for another reason only ─► mistaken           PASS ─► missed
+
+A trial that expects nothing wrong is a control: the same plan with the real thing must PASS.
+"""
+
+import importlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from pathlib import Path
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.commands.judged_run import Judged, carry_out
+from chaoslab.commands.plans import Asked, Prepared, prepare
+from chaoslab.errors import ExitCode
+from chaoslab.journal import Observer
+
+MUTANTS = "chaoslab.selftest.mutants"
+PLANS = Path(__file__).with_name("plans")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Something wrong, and who must find it."""
+
+    name: str
+    wrong: str
+    """What is wrong, as half a sentence; empty for a control."""
+    plan: str
+    """One of selftest's own, by its name in `plans/`, or a plan that comes with chaoslab."""
+    programs: Mapping[str, str] = field(default_factory=dict)
+    """By role: the mutant that stands in for it."""
+    fleet: str = ""
+    """The mutant that stands in for the fleet of processes."""
+    settings: Sequence[str] = ()
+    """What is overridden in the plan, as with --set."""
+    check: str = ""
+    """The finding that must not be PASS."""
+    words: str = ""
+    """What its sentence must say."""
+    culprits: tuple[str, ...] = ()
+    """Whom it must name."""
+
+    @property
+    def is_control(self) -> bool:
+        """Whether nothing is wrong, and PASS is the right answer."""
+        return not self.check
+
+    def prepare(self) -> Prepared:
+        """Its plan, ready to run; PlanError or HarnessBug if it cannot."""
+        own = PLANS / f"{self.plan}.yaml"
+        programs = [
+            f"fleet.programs.{role}={MUTANTS}.{name}" for role, name in self.programs.items()
+        ]
+        asked = Asked(
+            plan=str(own) if own.is_file() else self.plan, settings=[*self.settings, *programs]
+        )
+        prepared = prepare(asked)
+        if not self.fleet:
+            return prepared
+        module = importlib.import_module(f"{MUTANTS}.{self.fleet}")
+        return replace(prepared, ground=replace(prepared.ground, fleet=module.FLEET))
+
+
+class Answer(StrEnum):
+    """What came of a trial."""
+
+    CAUGHT = "caught"
+    PASSED = "passed"
+    """A control, as it should be."""
+    MISSED = "missed"
+    """The verdict is PASS, and something was wrong."""
+    MISTAKEN = "mistaken"
+    """The verdict is not PASS, but not because of what was wrong."""
+    ALARM = "alarm"
+    """A control that is not PASS: nothing was wrong."""
+    BROKEN = "broken"
+    """The harness broke."""
+    INTERRUPTED = "interrupted"
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the harness answered as it should."""
+        return self in {Answer.CAUGHT, Answer.PASSED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A trial that is over. `sentence` is what the verdict says of what was wrong."""
+
+    trial: Trial
+    answer: Answer
+    check: str
+    sentence: str
+    took_s: float
+    verdict: Outcome | None = None
+    directory: Path | None = None
+
+
+def carry_out_trial(trial: Trial, root: Path, observers: Sequence[Observer] = ()) -> Result:
+    """Run a trial and look at its verdict; its record is kept below `root`.
+
+    A harness that breaks is a result, too. PlanError and AbilityError are left to the caller: then
+    the trial itself cannot be had here.
+    """
+    began_s = time.monotonic()
+    judged = carry_out(trial.prepare(), root, observers)
+    answer, finding = answer_of(trial, judged.verdict)
+    if judged.error is not None and answer is not Answer.INTERRUPTED:
+        answer = Answer.BROKEN
+    return Result(
+        trial=trial,
+        answer=answer,
+        check=finding.check if finding else "",
+        sentence=_sentence(judged, finding),
+        took_s=time.monotonic() - began_s,
+        verdict=judged.verdict.outcome,
+        directory=judged.directory.path,
+    )
+
+
+def answer_of(trial: Trial, verdict: Verdict) -> tuple[Answer, Finding | None]:
+    """What a verdict makes of a trial, and the finding that tells; None if none does."""
+    doubts = [finding for finding in verdict.findings if finding.outcome is not Outcome.PASS]
+    told = next((finding for finding in doubts if _names_it(finding, trial)), None)
+    first = told or (doubts[0] if doubts else None)
+    if verdict.exit_code is ExitCode.INTERRUPTED:
+        return Answer.INTERRUPTED, first
+    if trial.is_control:
+        return (Answer.ALARM if doubts else Answer.PASSED), first
+    if told is not None:
+        return Answer.CAUGHT, told
+    if verdict.exit_code is ExitCode.BROKEN:
+        return Answer.BROKEN, first
+    return (Answer.MISTAKEN if doubts else Answer.MISSED), first
+
+
+def _names_it(finding: Finding, trial: Trial) -> bool:
+    return (
+        finding.check == trial.check
+        and trial.words in finding.reason
+        and set(trial.culprits) <= set(finding.culprits)
+    )
+
+
+def _sentence(judged: Judged, finding: Finding | None) -> str:
+    if judged.error is not None:
+        return str(judged.error)
+    return finding.reason if finding else "every check holds"

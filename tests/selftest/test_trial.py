@@ -1,0 +1,82 @@
+"""What counts as caught: not every verdict that is not PASS, but the one that understood."""
+
+from dataclasses import replace
+
+import pytest
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.verdict import Verdict
+from chaoslab.errors import ExitCode
+from chaoslab.selftest.trial import Answer, Trial, answer_of
+
+TRIAL = Trial(
+    name="deaf",
+    wrong="pushes are lost",
+    plan="killed",
+    programs={"syncer": "deaf_syncer"},
+    check="ledger",
+    words="merged without it",
+    culprits=("learner-1",),
+)
+CONTROL = Trial(name="calm_plan", wrong="", plan="calm")
+FOUND = Finding(
+    check="ledger",
+    outcome=Outcome.FAIL,
+    reason="learner-1's push was accepted, but its round was merged without it",
+    culprits=("learner-1",),
+)
+FINE = Finding(check="rejoin", outcome=Outcome.PASS, reason="learner-1 came back")
+OTHER = Finding(check="continuity", outcome=Outcome.FAIL, reason="no round for 9 s")
+
+
+def verdict(*findings: Finding, exit_code: ExitCode = ExitCode.FAIL) -> Verdict:
+    return Verdict(
+        outcome=Outcome.FAIL if FOUND in findings else Outcome.PASS,
+        exit_code=exit_code,
+        training_continued=True,
+        longest_gap_s=0.1,
+        learners_rejoined={},
+        findings=findings,
+        injections=(),
+        residue=(),
+    )
+
+
+def test_a_mutant_is_caught_by_the_finding_that_was_meant() -> None:
+    assert answer_of(TRIAL, verdict(FINE, OTHER, FOUND)) == (Answer.CAUGHT, FOUND)
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        replace(FOUND, check="continuity"),
+        replace(FOUND, reason="learner-1's push was merged 2 times"),
+        replace(FOUND, culprits=("learner-2",)),
+    ],
+    ids=["by another check", "with other words", "with another culprit"],
+)
+def test_whoever_is_caught_for_another_reason_is_not_caught(found: Finding) -> None:
+    assert answer_of(TRIAL, verdict(FINE, found)) == (Answer.MISTAKEN, found)
+
+
+def test_a_finding_that_passes_catches_nobody() -> None:
+    passed = replace(FOUND, outcome=Outcome.PASS)
+    assert answer_of(TRIAL, verdict(FINE, passed)) == (Answer.MISSED, None)
+
+
+def test_a_control_passes_or_is_a_false_alarm() -> None:
+    assert answer_of(CONTROL, verdict(FINE)) == (Answer.PASSED, None)
+    assert answer_of(CONTROL, verdict(FINE, OTHER)) == (Answer.ALARM, OTHER)
+
+
+def test_an_interrupted_trial_tells_nothing() -> None:
+    cut = verdict(FOUND, exit_code=ExitCode.INTERRUPTED)
+    assert answer_of(TRIAL, cut)[0] is Answer.INTERRUPTED
+
+
+def test_residue_may_be_what_was_to_be_found_and_breaks_every_other_trial() -> None:
+    residue = Finding(check="residue", outcome=Outcome.UNKNOWN, reason="process 7 of learner-1")
+    left = verdict(residue, exit_code=ExitCode.BROKEN)
+    messy = replace(TRIAL, check="residue", words="of learner-1", culprits=())
+    assert answer_of(messy, left)[0] is Answer.CAUGHT
+    assert answer_of(TRIAL, left)[0] is Answer.BROKEN

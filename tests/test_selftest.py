@@ -1,0 +1,82 @@
+"""`chaoslab selftest` as a person sees it: what it lists, what it runs, how it leaves."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from chaoslab.checks.base import Outcome
+from chaoslab.cli import main
+from chaoslab.commands.selftest import exit_code
+from chaoslab.errors import ExitCode
+from chaoslab.selftest.catalogue import TRIALS
+from chaoslab.selftest.trial import Answer, Result
+
+ROOT = Path(__file__).parent.parent
+
+CAUGHT = Result(
+    trial=TRIALS[0],
+    answer=Answer.CAUGHT,
+    check="rejoin",
+    sentence="it was never brought back",
+    took_s=20.0,
+    verdict=Outcome.FAIL,
+)
+PASSED = replace(CAUGHT, trial=TRIALS[-1], answer=Answer.PASSED, verdict=Outcome.PASS)
+ALARM = replace(PASSED, answer=Answer.ALARM)
+
+
+def test_all_trials_are_listed_with_who_must_find_them() -> None:
+    done = CliRunner().invoke(main, ["selftest", "--list"])
+    assert done.exit_code == ExitCode.PASS
+    for trial in TRIALS:
+        assert trial.name in done.output
+    listed = json.loads(CliRunner().invoke(main, ["selftest", "--list", "--json"]).output)
+    assert [one["name"] for one in listed] == [trial.name for trial in TRIALS]
+
+
+def test_a_trial_that_nobody_knows_is_refused_with_the_nearest_one() -> None:
+    done = CliRunner().invoke(main, ["selftest", "--only", "deaf_sincer"])
+    assert done.exit_code == ExitCode.REFUSED
+    assert "did you mean `deaf_syncer`?" in done.output
+
+
+@pytest.mark.parametrize(
+    ("results", "code"),
+    [
+        ([CAUGHT, PASSED], ExitCode.PASS),
+        ([CAUGHT, replace(CAUGHT, answer=Answer.MISSED), PASSED], ExitCode.FAIL),
+        ([CAUGHT, replace(CAUGHT, answer=Answer.MISTAKEN)], ExitCode.FAIL),
+        ([CAUGHT, replace(ALARM, verdict=Outcome.FAIL)], ExitCode.FAIL),
+        ([CAUGHT, replace(ALARM, verdict=Outcome.UNKNOWN)], ExitCode.UNKNOWN),
+        ([replace(CAUGHT, answer=Answer.BROKEN), ALARM], ExitCode.BROKEN),
+        ([CAUGHT, replace(CAUGHT, answer=Answer.INTERRUPTED)], ExitCode.INTERRUPTED),
+    ],
+    ids=["right", "missed", "mistaken", "false alarm", "a busy machine", "broken", "interrupted"],
+)
+def test_the_exit_code_is_that_of_the_worst(results: list[Result], code: ExitCode) -> None:
+    assert exit_code(results) is code
+
+
+@pytest.mark.slow
+def test_two_quick_trials_are_caught_and_their_records_are_kept(tmp_path: Path) -> None:
+    words = ("--only", "restless_baseline", "--only", "idle_kill", "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "chaoslab", "selftest", *words, "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        timeout=240,
+    )
+    assert done.returncode == ExitCode.PASS, done.stdout + done.stderr
+    baseline, kill = json.loads(done.stdout)["trials"]
+    assert (baseline["answer"], baseline["said_by"]) == ("caught", "baseline")
+    assert (kill["answer"], kill["said_by"], kill["verdict"]) == ("caught", "evidence", "UNKNOWN")
+    assert "did not exit on SIGKILL" in kill["sentence"]
+    assert (Path(kill["record"]) / "verdict.json").is_file()
+    assert "idle_kill: the kill kills nobody: caught after" in done.stderr
