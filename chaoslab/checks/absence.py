@@ -181,12 +181,14 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
 
 
 def _impostures(absence: Absence, history: History) -> tuple[Event, ...]:
-    """Pushes accepted meanwhile under a membership that the syncer had already ended."""
-    left = {
-        event.integer("epoch"): event.seq
-        for event in history.of(Kind.MEMBER_LEFT)
-        if event.text("learner") == absence.learner
-    }
+    """Pushes accepted meanwhile under a membership that the syncer had already ended.
+
+    The first end of a membership counts: one that comes to end twice was kept after the first.
+    """
+    left: dict[int, int] = {}
+    for event in history.of(Kind.MEMBER_LEFT):
+        if event.text("learner") == absence.learner:
+            left.setdefault(event.integer("epoch"), event.seq)
     return tuple(
         event
         for event in history.between(absence.gone_s, absence.until_s, Kind.PUSH_ACCEPTED)

@@ -96,22 +96,20 @@ def per_step(accounts: Accounts) -> Iterator[Violation]:
 
     What one counts differs; whose count is the wrong one is for the majority to say.
     """
-    rates = {life: rate for life, rate in _rates(accounts)}
-    usual, _ = Counter(rates.values()).most_common(1)[0] if rates else (0.0, 0)
-    for life, rate in rates.items():
-        if rate != usual:
-            final = accounts.finals.get(life)
-            last = final or accounts.history.of(Kind.LEARNER_STEP)[-1]
+    rates = list(_rates(accounts))
+    usual = Counter(rate for _, rate, _ in rates).most_common(1)
+    for (learner, incarnation), rate, last in rates:
+        if rate != usual[0][0]:
             yield Violation(
                 seq=last.seq,
-                text=f"{life[0]} (incarnation {life[1]}) counted {rate:g} tokens a step, and the "
-                f"others {usual:g}",
-                culprit=life[0],
+                text=f"{learner} (incarnation {incarnation}) counted {rate:g} tokens a step, and "
+                f"the others {usual[0][0]:g}",
+                culprit=learner,
             )
 
 
-def _rates(accounts: Accounts) -> Iterator[tuple[Life, float]]:
-    """Tokens a step of each life, from its first to its last sample."""
+def _rates(accounts: Accounts) -> Iterator[tuple[Life, float, Event]]:
+    """Tokens a step of each life, from its first to its last sample, which comes with it."""
     ends: dict[Life, tuple[Event, Event]] = {}
     for event in accounts.history.of(Kind.LEARNER_STEP):
         life = event.text("learner"), event.integer("incarnation")
@@ -119,7 +117,7 @@ def _rates(accounts: Accounts) -> Iterator[tuple[Life, float]]:
     for life, (first, last) in ends.items():
         steps = last.number("step") - first.number("step")
         if steps > 0:
-            yield life, (last.number("tokens") - first.number("tokens")) / steps
+            yield life, (last.number("tokens") - first.number("tokens")) / steps, last
 
 
 def totals(accounts: Accounts) -> Mapping[str, Json]:

@@ -44,6 +44,17 @@ def test_what_is_accepted_from_an_ended_membership_is_an_imposture_and_no_return
     assert [event.kind for event in absence.impostures] == [Kind.PUSH_ACCEPTED]
 
 
+def test_a_membership_that_ends_twice_was_over_the_first_time() -> None:
+    story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(9)
+    story.altered(
+        Kind.PUSH_ACCEPTED, lambda _: {"learner": "learner-2", "incarnation": 1, "epoch": 3}
+    )
+    story.learners["learner-2"].epoch = 3
+    story.drop("learner-2", reason="said_goodbye")
+    (absence,) = absences(story.end().history())
+    assert len(absence.impostures) == 1
+
+
 def test_a_victim_that_was_never_started_again_has_no_clocks() -> None:
     story = Story().baseline().kill("learner-1", for_s=None).train(9).prove().end()
     (absence,) = absences(story.history())
