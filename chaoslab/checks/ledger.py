@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.accounts import Accounts, Entry
-from chaoslab.checks.balance import adds_up, believed, running_sum, totals
+from chaoslab.checks.balance import adds_up, believed, per_step, running_sum, totals
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import fault_windows, training_end_s
 from chaoslab.checks.violations import Violation, conclude
@@ -47,6 +47,7 @@ class Ledger:
             *believed(accounts),
             *adds_up(accounts),
             *running_sum(accounts),
+            *per_step(accounts),
         ]
         return conclude(
             self.name,
@@ -136,7 +137,7 @@ def _excuses(history: History) -> Mapping[_Who, Sequence[tuple[float, float]]]:
     found[None].append((training_end_s(history), forever))
     learners = set(history.learners)
     for window in fault_windows(history):
-        for node in window.story.targets:
+        for node in () if window.story.brings_in else window.story.targets:
             found[node if node in learners else None].append((window.start_s, window.end_s))
     for event in history.of(Kind.NODE_EXITED):
         node = event.text("node")

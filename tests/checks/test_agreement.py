@@ -15,6 +15,20 @@ def test_a_run_that_converges_passes() -> None:
     assert finding.samples > 100
 
 
+def test_a_learner_that_comes_back_with_old_parameters_fails_although_it_adopts_rightly() -> None:
+    rotten: dict[str, Json] = {"digests": {"0": "rotten", "1": "rotten"}}
+    story = half_killed().end().altered(Kind.LEARNER_JOINED, lambda _: rotten)
+    finding = Agreement().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-3",)
+    assert "joined with other parameters than the syncer published as version" in finding.reason
+
+
+def test_a_record_that_does_not_say_what_a_learner_joined_with_is_no_violation() -> None:
+    story = half_killed().end().altered(Kind.LEARNER_JOINED, lambda _: {"digests": {}})
+    assert Agreement().judge(story.history()).outcome is Outcome.PASS
+
+
 def test_adopting_something_else_under_the_right_name_fails() -> None:
     story = half_killed().end().altered(Kind.LEARNER_ADOPTED, lambda _: {"digest": "rotten"})
     finding = Agreement().judge(story.history())

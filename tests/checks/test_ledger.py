@@ -1,5 +1,7 @@
 """The ledger: whatever is taken from, added to or repeated in the books is found."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -215,6 +217,18 @@ def test_a_total_that_is_not_the_sum_of_what_was_given_fails(kind: Kind) -> None
     finding = judged(story)
     assert finding.outcome is Outcome.FAIL
     assert "all contributors together gave" in finding.reason
+
+
+def test_a_learner_whose_steps_count_more_tokens_than_those_of_the_others_fails_by_name() -> None:
+    story = half_killed().end()
+    for event in story.events:
+        if event.kind is Kind.LEARNER_STEP and event.data["learner"] == "learner-2":
+            doubled = {"tokens": 2 * event.integer("tokens")}
+            story.events[event.seq] = replace(event, data={**event.data, **doubled})
+    finding = judged(story)
+    assert finding.outcome is Outcome.FAIL
+    assert "learner-2" in finding.culprits
+    assert "counted 200 tokens a step, and the others 100" in finding.reason
 
 
 def test_a_total_may_count_a_round_that_is_written_down_right_after_it() -> None:
