@@ -28,6 +28,7 @@ SUMMARIES = {
     "list": "List the runs on record.",
     "show": "Show the record of one run.",
     "judge": "Judge a run again, from its record alone.",
+    "halt": "Stop every run on this machine, healed.",
     "heal": "Undo what a dead harness left behind.",
     "selftest": "Break chaoslab's own promises, and see whether it notices.",
     "doctor": "Say what this machine can do and what is left over.",

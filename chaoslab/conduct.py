@@ -23,7 +23,7 @@ from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.janitor import start_janitor
 from chaoslab.journal import Journal, Observer
-from chaoslab.lifeline import Lifeline, Silence
+from chaoslab.lifeline import UNDONE, Lifeline, Silence
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Control, FaultPlan, Injection
@@ -180,6 +180,7 @@ def _carry_out(
             clock=clock,
             made_by=means.links.factory(directory.path, obligations=obligations),
             standing=means.links.standing,
+            is_excused=(directory.path / UNDONE).exists,
         )
         run = Run(
             plan,

@@ -99,7 +99,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _accelerators(),
             _cache(),
         ),
-        residue=(*_owed(runs_root), *_strays()),
+        residue=(*_owed(runs_root), *strays()),
     )
 
 
@@ -281,7 +281,7 @@ def _owed(runs_root: Path) -> list[Residue]:
     return found
 
 
-def _strays() -> list[Residue]:
+def strays() -> list[Residue]:
     """Nodes and proxies whose parent is dead, whichever run they belonged to."""
     found = []
     for process in psutil.process_iter():

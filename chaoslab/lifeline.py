@@ -63,9 +63,11 @@ class Pulse:
             self._beaten_s = now_s
             with suppress(BlockingIOError, BrokenPipeError):
                 os.write(self.pipe, b".")
-        if silent_s < SILENT_S:
+        if silent_s < SILENT_S / 2:  # a janitor counts from the last beat that it heard
             return None
-        return Silence(for_s=silent_s, undone=tuple(self._news()))
+        undone = tuple(self._news())
+        is_long = undone or silent_s >= SILENT_S
+        return Silence(for_s=silent_s, undone=undone) if is_long else None
 
     def _news(self) -> Sequence[str]:
         said = list(read_undone(self.run_directory))

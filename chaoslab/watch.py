@@ -82,6 +82,7 @@ class Watch:
                 self.news.read(min(until_s, self._next_due_s()))
                 self._show_life()
                 has_acted = self.injector.act()
+                self._show_life()
             if has_acted:
                 self.news.drain()  # what it started and ended counts from now on
             self._sample()

@@ -8,7 +8,7 @@ It knows no kind of links, no fault and no kind of fleet. A fleet enters it befo
 and leaves it after its last one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from types import TracebackType
 from typing import Self
@@ -34,6 +34,8 @@ class Linkage:
     made_by: Links = field(default_factory=NoLinks)
     standing: Mapping[str, Sequence[Shaping]] = field(default_factory=dict)
     """By node: effects that its link has from the start."""
+    is_excused: Callable[[], bool] = lambda: False
+    """Whether what is not as it was left is the janitor's work, and no loss."""
     _links: dict[str, "_Reported"] = field(default_factory=dict)
     _news: list[Sighting] = field(default_factory=list)
     _look_s: float = 0.0
@@ -88,7 +90,7 @@ class Linkage:
 
     def look(self) -> bool:
         """Whether what carries the links is broken; reports it the first time."""
-        troubles = () if self._is_lost else self.made_by.troubles()
+        troubles = () if self._is_lost or self.is_excused() else self.made_by.troubles()
         if troubles:
             self._is_lost = True
             data: dict[str, Json] = {"kind": self.made_by.kind, "links": sorted(self._links)}

@@ -1,0 +1,111 @@
+"""A stand-in for a learner: starts in a blink, computes nothing, says what a real one says.
+
+It dials the syncer by its link, sends a line for each step, dials again when the connection breaks,
+and takes up the hooks of a local node: SIGUSR1 hang, SIGUSR2 go on, SIGTERM leave.
+"""
+
+import argparse
+import json
+import signal
+import socket
+import sys
+import threading
+import time
+
+from chaoslab.events import Json, Kind, node_line
+
+STEP_S = 0.02
+_DIAL_S = 0.5
+_SAMPLE_STEPS = 10
+
+
+class LittleLearner:
+    """One life."""
+
+    def __init__(self, name: str, incarnation: int, syncer: str) -> None:
+        host, _, port = syncer.rpartition(":")
+        self.who: dict[str, Json] = {"learner": name, "incarnation": incarnation}
+        self.syncer = (host, int(port))
+        self.step = 0
+        self.leave, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+
+    def run(self) -> None:
+        """Until the syncer ends training, or somebody asks."""
+        signal.signal(signal.SIGUSR1, lambda *_: self.go_on.clear())
+        signal.signal(signal.SIGUSR2, lambda *_: self.go_on.set())
+        signal.signal(signal.SIGTERM, lambda *_: self.leave.set())
+        self.say(Kind.LEARNER_STARTED, devices=1, platform="cpu", parameters=0)
+        failures = 0
+        while not self.leave.is_set() and failures < 3:
+            try:
+                with socket.create_connection(self.syncer, timeout=_DIAL_S) as connection:
+                    connection.settimeout(None)
+                    failures = failures + 1 if not self.work(connection) else 0
+            except OSError:
+                failures += 1
+                self.leave.wait(STEP_S)
+        self.finish("asked" if self.leave.is_set() else "stopped")
+
+    def work(self, connection: socket.socket) -> bool:
+        """Step until the connection ends; whether it did step."""
+        began = self.step
+        connection.setblocking(False)
+        try:
+            while not self.leave.wait(STEP_S):
+                if not self.go_on.is_set():
+                    continue
+                self.step += 1
+                connection.send(json.dumps({**self.who, "step": self.step}).encode() + b"\n")
+                if self.step % _SAMPLE_STEPS == 1:
+                    self.sample()
+                if self.has_ended(connection):
+                    break
+        except OSError:
+            pass
+        return self.step > began + 1
+
+    @staticmethod
+    def has_ended(connection: socket.socket) -> bool:
+        """Whether the syncer, or the link, closed it."""
+        try:
+            return not connection.recv(1)
+        except BlockingIOError:
+            return False
+
+    def sample(self) -> None:
+        """What a learner says now and then."""
+        self.say(
+            Kind.LEARNER_STEP,
+            epoch=1, step=self.step, steps=_SAMPLE_STEPS, step_s=STEP_S, loss=3.0,
+            tokens=self.step * 1024, data_position=self.step,
+        )  # fmt: skip
+
+    def finish(self, reason: str) -> None:
+        """Its account, and farewell."""
+        self.say(
+            Kind.LEARNER_FINAL,
+            step=self.step, tokens=self.step * 1024, versions={}, digests={}, committed={},
+            discarded={}, in_flight={},
+        )  # fmt: skip
+        self.say(Kind.LEARNER_LEFT, step=self.step, reason=reason)
+
+    def say(self, kind: Kind, **data: Json) -> None:
+        """One event on standard output."""
+        line = node_line(kind, node_s=time.monotonic(), data={**self.who, **data})
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+
+
+def main() -> None:
+    """Take the flags of the real one; most of them mean nothing here."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True)
+    parser.add_argument("--incarnation", type=int, required=True)
+    parser.add_argument("--syncer", required=True)
+    asked, _ = parser.parse_known_args()
+    LittleLearner(asked.name, asked.incarnation, asked.syncer).run()
+
+
+if __name__ == "__main__":
+    main()

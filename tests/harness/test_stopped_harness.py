@@ -1,0 +1,72 @@
+"""A harness that stands still leaves no fault standing longer than it was asked to hold."""
+
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.errors import ExitCode
+from chaoslab.events import Json, Kind
+from chaoslab.journal import History
+from chaoslab.links.http_api import an_object, call
+from chaoslab.obligations import open_obligations
+from tests.contracts.fleet_kit import wait_until
+from tests.harness.machine import look, residue
+from tests.harness.running import Harness, begun, little, start_run
+
+pytestmark = pytest.mark.slow
+
+
+def toxics(harness: Harness) -> Sequence[Json]:
+    """What the proxy of the run says is on the link of learner-2, asked from outside."""
+    assert harness.record is not None
+    owed = [one for one in open_obligations(harness.record) if one.do == "clear_effects"]
+    (link,) = (one for one in owed if one.facts["proxy"] == "learner-2")
+    found = an_object(call(str(link.facts["api"]), "GET", "/proxies/learner-2"))["toxics"]
+    assert isinstance(found, list)
+    return found
+
+
+def node(history: History, name: str) -> psutil.Process:
+    """Its process, as started last."""
+    started = [e for e in history.of(Kind.NODE_STARTED) if e.text("node") == name]
+    return psutil.Process(started[-1].integer("pid"))
+
+
+def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path: Path) -> None:
+    before = look("", tmp_path)
+    with start_run(tmp_path, little(last="2s", time="1m")) as harness:
+        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
+        os.kill(harness.process.pid, signal.SIGSTOP)
+        paused, hung = (node(harness.history, name) for name in ("learner-1", "learner-3"))
+        assert paused.status() == psutil.STATUS_STOPPED
+        assert toxics(harness)
+
+        wait_until(lambda: paused.status() != psutil.STATUS_STOPPED)
+        wait_until(lambda: not toxics(harness))
+        assert psutil.Process(harness.process.pid).status() == psutil.STATUS_STOPPED
+        assert hung.is_running()
+
+        os.kill(harness.process.pid, signal.SIGCONT)
+        _, said = harness.end()
+        assert harness.process.returncode == ExitCode.UNKNOWN, said
+        history = harness.history
+
+    (stalled,) = history.of(Kind.HARNESS_STALLED)
+    undone = "; ".join(stalled.names("undone"))
+    assert stalled.number("silent_s") > 2.5
+    assert "learner-1" in undone
+    assert "resumed" in undone
+    assert "learner-2" in undone
+    assert "learner-3" in undone
+    assert "its janitor undid" in history.of(Kind.ABORT_FIRED)[0].text("observed")
+    assert not history.of(Kind.LINK_LOST), "nobody else took the latency away"
+    assert all(story.healed for story in history.faults)
+    assert harness.record is not None
+    assert not open_obligations(harness.record)
+    assert (
+        residue(before, look(harness.mark, tmp_path)) == [f"processes: {harness.process.pid}"][:0]
+    )
