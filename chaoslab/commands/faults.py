@@ -54,7 +54,7 @@ def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
         "fault": fault.name,
         "summary": fault.summary,
         "proof": fault.proof,
-        "needs": sorted(need.value for need in fault.needs),
+        "needs": sorted(need.value for need in fault().needs),
         "takes_away": fault.takes_away,
         "settings": settings_json(fault),
     }
@@ -87,7 +87,7 @@ def _page(chosen: Iterable[type[Fault]]) -> RenderableType:
     for fault in chosen:
         settings = map(_setting, settings_json(fault))
         table.add_row(fault.name, fault.summary, "\n".join(settings), fault.proof,
-                      ", ".join(sorted(fault.needs)))  # fmt: skip
+                      ", ".join(sorted(fault().needs)))  # fmt: skip
     return Group(table, Text("A plan names a fault in full; `for` heals it, `target` and `at` say "
                              "whom and when.", style="dim"))  # fmt: skip
 

@@ -41,6 +41,9 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--decay-steps", type=int, default=inner.decay_steps, help="of the cosine")
     flags.add_argument("--final-share", type=float, default=inner.final_share, help="of --lr")
     flags.add_argument("--weight-decay", type=float, default=inner.weight_decay, help="of AdamW")
+    flags.add_argument(
+        "--speed", type=float, default=1.0, help="of a slower chip: 0.82 of this one's, by resting"
+    )
     flags.add_argument("--save-every", type=float, default=10.0, help="s between checkpoints")
     flags.add_argument("--compilation-cache", type=Path, help="keeps compiled steps for next time")
     flags.add_argument(

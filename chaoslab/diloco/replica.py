@@ -17,6 +17,7 @@ from chaoslab.diloco.codec import digest
 from chaoslab.diloco.exchange import Adoption, Handover, Snapshot
 from chaoslab.diloco.fragments import Layout
 from chaoslab.diloco.inner import Flat, Inner, LearnerState
+from chaoslab.diloco.pace import Pace
 from chaoslab.diloco.task import Batch
 from chaoslab.events import Json
 
@@ -58,8 +59,9 @@ class Counters:
 class Replica:
     """The model as one learner trains it."""
 
-    def __init__(self, inner: Inner, tokens_per_batch: int) -> None:
+    def __init__(self, inner: Inner, tokens_per_batch: int, pace: Pace | None = None) -> None:
         self.counters = Counters()
+        self._pace = pace or Pace()
         self._inner = inner
         self._tokens_per_batch = tokens_per_batch
         self._layout = Layout(())
@@ -101,7 +103,7 @@ class Replica:
     # ------------------------------------------------------------ training
 
     def step(self, batch: Batch) -> None:
-        """One inner step; returns when it is done."""
+        """One inner step; returns when it is done, and has taken as long as its pace asks."""
         began_s = time.monotonic()
         self._state, loss = self._inner.step(self._state, batch)
         counters = self.counters
@@ -110,6 +112,7 @@ class Replica:
         counters.data_position += 1
         counters.tokens += self._tokens_per_batch
         counters.since_steps = [steps + 1 for steps in counters.since_steps]
+        self._pace.rest(began_s)
         took_s = time.monotonic() - began_s
         counters.step_s += (_SMOOTHING if counters.step_s else 1.0) * (took_s - counters.step_s)
 
@@ -167,6 +170,11 @@ class Replica:
         state, inner = self._state, self._inner
         return lambda: inner.to_bytes(inner.pack(state))
 
+    def digests(self) -> dict[str, Json]:
+        """Of the trained values of each fragment, read back from the device."""
+        flats = [self._inner.params_flat(self._state, f.index) for f in self._layout.fragments]
+        return by_fragment([digest(flat) for flat in flats])
+
     def final(self) -> dict[str, Json]:
         """What is held and what became of every token, for `learner.final`."""
         counters = self.counters
@@ -174,12 +182,7 @@ class Replica:
             "step": counters.step,
             "tokens": counters.tokens,
             "versions": by_fragment(counters.versions),
-            "digests": by_fragment(
-                [
-                    digest(self._inner.params_flat(self._state, fragment.index))
-                    for fragment in self._layout.fragments
-                ]
-            ),
+            "digests": self.digests(),
             "committed": by_fragment(counters.committed),
             "discarded": by_fragment(counters.discarded),
             "in_flight": by_fragment([counters.tokens - since for since in counters.since_tokens]),

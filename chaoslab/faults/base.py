@@ -54,9 +54,13 @@ class Fault(Protocol):
     """One line for `chaoslab faults`."""
     proof: ClassVar[str]
     """What counts as evidence, one line."""
-    needs: ClassVar[frozenset[Ability]]
     takes_away: ClassVar[bool]
     """Whether a victim is gone from training meanwhile, so that it must rejoin."""
+
+    @property
+    def needs(self) -> frozenset[Ability]:
+        """What the fleet must be able to do; of most faults the same, whatever its settings."""
+        ...
 
     def beats(self) -> tuple[float, ...]:
         """Offsets in seconds after the injection at which `step` is called; () for most."""

@@ -19,6 +19,7 @@ from typing import Protocol, Self
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
+from chaoslab.fleet.burdens import Burden
 from chaoslab.links.base import Link, NoLinks
 
 NODE_MARK = "CHAOSLAB_NODE"
@@ -40,6 +41,16 @@ class Ability(StrEnum):
     """Ask something of it through its own test hooks, by `tell`."""
     STORAGE = "storage"
     """Damage the files that it keeps."""
+    SLOW = "slow"
+    """Slow it, by some mechanism; QUOTA and DUTY_CYCLE name one, and so does HOOKS."""
+    QUOTA = "quota"
+    """Give it no more than a part of the CPU time that it used."""
+    DUTY_CYCLE = "duty_cycle"
+    """Stop and continue it many times a second."""
+    CROWD = "crowd"
+    """Put processes beside it that compute or hold memory."""
+    MEMORY_LIMIT = "memory_limit"
+    """Let the kernel kill it for want of memory."""
     VOLUME = "volume"
     """Let it keep its files on a volume of its own, which can be full."""
 
@@ -204,6 +215,17 @@ class Fleet(Protocol):
         """
         ...
 
+    def burden(self, name: str, injection: str, burden: Burden) -> None:
+        """Starve a node, or change how much; told by NODE_BURDENED. FleetError if it is dead.
+
+        Burdens are kept by injection. What they measure follows each `probe` as NODE_COUNTED.
+        """
+        ...
+
+    def relieve(self, name: str, injection: str) -> None:
+        """Take the injection's burden from the node, if it bears one; told by NODE_RELIEVED."""
+        ...
+
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """Damage the newest file that the node keeps, or every one; told by STORAGE_DAMAGED.
 
@@ -326,6 +348,14 @@ class NoFleet:
     def tell(self, name: str, do: str, **facts: Json) -> None:  # noqa: ARG002 - the protocol's
         """Nothing, to a node that should be alive."""
         self._require_alive(name)
+
+    def burden(self, name: str, injection: str, burden: Burden) -> None:  # noqa: ARG002
+        """Nothing, to a node that should be alive."""
+        self._require_alive(name)
+
+    def relieve(self, name: str, injection: str) -> None:  # noqa: ARG002
+        """Nothing."""
+        self._nodes[name]
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:  # noqa: ARG002
         """Nothing: there are no files."""

@@ -34,6 +34,8 @@ from chaoslab.fleet.base import (
     Sighting,
     known_already,
 )
+from chaoslab.fleet.burdened import Burdened, lacking
+from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.storage import Storage
@@ -41,6 +43,8 @@ from chaoslab.fleet.unborn import Unborn
 from chaoslab.fleet.volume import can_mount
 from chaoslab.links.base import Link
 
+_RESUME, _UNWEDGE = "resume_process", "unwedge_process"
+"""The undo verbs for what holds a node up."""
 _PATIENCE_S = 0.5
 """How long `restart` lets a node that was told to end do so by itself. The harness stands still
 meanwhile, so what the others report is stamped late."""
@@ -51,10 +55,11 @@ _BLINK_S = 0.02
 
 
 class _OnThisMachine:
-    """All abilities, but for volumes where this process may not mount."""
+    """All abilities, but for those that the kernel does not grant to this process."""
 
     def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
-        return frozenset(Ability) - (frozenset() if can_mount() else {Ability.VOLUME})
+        no_volume = frozenset() if can_mount() else frozenset({Ability.VOLUME})
+        return frozenset(Ability) - no_volume - lacking()
 
 
 class LocalFleet:
@@ -78,6 +83,7 @@ class LocalFleet:
         self._linkage = linkage or Linkage(clock=clock)
         self._lives: dict[str, Life] = {}
         self._storages: dict[str, Storage] = {}
+        self._burdened = Burdened(place=self._place)
         self._news: list[Sighting] = []
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}
@@ -105,7 +111,8 @@ class LocalFleet:
             self._linkage.__exit__(kind, error, trace)
 
     def _leave(self, error: BaseException | None) -> None:
-        remaining = [f"process {pid}" for pid in self._end_all()]
+        remaining = self._burdened.relieve_all()
+        remaining += [f"process {pid}" for pid in self._end_all()]
         self._selector.close()
         self._is_open = False
         remaining += self._close_storages()
@@ -153,6 +160,8 @@ class LocalFleet:
     def pause(self, *names: str) -> None:
         """SIGSTOP; to nobody if one of them is not running."""
         lives = [self._running(name) for name in names]
+        for life in lives:
+            life.owe(_RESUME)
         signal_trees(lives, signal.SIGSTOP)
         for life in lives:
             life.is_paused = True
@@ -162,14 +171,18 @@ class LocalFleet:
         life = self._lives[name]
         signal_trees([life], signal.SIGCONT)
         life.is_paused = False
+        life.settle(_RESUME)
 
     def wedge(self, name: str) -> None:
         """SIGUSR1 to the main process."""
-        self._running(name).signal_main(signal.SIGUSR1)
+        life = self._running(name)
+        life.owe(_UNWEDGE)
+        life.signal_main(signal.SIGUSR1)
 
     def unwedge(self, name: str) -> None:
         """SIGUSR2 to the main process."""
         self._lives[name].signal_main(signal.SIGUSR2)
+        self._lives[name].settle(_UNWEDGE)
 
     def notice(self, name: str) -> None:
         """SIGHUP to the main process."""
@@ -178,6 +191,15 @@ class LocalFleet:
     def tell(self, name: str, do: str, **facts: Json) -> None:
         """One line on its standard input."""
         self._running(name).tell({"do": do, **facts})
+
+    def burden(self, name: str, injection: str, burden: Burden) -> None:
+        """By cgroups, or by processes beside it."""
+        self._burdened.put(self._running(name), injection, burden)
+
+    def relieve(self, name: str, injection: str) -> None:
+        """By ending what was put upon it."""
+        self._lives[name]
+        self._burdened.relieve(name, injection)
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """In the files of its folder."""
@@ -198,6 +220,7 @@ class LocalFleet:
         """The kernel's view of the main process; waits briefly for a paused one to stop."""
         seen = self._lives[name].probe()
         self._linkage.count(name)
+        self._burdened.count(name)
         return seen
 
     def link(self, name: str, upstream: str) -> Link:
@@ -212,6 +235,7 @@ class LocalFleet:
     def poll(self, until_s: float) -> Sequence[Sighting]:
         """What nodes reported and which ended; a node's last lines come before its exit."""
         self._news += self._linkage.news()
+        self._news += self._burdened.news(self._lives.values())
         while self._is_open and not self._news:
             left_s = until_s - self._place.clock.now_s()
             self._wait(max(0.0, left_s))

@@ -1,0 +1,231 @@
+"""Faults by which a learner's chip becomes slower: slow, jitter, thermal.
+
+    slow     ▁▁▁███████▁▁      jitter  ▁▁▃█▁▅▂▇▁▁      thermal  ▁▂▄▆█▆█▆█▅▃▁
+
+A chip that is slow is not a chip that is gone: the learner stays a member, contributes what it has
+trained on, and everybody else goes on at their own pace. All three put one `Slowness` upon each
+target and change its strength at each beat; by which mechanism is the fleet's choice or the plan's.
+"""
+
+import random
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Json
+from chaoslab.faults.base import Evidence
+from chaoslab.faults.pace import Stage, look_slowed
+from chaoslab.faults.proof import Found, Scene, look_at_each
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.burdens import Mechanism, Slowness
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+from chaoslab.units import Factor, Share
+
+_NEEDS: dict[Mechanism, frozenset[Ability]] = {
+    Mechanism.AUTO: frozenset({Ability.SLOW}),
+    Mechanism.CGROUP: frozenset({Ability.SLOW, Ability.QUOTA}),
+    Mechanism.DUTY_CYCLE: frozenset({Ability.SLOW, Ability.DUTY_CYCLE}),
+    Mechanism.HOOK: frozenset({Ability.SLOW, Ability.HOOKS}),
+}
+_PROOF = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
+
+
+class _Slowing(ABC):
+    """What the three have in common."""
+
+    __slots__ = ()
+    mechanism: Mechanism
+    tolerance: float
+
+    proof: ClassVar[str] = _PROOF
+    takes_away: ClassVar[bool] = False
+
+    @abstractmethod
+    def stages(self, injection: Injection) -> tuple[Stage, ...]:
+        """How slow from when on; the first at once, each other one at a beat."""
+
+    @property
+    def needs(self) -> frozenset[Ability]:
+        """A way to slow a node, or the one that the plan names."""
+        return _NEEDS[self.mechanism]
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """The first stage."""
+        self._set(injection, fleet, stage=0)
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """The next one."""
+        self._set(injection, fleet, stage=beat + 1)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """As fast as before."""
+        for name in injection.targets:
+            fleet.relieve(name, injection.id)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Step times, stage by stage, beside what was asked."""
+        stages = self.stages(injection)
+        untouched = set(history.learners) - set(injection.targets)
+        requested: dict[str, Json] = {
+            "factor": max(stage.factor for stage in stages),
+            "tolerance": self.tolerance,
+            "mechanism": self.mechanism.value,
+        }
+
+        def look(scene: Scene) -> Found:
+            return look_slowed(scene, stages, history, untouched, tolerance=self.tolerance)
+
+        return look_at_each(injection, history, look, requested)
+
+    def _set(self, injection: Injection, fleet: Fleet, *, stage: int) -> None:
+        factor = self.stages(injection)[stage].factor
+        burden = Slowness(factor=factor, mechanism=self.mechanism, for_s=injection.for_s)
+        for name in injection.targets:
+            fleet.burden(name, injection.id, burden)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeSlow(_Slowing):
+    """The learner's chip is slower: each of its steps takes `factor` times as long."""
+
+    factor: Factor = 2.0
+    """2x: half the speed."""
+    ramp_s: float = 0.0
+    """It gets there in so much time, in even steps."""
+    ramp_steps: int = 4
+    """How many they are."""
+    mechanism: Mechanism = Mechanism.AUTO
+    """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
+    tolerance: Share = 0.5
+    """How far off the measured slowness, what lies beyond 1x, may be."""
+
+    name: ClassVar[str] = "compute.slow"
+    summary: ClassVar[str] = "each step takes several times as long"
+
+    def __post_init__(self) -> None:
+        _refuse(self.factor, self.tolerance)
+        if self.ramp_s < 0 or self.ramp_steps < 1:
+            raise PlanError("`ramp` is at least 0s, in at least one of `ramp_steps`")
+
+    def beats(self) -> tuple[float, ...]:
+        """Each step of the ramp after the first."""
+        return tuple(stage.offset_s for stage in self._ramp()[1:])
+
+    def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
+        """The ramp, and then the whole factor."""
+        return self._ramp()
+
+    def _ramp(self) -> tuple[Stage, ...]:
+        steps = self.ramp_steps if self.ramp_s else 1
+        return tuple(
+            Stage(
+                offset_s=self.ramp_s * step / steps,
+                factor=1 + (self.factor - 1) * (step + 1) / steps,
+            )
+            for step in range(steps)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeJitter(_Slowing):
+    """The learner's chip is now faster, now slower: a factor is drawn anew for each stretch."""
+
+    factor: Factor = 3.0
+    """Drawn evenly from 1x to this."""
+    every_s: float = 3.0
+    """How long each stretch is."""
+    times: int = 6
+    """How many there are; the last one lasts until the heal."""
+    seed: int = 0
+    """With the fault's id and its number it decides what is drawn, whatever the plan's seed is."""
+    mechanism: Mechanism = Mechanism.AUTO
+    """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
+    tolerance: Share = 0.5
+    """How far off the measured slowness, what lies beyond 1x, may be in the mean."""
+
+    name: ClassVar[str] = "compute.jitter"
+    summary: ClassVar[str] = "steps take longer by a factor that changes all the time"
+
+    def __post_init__(self) -> None:
+        _refuse(self.factor, self.tolerance)
+        if self.times < 2 or self.every_s <= 0:
+            raise PlanError("`times` is at least 2, and `every` a duration above 0s")
+
+    def beats(self) -> tuple[float, ...]:
+        """The beginning of each stretch after the first."""
+        return tuple(self.every_s * stretch for stretch in range(1, self.times))
+
+    def stages(self, injection: Injection) -> tuple[Stage, ...]:
+        """One for each stretch; the same in every run."""
+        rng = random.Random(f"{self.seed} {injection.spec} {injection.number}")
+        return tuple(
+            Stage(offset_s=self.every_s * stretch, factor=rng.uniform(1, self.factor))
+            for stretch in range(self.times)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeThermal(_Slowing):
+    """The learner's chip gets hot: slower and slower, up and down at its limit, then it cools."""
+
+    factor: Factor = 2.5
+    """At its hottest."""
+    ramp_s: float = 6.0
+    """From the first step down to the limit, and at the end from there back."""
+    hold_s: float = 12.0
+    """How long it stays at the limit."""
+    tooth_s: float = 3.0
+    """At the limit it throttles for so long, then lets go a little, in turn."""
+    tooth_share: float = 0.4
+    """By how much of its slowness it lets go."""
+    mechanism: Mechanism = Mechanism.AUTO
+    """cgroup, duty_cycle or hook; auto takes the first of them that this place allows."""
+    tolerance: Share = 0.5
+    """How far off the measured slowness, what lies beyond 1x, may be in the mean."""
+
+    name: ClassVar[str] = "compute.thermal"
+    summary: ClassVar[str] = "a chip throttles: slower by and by, a sawtooth, and back"
+
+    def __post_init__(self) -> None:
+        _refuse(self.factor, self.tolerance)
+        if self.ramp_s <= 0 or self.hold_s <= 0 or self.tooth_s <= 0:
+            raise PlanError("`ramp`, `hold` and `tooth` are durations above 0s")
+        if not 0 <= self.tooth_share < 1:
+            raise PlanError("`tooth_share` is at least 0% and below 100%", key="tooth_share")
+
+    def beats(self) -> tuple[float, ...]:
+        """Each change after the first."""
+        return tuple(stage.offset_s for stage in self._course()[1:])
+
+    def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
+        """Three steps up, the teeth, three steps down."""
+        return self._course()
+
+    def _course(self) -> tuple[Stage, ...]:
+        beyond, third_s = self.factor - 1, self.ramp_s / 3
+        teeth = max(1, round(self.hold_s / self.tooth_s))
+        let_go = [1.0, 1.0 - self.tooth_share]
+        shares = [0.25, 0.5, 0.75, *(let_go[tooth % 2] for tooth in range(teeth)), 0.75, 0.5, 0.25]
+        lengths_s = [third_s] * 3 + [self.hold_s / teeth] * teeth + [third_s] * 2
+        offsets_s = accumulate(lengths_s, initial=0.0)
+        return tuple(
+            Stage(offset_s=offset_s, factor=1 + beyond * share)
+            for offset_s, share in zip(offsets_s, shares, strict=True)
+        )
+
+
+def _refuse(factor: float, tolerance: float) -> None:
+    """PlanError for what no chip can be, or nobody can see."""
+    if factor < 1.25:
+        raise PlanError(
+            f"`factor: {factor:g}x` cannot be told from noise: write 1.25x or more; for a chip "
+            "that is a little slower from the start, see groups under `training.learners`",
+            key="factor",
+        )
+    if factor > 100:
+        raise PlanError(f"`factor: {factor:g}x`: use process.pause to stop a learner", key="factor")
+    if not 0 < tolerance <= 1:
+        raise PlanError("`tolerance` is above 0% and at most 100%", key="tolerance")

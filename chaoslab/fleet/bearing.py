@@ -1,0 +1,120 @@
+"""What every mechanism that puts a burden on a local node has in common.
+
+    Burden ─► Bearer: begin ─► set (another strength) ─► counts ─► end
+                 └── a Bearing: whom it is for, and how what it makes is written down beforehand
+
+The mechanisms are `slowing` and `crowding`; when and for whom is `burdened`'s affair.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from chaoslab.errors import FleetError
+from chaoslab.events import Json
+from chaoslab.fleet import cgroups, tree
+from chaoslab.fleet.base import ObligationLog
+from chaoslab.fleet.burdens import Burden
+from chaoslab.fleet.cgroups import Cgroup, Controller
+from chaoslab.fleet.keeping import Keeper
+from chaoslab.fleet.life import Life
+
+
+class Bearer(Protocol):
+    """A burden on a node, by one mechanism."""
+
+    @property
+    def mechanism(self) -> str:
+        """In words, for people."""
+        ...
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it has let go by itself."""
+        ...
+
+    def begin(self) -> None:
+        """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
+        ...
+
+    def set(self, burden: Burden) -> None:
+        """Another strength of the same kind."""
+        ...
+
+    def counts(self) -> Mapping[str, Json]:
+        """What it measures itself; each key ends in its unit."""
+        ...
+
+    def end(self) -> None:
+        """Take it from the node, however much of it there is; may be done twice."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bearing:
+    """Whom a burden is for, under which injection, and where to write down how to undo it."""
+
+    life: Life
+    injection: str
+    obligations: ObligationLog
+    calm_cores: float
+    """CPU seconds per second that the node used while nothing was upon it."""
+
+    def keeper(self, program: str, *facts: object, for_s: float | None) -> Keeper:
+        """One process that keeps it."""
+        mark = f"{self.life.mark}/{self.injection}"
+        who = self.life.spec.name
+        return Keeper(
+            program, *facts, for_s=for_s, mark=mark, node=who, obligations=self.obligations
+        )
+
+    def share(self, factor: float) -> float:
+        """Cores that make the node this much slower than it was; FleetError if it used none.
+
+        Of what it used while it was calm: a node that gets a third of a core among its neighbours
+        notices nothing of a limit of one half.
+        """
+        if self.calm_cores <= 0:
+            raise FleetError(f"{self.life.spec.name} used no CPU time that could be cut")
+        return self.calm_cores / factor
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """All processes of the node."""
+        return tree.living(self.life.identity, self.life.mark)
+
+
+class OwnCgroup:
+    """A cgroup for one burden, from its obligation to its removal."""
+
+    def __init__(self, bearing: Bearing, controller: Controller) -> None:
+        """FleetError where this machine has none. Nothing is made yet."""
+        home = cgroups.where(controller)
+        if home is None:
+            raise FleetError(f"no cgroup of {controller} can be made here: see `chaoslab doctor`")
+        who = bearing.life
+        name = f"{os.getpid()}-{who.spec.name}-{who.incarnation}-{bearing.injection}"
+        self.home, self.group = home, Cgroup(home, name)
+        self._bearing = bearing
+        self._owed: int | None = None
+
+    def make(self) -> Cgroup:
+        """Write down how to remove it, then make it."""
+        facts = {"path": str(self.group.path), "back": str(self.home.back)}
+        who = self._bearing.life.spec.name
+        self._owed = self._bearing.obligations.open(cgroups.UNDO_CGROUP, node=who, **facts)
+        self.group.make()
+        return self.group
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether somebody else removed it."""
+        return self._owed is not None and not self.group.path.is_dir()
+
+    def remove(self) -> None:
+        """Its processes go back to where they were, if it was made at all."""
+        if self._owed is not None:
+            cgroups.remove(self.group.path, self.home.back)
+            self._bearing.obligations.close(self._owed)
+            self._owed = None

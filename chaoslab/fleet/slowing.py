@@ -1,0 +1,165 @@
+"""A slower chip, by three mechanisms: CPU quota, stopping and continuing, the learner's own rests.
+
+    auto ─► Quota      a part of the CPU time that it used before, by a cgroup of its own
+         ─► DutyCycle  the same part, by stopping and continuing it (`keeper duty`)
+         ─► Rest       the learner rests after each step, by its test hook
+
+The first two cut CPU time, so they do nothing to a chip that is no CPU; there the third is left.
+"""
+
+import signal
+from collections.abc import Callable, Mapping
+
+from chaoslab.errors import HarnessBug
+from chaoslab.events import Json
+from chaoslab.fleet import cgroups, tree
+from chaoslab.fleet.bearing import Bearer, Bearing, OwnCgroup
+from chaoslab.fleet.burdens import Burden, Mechanism, Slowness
+from chaoslab.fleet.cgroups import Controller
+from chaoslab.fleet.keeping import Keeper, start_ticks
+
+_BY_STOPPING = "stopping and continuing, looked at every 20 ms"
+_BY_RESTING = "the learner's step hook"
+
+
+class Quota:
+    """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        self._bearing, self._burden = bearing, burden
+        self._own = OwnCgroup(bearing, Controller.CPU)
+
+    @property
+    def mechanism(self) -> str:
+        """Which cgroups."""
+        return f"CPU quota by {self._own.home}"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether somebody removed the cgroup."""
+        return self._own.is_gone
+
+    def begin(self) -> None:
+        """Make the cgroup, limit it, and only then move the node into it."""
+        share = self._bearing.share(self._burden.factor)
+        group = self._own.make()
+        group.limit_cpu(share)
+        group.take_in(self._bearing.pids)
+
+    def set(self, burden: Burden) -> None:
+        """Another quota."""
+        self._own.group.limit_cpu(self._bearing.share(_slowness(burden).factor))
+
+    def counts(self) -> Mapping[str, Json]:
+        """For how long the kernel kept its threads from a core, added up."""
+        return {"throttled_s": round(self._own.group.throttled_s, 3)}
+
+    def end(self) -> None:
+        """No quota, no cgroup."""
+        self._own.remove()
+
+
+class DutyCycle:
+    """Stopped whenever it has used its share of the time."""
+
+    mechanism = _BY_STOPPING
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        self._bearing, self._burden = bearing, burden
+        self._keeper: Keeper | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nobody stops it any more."""
+        return self._keeper is not None and self._keeper.is_over
+
+    def begin(self) -> None:
+        """Start whoever stops it."""
+        share = self._bearing.share(self._burden.factor)
+        pid = self._bearing.life.identity.pid
+        for_s = self._burden.for_s
+        self._keeper = self._bearing.keeper("duty", pid, start_ticks(pid), for_s=for_s)
+        self._keeper.ask(share)
+
+    def set(self, burden: Burden) -> None:
+        """Another share."""
+        if self._keeper is not None:
+            self._keeper.ask(self._bearing.share(_slowness(burden).factor))
+
+    def counts(self) -> Mapping[str, Json]:
+        """Nothing: whoever is stopped at one moment says nothing of the share."""
+        return {}
+
+    def end(self) -> None:
+        """Let it go on, even if whoever stopped it was killed meanwhile."""
+        if self._keeper is not None:
+            self._keeper.end()
+            life = self._bearing.life
+            if not life.is_over and not life.is_paused:
+                tree.signal_trees([life.identity], signal.SIGCONT)
+
+
+class Rest:
+    """The learner's own step hook."""
+
+    mechanism = _BY_RESTING
+    is_broken = False
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        self._life, self._burden = bearing.life, burden
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Ask for it."""
+        self.set(self._burden)
+        self._has_begun = True
+
+    def set(self, burden: Burden) -> None:
+        """Another factor."""
+        asked = _slowness(burden)
+        self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
+
+    def counts(self) -> Mapping[str, Json]:
+        """Nothing that the learner's own reports do not say."""
+        return {}
+
+    def end(self) -> None:
+        """No more rests."""
+        if self._has_begun and not self._life.has_exited:
+            self._life.tell({"do": "slow"})
+
+
+# ---------------------------------------------------------------- which of them
+
+
+def slower(bearing: Bearing, burden: Slowness) -> Bearer:
+    """The bearer of a slowness, by the mechanism that is asked for or chosen."""
+    return _BEARERS[choose(burden.mechanism)](bearing, burden)
+
+
+def choose(asked: Mechanism) -> Mechanism:
+    """What `auto` comes to on this machine."""
+    if asked is not Mechanism.AUTO:
+        return asked
+    return Mechanism.CGROUP if cgroups.where(Controller.CPU) else Mechanism.DUTY_CYCLE
+
+
+def said(mechanism: Mechanism) -> str:
+    """By what a node is slowed here, for a preview."""
+    chosen = choose(mechanism)
+    if chosen is Mechanism.CGROUP:
+        return f"CPU quota by {cgroups.where(Controller.CPU) or 'cgroups, which are not here'}"
+    return _BY_STOPPING if chosen is Mechanism.DUTY_CYCLE else _BY_RESTING
+
+
+_BEARERS: Mapping[Mechanism, Callable[[Bearing, Slowness], Bearer]] = {
+    Mechanism.CGROUP: Quota,
+    Mechanism.DUTY_CYCLE: DutyCycle,
+    Mechanism.HOOK: Rest,
+}
+
+
+def _slowness(burden: Burden) -> Slowness:
+    if not isinstance(burden, Slowness):
+        raise HarnessBug(f"{burden!r} is no slowness")
+    return burden
