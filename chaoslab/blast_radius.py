@@ -12,6 +12,7 @@ def forbidden(
     injection: Injection,
     *,
     takes_away: bool,
+    brings_in: bool = False,
     limits: Limits,
     progress: Progress,
     away: frozenset[str],
@@ -26,7 +27,10 @@ def forbidden(
     targets, learners = set(injection.targets), progress.learners
     if both := sorted(targets & held):
         return f"{', '.join(both)}: still under an earlier fault"
-    if dead := sorted(name for name in targets if not progress.is_alive(name)):
+    alive = {name for name in targets if progress.is_alive(name)}
+    if brings_in:
+        return f"{', '.join(sorted(alive))}: there already" if alive else None
+    if dead := sorted(targets - alive):
         return f"{', '.join(dead)}: not alive"
     if guarded := sorted(targets & set(limits.protected)):
         return f"{', '.join(guarded)}: protected by the limits"

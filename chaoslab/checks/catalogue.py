@@ -10,6 +10,7 @@ from chaoslab.checks.cleanup import Cleanup
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.checks.detection import Detection
 from chaoslab.checks.goodput import Goodput
+from chaoslab.checks.join import Join
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.recovery import Recovery
@@ -23,6 +24,7 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
     {
         Continuity.name: Continuity,
         Rejoin.name: Rejoin,
+        Join.name: Join,
         Survivors.name: Survivors,
         Goodput.name: Goodput,
         Ledger.name: Ledger,

@@ -117,6 +117,7 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     reasons += [
         (node, window.start_s, window.end_s)
         for window in fault_windows(history)
+        if not window.story.brings_in
         for node in window.story.targets
     ]
     reasons += [

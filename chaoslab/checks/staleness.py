@@ -100,10 +100,15 @@ class Staleness:
         newest: dict[str, int] = {}
         violations: dict[str, Violation] = {}
         adoptions = 0
-        kinds = (Kind.ROUND_MERGED, Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED)
+        kinds = (Kind.ROUND_MERGED, Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED, Kind.NODE_EXITED)
+        newcomers = history.newcomers
         for event in history.of(*kinds):
             if event.time_s > end_s:
                 break
+            if event.kind is Kind.NODE_EXITED:
+                if event.text("node") in newcomers:  # it was not there before, nor is it now
+                    holders[event.text("node")].held.clear()
+                continue
             if event.kind is Kind.ROUND_MERGED:
                 fragment = str(event.integer("fragment"))
                 newest[fragment] = event.integer("version")

@@ -5,7 +5,8 @@
                                                     were due
 
 A learner is a survivor of a fault that does not target it, except while it is itself under another
-fault or on its way back from one.
+fault or on its way back from one. Learners that joined later have no baseline, so nobody can tell
+whether they kept their pace.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -118,7 +119,7 @@ def _paces(history: History) -> Iterator[_Pace]:
     """Every survivor under every fault that it was at work for, at least a part of the time."""
     windows, away = fault_windows(history), absences(history)
     measured = history.last(Kind.BASELINE_MEASURED)
-    for learner in history.learners:
+    for learner in history.founders:
         samples = [e for e in history.of(Kind.LEARNER_STEP) if e.text("learner") == learner]
         every_s = _sampled_every_s(samples, baseline_end_s(history))
         busy = [(w.start_s, w.end_s) for w in windows if learner in w.story.targets]

@@ -59,7 +59,7 @@ def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     return {
         name: shapings[region]
         for name, region in regions.items()
-        if region in shapings and name in plan.training.learner_names
+        if region in shapings and name in plan.training.roster
     }
 
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.faults.base import Fault
+from chaoslab.faults.control import ControlLeave, ControlScaleUp
+from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.network import (
     NetworkBandwidth,
     NetworkLatency,
@@ -48,6 +50,9 @@ _ALL: tuple[type[Fault], ...] = (
     NetworkHalfOpen,
     NetworkRegionProfile,
     NetworkTrace,
+    ControlScaleUp,
+    ControlLeave,
+    ControlRejoinStorm,
     RegionOutage,
 )
 

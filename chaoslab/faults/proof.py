@@ -117,15 +117,13 @@ def look_at_each(
     requested: Mapping[str, Json],
 ) -> tuple[Evidence, ...]:
     """One piece of evidence for each target, in their order."""
-    begin = next(
-        (e for e in history.of(Kind.FAULT_INJECTING) if e.text("injection") == injection.id), None
-    )
+    seen = scenes(injection, history)
     pieces = []
     for target in injection.targets:
-        if begin is None:
-            found = nothing("was not touched: the record does not show that the fault began")
+        if target in seen:
+            found = look(seen[target])
         else:
-            found = look(_scene(target, injection, begin, history))
+            found = nothing("was not touched: the record does not show that the fault began")
         pieces.append(
             Evidence(
                 target=target,
@@ -137,6 +135,15 @@ def look_at_each(
             )
         )
     return tuple(pieces)
+
+
+def scenes(injection: Injection, history: History) -> Mapping[str, Scene]:
+    """The scene of each target; none if the record does not show that the fault began."""
+    begun = (e for e in history.of(Kind.FAULT_INJECTING) if e.text("injection") == injection.id)
+    begin = next(begun, None)
+    if begin is None:
+        return {}
+    return {target: _scene(target, injection, begin, history) for target in injection.targets}
 
 
 def how_it_ended(exited: Event) -> str:

@@ -75,6 +75,8 @@ class Target:
     count: int | None = None
     names: tuple[str, ...] = ()
     everyone: bool = False
+    reserve: bool = False
+    """A share, a count or all of the reserve, instead of the learners that are there."""
     syncer: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     pick: Pick = Pick.RANDOM
@@ -85,8 +87,8 @@ class Target:
                 self.syncer]  # fmt: skip
         if sum(ways) > 1 or not (any(ways) or self.labels):
             raise PlanError(
-                "`target` needs one of learners: 50% | 2 | all | [learner-0], syncer: all, "
-                "or a label such as region: eu"
+                "`target` needs one of learners: 50% | 2 | all | [learner-0], reserve: all, "
+                "syncer: all, or a label such as region: eu"
             )
         if self.share is not None and not 0 < self.share <= 1:
             raise PlanError("a share of learners lies above 0% and up to 100%")

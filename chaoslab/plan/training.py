@@ -111,6 +111,9 @@ class Training:
 
     algorithm: Algorithm = Algorithm.DECOUPLED
     learners: int = 4
+    reserve: int = 0
+    """Learners that are not there at the start, for `control.scale_up` to bring in. Data is cut for
+    them too, from the start, so that nobody's share of it changes when they join."""
     model: Literal["nano", "micro", "mini", "small"] = "nano"
     task: str | None = None
     """package.module:make, in place of `model`."""
@@ -151,6 +154,8 @@ class Training:
         """What is wrong whatever the other keys say; the fragments go by the model."""
         most = f"1 to {MOST_LEARNERS:,}"
         _hold(1 <= self.learners <= MOST_LEARNERS, "learners", self.learners, most)
+        room = MOST_LEARNERS - self.learners
+        _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         if self.task is not None and not _TASK.fullmatch(self.task):
             raise PlanError(f"{self.task!r} is no task: write package.module:make", key="task")
         _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
@@ -164,8 +169,19 @@ class Training:
 
     @property
     def learner_names(self) -> tuple[str, ...]:
-        """learner-0, learner-1, …"""
+        """learner-0, learner-1, …: those that are there from the start."""
         return tuple(f"learner-{index}" for index in range(self.learners))
+
+    @property
+    def reserve_names(self) -> tuple[str, ...]:
+        """The names go on: learner-4, learner-5, … after four."""
+        first = len(self.learner_names)
+        return tuple(f"learner-{index}" for index in range(first, first + self.reserve))
+
+    @property
+    def roster(self) -> tuple[str, ...]:
+        """Everybody who may ever join."""
+        return self.learner_names + self.reserve_names
 
 
 def _hold(is_held: bool, key: str, value: object, rule: str) -> None:

@@ -105,7 +105,7 @@ class FaultPlan:
 
     def _regions(self) -> Mapping[str, Sequence[str]]:
         """Names by region; counts take, in order, the learners that no region names."""
-        learners, regions = self.training.learner_names, self.fleet.regions
+        learners, regions = self.training.roster, self.fleet.regions
         named = [name for some in regions.values() if isinstance(some, tuple) for name in some]
         named += [name for name, labels in self.fleet.labels.items() if REGION in labels]
         for name in named:

@@ -44,7 +44,7 @@ def _learners(value: object) -> Found:
 
 
 def _target(found: Found) -> Target:
-    known = ("learners", "syncer", "pick", "exclude")
+    known = ("learners", "reserve", "syncer", "pick", "exclude")
     labels = {key: value for key, value in found.items() if key not in known}
     for label, value in labels.items():
         if "did you mean" in nearest(label, known, noun="key"):
@@ -58,7 +58,10 @@ def _target(found: Found) -> Target:
             raise PlanError(
                 f"the label `{label}` is {value!r}, which is not text: put it in quotes"
             )
-    ways: Found = dict(found.get("learners", {}))
+    if "learners" in found and "reserve" in found:
+        raise PlanError("a target is either `learners` or `reserve`: write two faults")
+    ways: Found = dict(found.get("learners", found.get("reserve", {})))
+    ways |= {"reserve": "reserve" in found}
     ways |= {key: found[key] for key in ("pick", "exclude") if key in found}
     return Target(**ways, syncer="syncer" in found, labels=labels)
 
@@ -82,6 +85,7 @@ TARGET: Final = mapping(
     "Target",
     {
         "learners": entry(_LEARNERS, "A share, a count, names, or all."),
+        "reserve": entry(_LEARNERS, "The same of the learners that are not there at the start."),
         "syncer": entry(choice(str, ["all"]), "The syncer."),
         "pick": entry(
             choice(Pick, [pick.value for pick in Pick]), class_doc(Pick), default=Pick.RANDOM.value

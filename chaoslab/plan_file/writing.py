@@ -115,14 +115,15 @@ def _(baseline: Baseline) -> dict[str, Tree]:
 @written.register
 def _(target: Target) -> dict[str, Tree]:
     entry: dict[str, Tree] = dict(target.labels)
+    whose = "reserve" if target.reserve else "learners"
     if target.share is not None:
-        entry["learners"] = units.show_share(target.share)
+        entry[whose] = units.show_share(target.share)
     elif target.count is not None:
-        entry["learners"] = target.count
+        entry[whose] = target.count
     elif target.names:
-        entry["learners"] = list(target.names)
+        entry[whose] = list(target.names)
     elif target.everyone:
-        entry["learners"] = "all"
+        entry[whose] = "all"
     elif target.syncer:
         entry["syncer"] = "all"
     entry["pick"] = target.pick.value

@@ -15,7 +15,15 @@ from chaoslab.schedule.arrivals import arriving
 from chaoslab.schedule.blast import Draft, hold
 from chaoslab.schedule.chance import outage_s, stream
 from chaoslab.schedule.lines import Dropped, Schedule, from_lines, preview, to_lines
-from chaoslab.schedule.targets import LEARNER, Roster, RosterEntry, choose, known_names, roster_of
+from chaoslab.schedule.targets import (
+    LEARNER,
+    RESERVE,
+    Roster,
+    RosterEntry,
+    choose,
+    known_names,
+    roster_of,
+)
 
 __all__ = [
     "Dropped",
@@ -46,7 +54,8 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
             raise PlanError(f"fault {spec.id!r}: {error.message}", where=spec.where) from error
         victims = found[0].targets if spec.at is not None else victims
         drafts += found
-    kept, dropped = hold(drafts, plan.limits, learners)
+    reserve = frozenset(entry.name for entry in roster if entry.role == RESERVE)
+    kept, dropped = hold(drafts, plan.limits, learners, reserve)
     if plan.faults and not kept:
         raise PlanError(
             f"with seed {plan.seed} no fault falls into the run: use a shorter `mtbf`, a later "
@@ -80,7 +89,7 @@ def _drafts(
     if spec.at is None:
         raise HarnessBug(f"fault {spec.id!r} has neither `at` nor `arrivals`")
     if spec.at.of is not None:
-        learners = [entry for entry in roster if entry.role == LEARNER]
+        learners = [entry for entry in roster if entry.role in (LEARNER, RESERVE)]
         known_names(learners, [spec.at.of], "of")
     rng = stream(plan.seed, spec.id)
     protected = plan.limits.protected

@@ -36,6 +36,11 @@ class _TakesAway(Protocol):
 
 
 @runtime_checkable
+class _BringsIn(Protocol):
+    brings_in: bool
+
+
+@runtime_checkable
 class _SharesTargets(Protocol):
     shares_targets: bool
 
@@ -57,14 +62,19 @@ class _Span:
 
 
 def hold(
-    drafts: Iterable[Draft], limits: Limits, learners: frozenset[str]
+    drafts: Iterable[Draft],
+    limits: Limits,
+    learners: frozenset[str],
+    reserve: frozenset[str] = frozenset(),
 ) -> tuple[list[Draft], list[Dropped]]:
     """The drafts that keep the limits, in their order, and the drawn ones that do not.
 
-    PlanError for a planned draft that breaks a limit.
+    `learners` are there from the start, `reserve` are not. PlanError for a planned draft that
+    breaks a limit, and for one that cannot be because of who is there and who is not.
     """
     blast = _Blast(limits=limits, learners=learners)
     drafts = list(drafts)
+    _refuse_who_is_not_where(drafts, learners, reserve)
     for draft in drafts:
         if draft.spec.at is not None:
             blast.add_planned(draft)
@@ -157,8 +167,37 @@ class _Blast:
         return ""
 
 
-def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
+def _refuse_who_is_not_where(
+    drafts: Iterable[Draft], learners: frozenset[str], reserve: frozenset[str]
+) -> None:
+    """Who is there cannot be brought in, and who is never brought in cannot be hit."""
+    drafts = list(drafts)
+    coming = {name for draft in drafts if _brings_in(draft) for name in draft.targets}
+    for draft in drafts:
+        there = sorted(learners & set(draft.targets)) if _brings_in(draft) else []
+        if there:
+            raise PlanError(
+                f"fault {draft.spec.id!r} brings learners in, and {', '.join(there)} are there "
+                "from the start: target the reserve, as in `target: {reserve: all}`",
+                where=draft.spec.where,
+            )
+        if never := sorted((reserve & set(draft.targets)) - coming):
+            raise PlanError(
+                f"fault {draft.spec.id!r} is on {', '.join(never)} of the reserve, and no fault "
+                "brings it in: add one of `fault: control.scale_up`",
+                where=draft.spec.where,
+            )
+
+
+def _brings_in(draft: Draft) -> bool:
     settings = draft.spec.settings
+    return isinstance(settings, _BringsIn) and settings.brings_in
+
+
+def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
+    """A learner that was brought in to stay is one like the others: nothing holds it any more."""
+    settings = draft.spec.settings
+    end_s = start_s if _brings_in(draft) and math.isinf(end_s) else end_s
     return _Span(
         spec=draft.spec.id,
         targets=frozenset(draft.targets),

@@ -13,6 +13,8 @@ from chaoslab.plan import FaultPlan, Pick, Target
 from chaoslab.schedule.chance import some
 
 LEARNER = "learner"
+RESERVE = "reserve"
+"""A learner that is not there at the start."""
 SYNCER = "syncer"
 
 
@@ -22,7 +24,7 @@ class RosterEntry:
 
     name: str
     role: str
-    """learner or syncer, as in `fleet.base.Role`."""
+    """syncer, learner, or reserve for a learner that is to join later."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -30,8 +32,9 @@ Roster = Sequence[RosterEntry]
 
 
 def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
-    """The nodes that a plan will start: the syncer and its learners, with the plan's labels."""
+    """The nodes of a plan: the syncer, its learners and its reserve, with the plan's labels."""
     roles = {SYNCER: SYNCER} | dict.fromkeys(plan.training.learner_names, LEARNER)
+    roles |= dict.fromkeys(plan.training.reserve_names, RESERVE)
     labels = plan.labels
     roster = tuple(
         RosterEntry(name=name, role=role, labels=labels.get(name, {}))
@@ -84,11 +87,16 @@ def known_names(roster: Roster, names: Collection[str], key: str) -> None:
 def _matching(target: Target, roster: Roster) -> list[str]:
     """Every node that the target could mean."""
     has_role_of_its_own = not target.labels or target.share or target.count or target.everyone
-    role = SYNCER if target.syncer else LEARNER if has_role_of_its_own else None
-    nodes = [entry for entry in roster if role is None or entry.role == role]
+    roles = {LEARNER} if has_role_of_its_own else {LEARNER, SYNCER}
+    if target.syncer or target.reserve:
+        roles = {SYNCER} if target.syncer else {RESERVE}
     if target.names:
-        nodes = list(roster)
-        known_names([entry for entry in nodes if entry.role == LEARNER], target.names, "learners")
+        roles = {RESERVE} if target.reserve else {LEARNER, RESERVE}
+    nodes = [entry for entry in roster if entry.role in roles]
+    if target.reserve and not nodes:
+        raise PlanError("there is no reserve: say how many under `training`, as in reserve: 2")
+    if target.names:
+        known_names(nodes, target.names, "reserve" if target.reserve else "learners")
         nodes = [entry for entry in nodes if entry.name in target.names]
     pool = [entry.name for entry in nodes if target.labels.items() <= entry.labels.items()]
     if not pool:

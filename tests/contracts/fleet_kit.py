@@ -107,6 +107,46 @@ class FleetKit:
         stage.fleet.kill(spec.name)
         wait_until(lambda: _is_refused(lambda: stage.fleet.tell(spec.name, "slow", factor=2)))
 
+    def test_an_enlisted_node_is_known_and_has_not_lived(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        enlisted = stage.fleet.enlist(spec)
+        assert stage.fleet.nodes == {spec.name: enlisted}
+        assert (enlisted.incarnation, enlisted.is_alive, enlisted.role) == (0, False, spec.role)
+        assert (enlisted.name, enlisted.labels) == (spec.name, spec.labels)
+
+    def test_restart_begins_the_first_life_of_an_enlisted_node(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.enlist(spec)
+        begun = stage.fleet.restart(spec.name)
+        assert (begun.incarnation, begun.is_alive) == (1, True)
+        assert stage.fleet.nodes == {spec.name: begun}
+
+    def test_a_name_is_enlisted_once_and_not_started_beside_that(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.enlist(spec)
+        for again in (stage.fleet.enlist, stage.fleet.start):
+            with pytest.raises(FleetError, match="use restart"):
+                again(spec)
+        stage.fleet.restart(spec.name)
+        with pytest.raises(FleetError, match="use restart"):
+            stage.fleet.enlist(spec)
+
+    def test_an_enlisted_node_is_treated_like_a_dead_one(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.enlist(spec)
+        for verb in (stage.fleet.pause, stage.fleet.wedge, stage.fleet.notice):
+            with pytest.raises(FleetError, match="is not running"):
+                verb(spec.name)
+        for harmless in (stage.fleet.kill, stage.fleet.resume, stage.fleet.unwedge):
+            harmless(spec.name)
+        seen = stage.fleet.probe(spec.name)
+        assert (seen.data["state"], seen.data["incarnation"]) == ("gone", 0)
+        assert stage.fleet.nodes[spec.name].incarnation == 0
+
     def test_restart_leaves_a_living_node_as_it_is(self, stage: Stage, spec: NodeSpec) -> None:
         stage.fleet.start(spec)
         assert stage.fleet.restart(spec.name).incarnation == 1
@@ -143,6 +183,30 @@ class LivingFleetKit(FleetKit):
         first = stage.seen[0]
         assert (first.source, first.kind) == (spec.name, Kind.NODE_STARTED)
         assert (first.data["incarnation"], first.data["role"]) == (1, spec.role)
+
+    def test_nothing_is_seen_of_an_enlisted_node_until_it_is_started(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.enlist(spec)
+        assert not stage.poll(0.1)
+        stage.fleet.restart(spec.name)
+        stage.until(Kind.LEARNER_STEP)
+        stage.fleet.kill(spec.name)
+        stage.fleet.restart(spec.name)
+        stage.until(Kind.LEARNER_STEP)
+        assert stage.lives == [
+            (Kind.NODE_STARTED, 1),
+            (Kind.NODE_EXITED, 1),
+            (Kind.NODE_STARTED, 2),
+        ]
+
+    def test_leaving_the_fleet_passes_over_who_never_ran(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.enlist(spec)
+        stage.fleet.__exit__(None, None, None)
+        assert stage.kinds == []
+        assert not stage.fleet.nodes[spec.name].is_alive
 
     def test_what_a_node_reports_is_seen(self, stage: Stage, spec: NodeSpec) -> None:
         stage.fleet.start(spec)

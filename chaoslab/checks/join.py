@@ -1,0 +1,215 @@
+"""Did each learner that was brought in come to take part, how fast, and with whose state?
+
+    started ──► member ──► holds everything ──► first step ──► first accepted ──► merged, merged, …
+       └─────── from a donor or the syncer, never from itself ──────┘
+
+The counterpart of `rejoin` for learners that were not there before. A learner that is let in and
+never contributes has not joined; one whose own initial parameters became the state of the run has
+done harm.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.timeline import parts, training_end_s
+from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import FaultStory, History
+
+_FAIR_CHANCES = 3
+"""Who contributed fewer than n times had its chance if this many times n rounds were merged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arrival:
+    """One learner that one injection brought in. Events are None while nothing shows them."""
+
+    learner: str
+    story: FaultStory
+    until_s: float
+    """When it was asked to leave again, or training ended."""
+    started: Event | None = None
+    member: Event | None = None
+    refused: Event | None = None
+    complete: Event | None = None
+    stepped: Event | None = None
+    accepted: Event | None = None
+    merged: Sequence[Event] = ()
+    """The rounds merged with it."""
+
+    def clock_s(self, event: Event | None) -> float | None:
+        """Seconds from the start of its process to the event."""
+        if event is None or self.started is None:
+            return None
+        return max(0.0, event.time_s - self.started.time_s)
+
+    @property
+    def room_s(self) -> float:
+        """How long it had."""
+        since = self.started or self.story.injecting
+        return max(0.0, self.until_s - since.time_s)
+
+    def __str__(self) -> str:
+        return f"{self.learner}, brought in by {self.story.spec} ({self.story.fault}),"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """Every learner that was brought in contributes in time, again and again, to the same run."""
+
+    name: ClassVar[str] = "join"
+    summary: ClassVar[str] = "each learner that was brought in takes part, and in time"
+
+    within_s: float = 30.0
+    """Longest time from the start of its process to its first accepted contribution."""
+    contributions: int = 3
+    """Rounds merged with it while it was there."""
+
+    def judge(self, history: History) -> Finding:
+        """Judge each arrival; one that was given too little time is a doubt."""
+        found = list(_arrivals(history))
+        problems = [self._problem(arrival, history) for arrival in found]
+        clocks_s = [arrival.clock_s(arrival.accepted) for arrival in found]
+        longest_s = max((clock_s for clock_s in clocks_s if clock_s is not None), default=None)
+        violations = [problem for problem in problems if isinstance(problem, Violation)]
+        finding = conclude(
+            self.name,
+            violations,
+            doubt="; ".join(problem for problem in problems if isinstance(problem, str))
+            if found
+            else "no fault brought a learner in",
+            passed=f"{', '.join(dict.fromkeys(a.learner for a in found))} joined and contributed, "
+            f"after at most {longest_s or 0.0:.1f} s",
+            samples=len(found),
+            numbers=_numbers(found),
+        )
+        if longest_s is None:
+            return finding
+        is_late = longest_s > self.within_s
+        has_margin = finding.outcome is not Outcome.FAIL or is_late
+        return replace(
+            finding,
+            observed=round(longest_s, 3),
+            bound=self.within_s,
+            margin=room_below(longest_s, self.within_s) if has_margin else None,
+        )
+
+    def _problem(self, arrival: _Arrival, history: History) -> Violation | str | None:
+        """A violation, a doubt, or nothing to object to."""
+        if arrival.complete is not None and arrival.complete.data.get("source") == "initial":
+            text = f"{arrival} made its own initial parameters the state of a run that had begun"
+            return _violation(arrival, text, arrival.complete)
+        clock_s = arrival.clock_s(arrival.accepted)
+        if clock_s is None:
+            if arrival.room_s < self.within_s and arrival.refused is None:
+                return f"only {arrival.room_s:.1f} s were left for {arrival} to join"
+            return _violation(arrival, f"{arrival} {_how_far(arrival)}", arrival.member)
+        if clock_s > self.within_s:
+            text = (
+                f"{arrival} took {clock_s:.1f} s from its start to its first accepted "
+                f"contribution; the bound is {self.within_s:g} s"
+            )
+            return _violation(arrival, text, arrival.accepted)
+        return self._too_few(arrival, history)
+
+    def _too_few(self, arrival: _Arrival, history: History) -> Violation | str | None:
+        if arrival.accepted is None or len(arrival.merged) >= self.contributions:
+            return None
+        rounds = history.between(arrival.accepted.time_s, arrival.until_s, Kind.ROUND_MERGED)
+        chances = sum(1 for _ in rounds)
+        text = (
+            f"{arrival} contributed to {len(arrival.merged)} of {chances} rounds; "
+            f"{self.contributions} are asked for"
+        )
+        if chances >= _FAIR_CHANCES * self.contributions:
+            return _violation(arrival, text, arrival.accepted)
+        return text
+
+
+def _how_far(arrival: _Arrival) -> str:
+    """What became of one that never contributed."""
+    if arrival.started is None:
+        return "was never started"
+    if arrival.refused is not None:
+        return f"was refused: {arrival.refused.data.get('reason')}"
+    if arrival.member is None:
+        return f"did not register with the syncer in {arrival.room_s:.1f} s"
+    if arrival.stepped is None:
+        return f"was let in, but made no step in {arrival.room_s:.1f} s"
+    return f"stepped, but nothing that it sent was accepted in {arrival.room_s:.1f} s"
+
+
+def _violation(arrival: _Arrival, text: str, event: Event | None) -> Violation:
+    seen = event or arrival.started or arrival.story.injecting
+    return Violation(seq=seen.seq, text=text, culprit=arrival.learner)
+
+
+# ---------------------------------------------------------------- who was brought in
+
+
+def _arrivals(history: History) -> Iterator[_Arrival]:
+    """Each target of each injection that brings learners in, in order."""
+    end_s = training_end_s(history)
+    for story in history.faults:
+        if not story.brings_in or story.failed or story.injecting.time_s >= end_s:
+            continue
+        for learner in story.targets:
+            until_s = min(end_s, story.healing.time_s) if story.healing else end_s
+            yield _follow(_Arrival(learner=learner, story=story, until_s=until_s), history)
+
+
+def _follow(arrival: _Arrival, history: History) -> _Arrival:
+    """What its first life since the injection did until it was asked to leave."""
+    about = [
+        event
+        for event in history.about(arrival.learner)
+        if event.seq > arrival.story.injecting.seq and event.time_s <= arrival.until_s
+    ]
+    started = next((event for event in about if event.kind is Kind.NODE_STARTED), None)
+    if started is None:
+        return arrival
+    life = started.integer("incarnation")
+    own = [event for event in about if event.data.get("incarnation") == life]
+    merged = [
+        part.merged
+        for part in parts(history)
+        if (part.learner, part.incarnation) == (arrival.learner, life)
+        and part.merged.time_s <= arrival.until_s
+    ]
+    return replace(
+        arrival,
+        started=started,
+        member=_first(own, Kind.MEMBER_JOINED),
+        refused=_first(own, Kind.MEMBER_REFUSED),
+        complete=_first(own, Kind.LEARNER_JOINED),
+        stepped=_first(own, Kind.LEARNER_STEP),
+        accepted=_first(own, Kind.PUSH_ACCEPTED),
+        merged=merged,
+    )
+
+
+def _first(events: Sequence[Event], kind: Kind) -> Event | None:
+    return next((event for event in events if event.kind is kind), None)
+
+
+def _numbers(found: Sequence[_Arrival]) -> Mapping[str, Json]:
+    """The clocks from the start of the process, and from whom each took over the state."""
+
+    def by_learner(values: Iterator[Json]) -> Mapping[str, Json]:
+        rounded = (round(value, 3) if isinstance(value, float) else value for value in values)
+        labels = (f"{arrival.learner} ({arrival.story.injection})" for arrival in found)
+        return dict(zip(labels, rounded, strict=True))
+
+    return {
+        "member_s": by_learner(a.clock_s(a.member) for a in found),
+        "held_everything_s": by_learner(a.clock_s(a.complete) for a in found),
+        "first_step_s": by_learner(a.clock_s(a.stepped) for a in found),
+        "first_contribution_s": by_learner(a.clock_s(a.accepted) for a in found),
+        "contributions": by_learner(len(a.merged) for a in found),
+        "state_from": by_learner(
+            (a.complete.data.get("donor") or a.complete.data.get("source")) if a.complete else None
+            for a in found
+        ),
+    }

@@ -1,0 +1,260 @@
+"""A storm of returns: learners that died come back in the same instant, once or again and again.
+
+    learner-0  ▇▇▇▇▇✝           ┌▸ start ─ join ─ checkpoint ─ first contribution
+    learner-1  ▇▇▇▇▇✝   down    ├▸ start ─ join ─ checkpoint ─ …       all ask for the state of
+    learner-2  ▇▇▇▇▇✝           └▸ start ─ join ─ …                    the run at once
+    learner-3  ▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇ (donor)
+
+They come back while the fault is open, so that the evidence can show that they came together and
+what it cost: `for` is the time from the first death to the judgement, and nothing is left to heal
+but a learner that died again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, Status
+from chaoslab.faults.process import Signal
+from chaoslab.faults.proof import Found, Scene, look_at_each, nothing, scenes
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+TOGETHER_S = 1.0
+"""Starts further apart than this are no storm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ControlRejoinStorm:
+    """Kill the targets and start all of them again at once, after `down`; as often as asked."""
+
+    times: int = 1
+    """How many storms."""
+    down_s: float = 4.0
+    """How long they are gone before all of them come back."""
+    up_s: float = 12.0
+    """With `times` above 1: from a return to the next death."""
+
+    name: ClassVar[str] = "control.rejoin_storm"
+    summary: ClassVar[str] = "learners die, and all come back in the same instant"
+    proof: ClassVar[str] = "exits by SIGKILL, and returns that were all under way at one time"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.times < 1:
+            raise PlanError(f"`times: {self.times}`: a storm comes at least once")
+        if self.down_s <= 0 or self.up_s <= 0:
+            raise PlanError("`down` and `up` are durations above 0s")
+
+    def beats(self) -> tuple[float, ...]:
+        """A return, then a death and a return for each further storm."""
+        cycles_s = [storm * (self.down_s + self.up_s) for storm in range(self.times)]
+        moments = [moment for at_s in cycles_s for moment in (at_s, at_s + self.down_s)]
+        return tuple(moments[1:])
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """The first deaths."""
+        fleet.kill(*injection.targets)
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """All come back, or all die again."""
+        if beat % 2 == 0:
+            self.heal(injection, fleet)
+        else:
+            fleet.kill(*injection.targets)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start whoever is down."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Deaths and returns of each, how close together, from which donors, how soon of use."""
+        storms = _storms(scenes(injection, history).values(), self.times)
+        requested: dict[str, Json] = {"times": self.times, "down_s": self.down_s}
+        return look_at_each(injection, history, lambda scene: self._look(scene, storms), requested)
+
+    def _look(self, scene: Scene, storms: Sequence["_Storm"]) -> Found:
+        deaths, returns = _deaths(scene), _returns(scene)
+        if scene.incarnation is None:
+            return nothing("was not running when the fault began")
+        if not deaths or deaths[0].integer("incarnation") != scene.incarnation:
+            return nothing("was not killed when the fault began")
+        if not returns:
+            return nothing("was killed and did not come back while the fault lasted")
+        is_whole = len(deaths) >= self.times and len(returns) >= self.times
+        is_storm = all(storm.is_one for storm in storms)
+        last = returns[-1]
+        return Found(
+            status=Status.PROVED if is_whole and is_storm else Status.WEAK,
+            text=f"died {len(deaths)} times and came back {len(returns)} times"
+            + _together(storms)
+            + (f"; it contributed {last.useful_s:.1f} s after its last start"
+               if last.useful_s is not None else "; it had not contributed when the fault ended"),
+            measured={
+                "deaths": len(deaths),
+                "returns": len(returns),
+                "contributed_after_s": last.useful_s,
+                "source": last.source,
+                "donor": last.donor,
+                **_measured(storms),
+            },
+            proof=(*deaths, *(one.started for one in returns), last.member, last.complete,
+                   last.accepted),
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- one return, and one storm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Return:
+    """One life that came back. What has not happened until `end_s` is None."""
+
+    started: Event
+    end_s: float
+    member: Event | None
+    """The syncer let it in, and asked a donor for it."""
+    complete: Event | None
+    """It holds every fragment."""
+    accepted: Event | None
+
+    @property
+    def useful_s(self) -> float | None:
+        """From its start to its first accepted contribution."""
+        return self.accepted.time_s - self.started.time_s if self.accepted else None
+
+    @property
+    def source(self) -> Json:
+        """Where its parameters came from."""
+        return self.complete.data.get("source") if self.complete else None
+
+    @property
+    def donor(self) -> Json:
+        """Whose checkpoint it has; None if it has the syncer's fragments."""
+        return self.complete.data.get("donor") if self.complete else None
+
+    @property
+    def complete_s(self) -> float:
+        """When it held everything; the end of what is known if it did not."""
+        return self.complete.time_s if self.complete else self.end_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Storm:
+    """The returns of one instant, one of each target."""
+
+    returns: Sequence[_Return]
+    asked: int
+    """How many were to come back."""
+
+    @property
+    def is_one(self) -> bool:
+        """Whether all of them started together, and all were on their way at the same time."""
+        is_close = self.start_spread_s <= TOGETHER_S
+        return len(self.returns) == self.asked and is_close and self.on_their_way == self.asked
+
+    @property
+    def start_spread_s(self) -> float:
+        """From the first start to the last."""
+        return _spread_s(one.started.time_s for one in self.returns)
+
+    @property
+    def join_spread_s(self) -> float:
+        """From the first that the syncer let in to the last."""
+        return _spread_s(one.member.time_s for one in self.returns if one.member)
+
+    @property
+    def on_their_way(self) -> int:
+        """The most that had been started and did not hold everything yet, at one time."""
+        return _most_at_once((one.started.time_s, one.complete_s) for one in self.returns)
+
+    @property
+    def transfers_at_once(self) -> int:
+        """The most that waited for their checkpoint at one time."""
+        return _most_at_once(
+            (one.member.time_s, one.complete_s) for one in self.returns if one.member
+        )
+
+    @property
+    def donors(self) -> Mapping[str, int]:
+        """How many each donor helped."""
+        return Counter(str(one.donor) for one in self.returns if one.donor)
+
+
+def _storms(all_scenes: Iterable[Scene], times: int) -> list[_Storm]:
+    """Storm k is the k-th return of every target."""
+    returns = [_returns(scene) for scene in all_scenes]
+    return [
+        _Storm(returns=[own[k] for own in returns if len(own) > k], asked=len(returns))
+        for k in range(times)
+    ]
+
+
+def _deaths(scene: Scene) -> list[Event]:
+    return [
+        e
+        for e in scene.during
+        if e.kind is Kind.NODE_EXITED and e.data.get("signal") == Signal.SIGKILL
+    ]
+
+
+def _returns(scene: Scene) -> list[_Return]:
+    found = []
+    for started in (e for e in scene.during if e.kind is Kind.NODE_STARTED):
+        life = started.integer("incarnation")
+        own = [e for e in scene.during if e.data.get("incarnation") == life]
+        exits_s = [e.time_s for e in own if e.kind is Kind.NODE_EXITED]
+        member, complete, accepted = (
+            next((e for e in own if e.kind is kind), None)
+            for kind in (Kind.MEMBER_JOINED, Kind.LEARNER_JOINED, Kind.PUSH_ACCEPTED)
+        )
+        found.append(
+            _Return(
+                started=started,
+                end_s=min(exits_s, default=scene.end_s),
+                member=member,
+                complete=complete,
+                accepted=accepted,
+            )
+        )
+    return found
+
+
+def _together(storms: Sequence[_Storm]) -> str:
+    asked = max((storm.asked for storm in storms), default=0)
+    if asked < 2:
+        return ", alone"
+    spread_s = max(storm.start_spread_s for storm in storms)
+    fewest = min(storm.on_their_way for storm in storms)
+    return f", within {spread_s:.2f} s of the others, {fewest} of {asked} on their way at once"
+
+
+def _measured(storms: Sequence[_Storm]) -> Mapping[str, Json]:
+    """Of all storms the worst; donors of all together."""
+    donors: Counter[str] = Counter()
+    for storm in storms:
+        donors.update(storm.donors)
+    return {
+        "start_spread_s": max((storm.start_spread_s for storm in storms), default=None),
+        "join_spread_s": max((storm.join_spread_s for storm in storms), default=None),
+        "on_their_way_at_once": min((storm.on_their_way for storm in storms), default=0),
+        "transfers_at_once": max((storm.transfers_at_once for storm in storms), default=0),
+        "donors": dict(donors),
+    }
+
+
+def _spread_s(times_s: Iterable[float]) -> float:
+    found = list(times_s)
+    return max(found) - min(found) if found else 0.0
+
+
+def _most_at_once(stretches: Iterable[tuple[float, float]]) -> int:
+    """The most stretches that have an instant in common."""
+    known = list(stretches)
+    return max((sum(a <= start <= b for a, b in known) for start, _ in known), default=0)

@@ -1,0 +1,313 @@
+"""Faults of who takes part: their contract, and their evidence from records made by hand."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.clock import VirtualClock
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.control import ControlLeave, ControlScaleUp
+from chaoslab.faults.control_storm import ControlRejoinStorm
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.journal import History, Journal
+from chaoslab.links.base import Direction, Latency
+from chaoslab.plan import Injection, Trigger
+from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, WatchedFleet
+
+
+class TestControlFaults(FaultKit):
+    @pytest.fixture(
+        params=[ControlLeave(), ControlRejoinStorm(times=2, down_s=0.5, up_s=1.0)],
+        ids=lambda fault: fault.name,
+    )
+    def fault(self, request: pytest.FixtureRequest) -> Fault:
+        return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestScaleUp(FaultKit):
+    """Its targets are not there before it, and not there after it."""
+
+    @pytest.fixture
+    def fault(self) -> Fault:
+        return ControlScaleUp()
+
+    @pytest.fixture
+    def fleet(self, clock: VirtualClock) -> WatchedFleet:
+        fleet = WatchedFleet(clock)
+        for name in LEARNERS:
+            spec = NodeSpec(name=name, role=Role.LEARNER, command=("true",))
+            (fleet.enlist if name in VICTIMS else fleet.start)(spec)
+            fleet.link(name, "127.0.0.1:1").shape("other", Direction.BOTH, Latency(mean_s=1.0))
+        fleet.touched.clear()
+        return fleet
+
+    @pytest.fixture
+    def director(
+        self, fleet: WatchedFleet, clock: VirtualClock, tmp_path: Path
+    ) -> Iterator[Director]:
+        with Journal(tmp_path, clock) as journal:
+            for name in set(LEARNERS) - set(VICTIMS):
+                journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)
+            yield Director(fleet=fleet, clock=clock, journal=journal)
+
+
+def test_the_catalogue_has_them_under_their_names() -> None:
+    mine = (ControlScaleUp, ControlLeave, ControlRejoinStorm)
+    assert {name for name in FAULTS if name.startswith("control.")} == {f.name for f in mine}
+    assert all(FAULTS[fault.name] is fault for fault in mine)
+
+
+@pytest.mark.parametrize("wrong", [{"times": 0}, {"down_s": 0.0}, {"up_s": -1.0}])
+def test_a_storm_that_cannot_be_is_a_plan_error(wrong: dict[str, float]) -> None:
+    with pytest.raises(PlanError):
+        ControlRejoinStorm(**wrong)  # type: ignore[arg-type]  # wrong on purpose
+
+
+def test_a_storm_returns_first_and_dies_again_before_each_further_return() -> None:
+    assert ControlRejoinStorm(down_s=4.0).beats() == (4.0,)
+    assert ControlRejoinStorm(times=3, down_s=4.0, up_s=12.0).beats() == (4, 16, 20, 32, 36)
+
+
+# ---------------------------------------------------------------- records made by hand
+
+
+class Record:
+    """A journal of one injection on some learners, from second 10 on."""
+
+    def __init__(self, fault: Fault, *targets: str, for_s: float | None = 5.0) -> None:
+        self.fault = fault
+        self.injection = Injection(
+            number=0,
+            spec="it",
+            fault=fault.name,
+            settings=fault,
+            targets=targets,
+            trigger=Trigger(time_s=10.0),
+            for_s=for_s,
+        )
+        self.history = History(())
+
+    def add(self, time_s: float, kind: Kind, who: str, **data: Json) -> "Record":
+        facts: dict[str, Json] = {"node": who, "learner": who, "incarnation": 1, **data}
+        self.history.append(
+            Event(seq=len(self.history.events), time_s=time_s, source=who, kind=kind, data=facts)
+        )
+        return self
+
+    def begin(self, time_s: float = 10.0) -> "Record":
+        about: dict[str, Json] = {"injection": "injection-0", "targets": self.injection.targets}
+        return self.add(time_s, Kind.FAULT_INJECTING, "harness", **about)
+
+    def founder(self, who: str) -> "Record":
+        self.add(1.0, Kind.NODE_STARTED, who)
+        return self.add(2.0, Kind.MEMBER_JOINED, who)
+
+    def merge(self, *times_s: float) -> "Record":
+        for time_s in times_s:
+            self.add(time_s, Kind.ROUND_MERGED, "syncer", round=int(time_s * 10))
+        return self
+
+    def end(self, time_s: float = 15.0) -> "Record":
+        return self.add(time_s, Kind.COUNTS_SAMPLED, "harness")
+
+    def arrive(
+        self, who: str, at_s: float, *, life: int = 1, donor: str | None = "learner-0"
+    ) -> "Record":
+        """Started then; a member, complete and contributing 2, 2.5 and 3 seconds later."""
+        source = "donor" if donor else "syncer"
+        self.add(at_s, Kind.NODE_STARTED, who, incarnation=life)
+        self.add(at_s + 0.5, Kind.LEARNER_STARTED, who, incarnation=life)
+        self.add(at_s + 2.0, Kind.MEMBER_JOINED, who, incarnation=life)
+        self.add(at_s + 2.5, Kind.LEARNER_JOINED, who, incarnation=life, source=source, donor=donor)
+        return self.add(at_s + 3.0, Kind.PUSH_ACCEPTED, who, incarnation=life)
+
+    @property
+    def pieces(self) -> tuple[Evidence, ...]:
+        return self.fault.evidence(self.injection, self.history)
+
+    @property
+    def evidence(self) -> Evidence:
+        (piece,) = self.pieces
+        return piece
+
+
+# ---------------------------------------------------------------- scale_up
+
+
+def joining(*, for_s: float | None = 5.0) -> Record:
+    return Record(ControlScaleUp(), "learner-4", for_s=for_s).founder("learner-0").begin()
+
+
+def test_a_learner_that_was_not_there_and_came_is_proved_with_its_clocks() -> None:
+    found = joining().arrive("learner-4", 10.0).end().evidence
+    assert found.status is Status.PROVED
+    assert found.measured == {
+        "joined_after_s": 2.0,
+        "held_everything_after_s": 2.5,
+        "contributed_after_s": 3.0,
+        "source": "donor",
+        "donor": "learner-0",
+        "stayed_s": 5.0,
+    }
+    assert found.text == (
+        "learner-4 was started, was a member after 2.0 s, contributed after 3.0 s"
+    )
+
+
+def test_a_learner_that_was_there_already_was_not_brought_in() -> None:
+    record = Record(ControlScaleUp(), "learner-4").founder("learner-4").begin()
+    assert record.end().evidence.status is Status.FAILED
+
+
+def test_a_learner_that_nobody_started_is_failed() -> None:
+    assert joining().end().evidence.status is Status.FAILED
+
+
+def test_a_learner_that_does_not_stay_is_weak() -> None:
+    record = joining().arrive("learner-4", 10.0)
+    found = record.add(13.5, Kind.NODE_EXITED, "learner-4", exit_code=1).end().evidence
+    assert found.status is Status.WEAK
+    assert "was gone again (exit code 1)" in found.text
+
+
+def test_a_process_that_never_says_that_it_is_a_learner_is_weak() -> None:
+    found = joining().add(10.1, Kind.NODE_STARTED, "learner-4").end().evidence
+    assert found.status is Status.WEAK
+
+
+def test_that_the_syncer_lets_nobody_in_is_no_doubt_about_the_fault() -> None:
+    record = joining().add(10.1, Kind.NODE_STARTED, "learner-4")
+    found = record.add(10.5, Kind.LEARNER_STARTED, "learner-4").end().evidence
+    assert found.status is Status.PROVED
+    assert "was not let in while the fault lasted" in found.text
+
+
+def test_whoever_is_to_stay_needs_no_length() -> None:
+    assert joining(for_s=None).arrive("learner-4", 10.0).end(13.5).evidence.status is Status.PROVED
+
+
+# ---------------------------------------------------------------- leave
+
+
+def leaving(
+    *, reason: str = "asked", heard: str | None = "said_goodbye", for_s: float = 5.0
+) -> Record:
+    record = Record(ControlLeave(), "learner-1", for_s=for_s).founder("learner-1")
+    record.merge(8.0, 8.5, 9.0, 9.5).begin()
+    record.add(10.1, Kind.LEARNER_LEFT, "learner-1", reason=reason)
+    if heard:
+        record.add(10.2, Kind.MEMBER_LEFT, "learner-1", reason=heard)
+    return record.merge(10.6)
+
+
+def test_an_orderly_leave_is_proved_by_both_sides_and_the_exit_code() -> None:
+    found = leaving().add(11.0, Kind.NODE_EXITED, "learner-1", exit_code=0).end().evidence
+    assert found.status is Status.PROVED
+    assert found.measured["left_after_s"] == 1.0
+    assert found.measured["said_goodbye"] is True
+    assert found.measured["was_suspected"] is False
+    assert found.measured["next_round_after_s"] == pytest.approx(0.4)
+    assert found.measured["usual_gap_s"] == 0.5
+    assert found.measured["away_s"] == pytest.approx(4.8)
+
+
+@pytest.mark.parametrize(
+    ("reason", "heard", "says"),
+    [
+        ("asked", "closed", "the syncer took it for closed"),
+        ("asked", None, "without a goodbye that the syncer heard"),
+        ("preempted", "said_goodbye", "because of something else"),
+    ],
+)
+def test_a_leave_without_order_is_weak(reason: str, heard: str | None, says: str) -> None:
+    record = leaving(reason=reason, heard=heard)
+    found = record.add(11.0, Kind.NODE_EXITED, "learner-1", exit_code=0).end().evidence
+    assert found.status is Status.WEAK
+    assert says in found.text
+
+
+def test_a_leave_after_a_suspicion_is_weak() -> None:
+    record = Record(ControlLeave(), "learner-1").founder("learner-1").begin()
+    record.add(12.0, Kind.MEMBER_SUSPECTED, "learner-1")
+    record.add(12.1, Kind.LEARNER_LEFT, "learner-1", reason="asked")
+    record.add(12.2, Kind.MEMBER_LEFT, "learner-1", reason="said_goodbye")
+    found = record.add(12.3, Kind.NODE_EXITED, "learner-1", exit_code=0).end(20.0).evidence
+    assert (found.status, found.measured["was_suspected"]) == (Status.WEAK, True)
+
+
+@pytest.mark.parametrize("how", [{"signal": "SIGTERM", "exit_code": None}, {"exit_code": 1}])
+def test_an_end_by_signal_or_error_is_no_leave(how: dict[str, Json]) -> None:
+    found = leaving().add(11.0, Kind.NODE_EXITED, "learner-1", **how).end().evidence
+    assert found.status is Status.FAILED
+
+
+def test_whoever_does_not_go_has_not_left() -> None:
+    assert leaving().end().evidence.status is Status.FAILED
+
+
+# ---------------------------------------------------------------- rejoin_storm
+
+
+def dead(*names: str, fault: Fault | None = None) -> Record:
+    """All of them are killed at second 10."""
+    record = Record(fault or ControlRejoinStorm(down_s=2.0), *names, for_s=12.0)
+    for name in names:
+        record.founder(name)
+    record.begin()
+    for name in names:
+        record.add(10.0, Kind.NODE_EXITED, name, signal="SIGKILL")
+    return record
+
+
+def test_returns_at_once_are_proved_with_what_they_cost() -> None:
+    record = dead("learner-1", "learner-2").arrive("learner-1", 12.0, life=2, donor="learner-3")
+    one, other = record.arrive("learner-2", 12.2, life=2, donor="learner-0").end(22.0).pieces
+    assert one.status is other.status is Status.PROVED
+    assert one.measured == {
+        "deaths": 1,
+        "returns": 1,
+        "contributed_after_s": 3.0,
+        "source": "donor",
+        "donor": "learner-3",
+        "start_spread_s": 0.2,
+        "join_spread_s": 0.2,
+        "on_their_way_at_once": 2,
+        "transfers_at_once": 2,
+        "donors": {"learner-3": 1, "learner-0": 1},
+    }
+    assert "within 0.20 s of the others, 2 of 2 on their way at once" in one.text
+
+
+def test_returns_one_after_the_other_are_no_storm() -> None:
+    record = dead("learner-1", "learner-2").arrive("learner-1", 12.0, life=2)
+    one, other = record.arrive("learner-2", 16.0, life=2).end(22.0).pieces
+    assert one.status is other.status is Status.WEAK
+    assert one.measured["on_their_way_at_once"] == 1
+
+
+def test_when_one_of_them_never_returns_it_is_failed_and_the_storm_weak() -> None:
+    one, other = dead("learner-1", "learner-2").arrive("learner-1", 12.0, life=2).end(22.0).pieces
+    assert (one.status, other.status) == (Status.WEAK, Status.FAILED)
+
+
+def test_a_return_that_has_not_contributed_yet_counts_and_says_so() -> None:
+    found = dead("learner-1").add(12.0, Kind.NODE_STARTED, "learner-1", incarnation=2)
+    piece = found.end(14.0).evidence
+    assert piece.status is Status.PROVED
+    assert piece.measured["contributed_after_s"] is None
+    assert "had not contributed when the fault ended" in piece.text
+
+
+def test_fewer_storms_than_asked_are_weak() -> None:
+    record = dead("learner-1", fault=ControlRejoinStorm(times=2, down_s=2.0, up_s=4.0))
+    record.arrive("learner-1", 12.0, life=2)
+    assert record.end(22.0).evidence.status is Status.WEAK
+
+
+def test_whoever_was_not_killed_was_in_no_storm() -> None:
+    record = Record(ControlRejoinStorm(), "learner-1").founder("learner-1").begin().end()
+    assert record.evidence.status is Status.FAILED
