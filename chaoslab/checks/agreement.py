@@ -1,6 +1,7 @@
 """Do all hold the same parameters? Digests, of what was published, adopted, held and stored.
 
-    round.merged (fragment, version) ─ digest ─┬─► learner.adopted     every one, as it happens
+    round.merged (fragment, version) ─ digest ─┬─► learner.joined      what a rejoiner begins with
+                                               ├─► learner.adopted     every one, as it happens
                                                ├─► learner.final       everybody alive at the end
                                                └─► syncer.final        in memory and read from disk
 
@@ -35,7 +36,7 @@ class Agreement:
             (str(event.integer("fragment")), event.integer("version")): event
             for event in history.of(Kind.ROUND_MERGED)
         }
-        violations = list(_adopted_wrongly(history, published))
+        violations = [*_joined_wrongly(history, published), *_adopted_wrongly(history, published)]
         if syncer:
             violations += _syncer_with_itself(syncer, published)
             for final in finals.values():
@@ -79,6 +80,23 @@ def _expected(history: History) -> set[str]:
     binding = [w for w in windows if w.end_s >= end.time_s and not w.story.is_for_good]
     held = {node for w in binding for node in w.story.targets}
     return alive - held
+
+
+def _joined_wrongly(history: History, published: _Published) -> Iterator[Violation]:
+    """What a learner has on its device when it joins, against the versions that it says it holds.
+
+    Initial parameters were never merged, so nobody wrote down what they are.
+    """
+    for event in history.of(Kind.LEARNER_JOINED):
+        held = _optional(event, "digests")
+        for fragment, version in event.mapping("versions").items():
+            merged = published.get((fragment, version)) if isinstance(version, int) else None
+            if merged and fragment in held and held[fragment] != merged.data.get("digest"):
+                yield _violation(
+                    event,
+                    f"{event.text('learner')} joined with other parameters than the syncer "
+                    f"published as version {version} of fragment {fragment}",
+                )
 
 
 def _adopted_wrongly(history: History, published: _Published) -> Iterator[Violation]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.accounts import Accounts, Entry
-from chaoslab.checks.balance import adds_up, believed, running_sum, totals
+from chaoslab.checks.balance import adds_up, believed, per_step, running_sum, totals
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import fault_windows, training_end_s
 from chaoslab.checks.violations import Violation, conclude
@@ -47,6 +47,7 @@ class Ledger:
             *believed(accounts),
             *adds_up(accounts),
             *running_sum(accounts),
+            *per_step(accounts),
         ]
         return conclude(
             self.name,

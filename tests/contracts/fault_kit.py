@@ -17,6 +17,7 @@ from chaoslab.clock import Clock, VirtualClock
 from chaoslab.events import Json, Kind
 from chaoslab.faults.base import Evidence, Fault, ShapesLinks, Status
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, NoFleet, Role
+from chaoslab.fleet.burdens import Burden
 from chaoslab.journal import History, Journal
 from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
 from chaoslab.plan import Injection, Trigger
@@ -149,6 +150,10 @@ class WatchedFleet(NoFleet):
     def tell(self, name: str, do: str, **facts: Json) -> None:
         self.touched.add(name)
         super().tell(name, do, **facts)
+
+    def burden(self, name: str, injection: str, burden: Burden) -> None:
+        self.touched.add(name)
+        super().burden(name, injection, burden)
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self.touched.add(name)
