@@ -6,6 +6,7 @@ from types import MappingProxyType
 from chaoslab.checks.agreement import Agreement
 from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check
+from chaoslab.checks.checkpoints import Checkpoints
 from chaoslab.checks.cleanup import Cleanup
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.checks.detection import Detection
@@ -17,6 +18,7 @@ from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.retries import Retries
 from chaoslab.checks.staleness import Staleness
+from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.versions import Versions
 
@@ -36,7 +38,9 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
         Recovery.name: Recovery,
         Bandwidth.name: Bandwidth,
         Versions.name: Versions,
+        Succession.name: Succession,
         NumericHealth.name: NumericHealth,
+        Checkpoints.name: Checkpoints,
         Cleanup.name: Cleanup,
     }
 )

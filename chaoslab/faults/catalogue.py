@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.faults.base import Fault
+from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.network import (
@@ -25,6 +26,15 @@ from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
 from chaoslab.faults.region import RegionOutage
+from chaoslab.faults.starving import ComputeSteal, MemoryPressure, ProcessOom
+from chaoslab.faults.storage import (
+    StorageCorruptCheckpoint,
+    StorageLoseCheckpoint,
+    StorageTruncateCheckpoint,
+)
+from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
+from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
+from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
 
 _ALL: tuple[type[Fault], ...] = (
     ProcessKill,
@@ -33,6 +43,12 @@ _ALL: tuple[type[Fault], ...] = (
     ProcessCrashLoop,
     ProcessPreempt,
     ProcessHang,
+    ProcessOom,
+    ComputeSlow,
+    ComputeSteal,
+    ComputeJitter,
+    ComputeThermal,
+    MemoryPressure,
     NetworkLatency,
     NetworkBandwidth,
     NetworkSlice,
@@ -54,6 +70,18 @@ _ALL: tuple[type[Fault], ...] = (
     ControlLeave,
     ControlRejoinStorm,
     RegionOutage,
+    UpdateNan,
+    UpdateScaled,
+    UpdateStale,
+    UpdateDuplicate,
+    StorageCorruptCheckpoint,
+    StorageTruncateCheckpoint,
+    StorageLoseCheckpoint,
+    StorageDiskFull,
+    StorageSlowDisk,
+    SyncerKill,
+    SyncerPause,
+    SyncerDiskFull,
 )
 
 FAULTS: Mapping[str, type[Fault]] = MappingProxyType({fault.name: fault for fault in _ALL})

@@ -28,7 +28,9 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
         kind for kind in Kind if kind.split(".")[0] in ("syncer", "member", "round", "push")
     )
     | {Kind.LINK_MEASURED, Kind.PHASE_REACHED},
-    Role.LEARNER: frozenset(kind for kind in Kind if kind.startswith("learner."))
+    Role.LEARNER: frozenset(
+        kind for kind in Kind if kind.split(".")[0] in ("learner", "update", "checkpoint")
+    )
     | {Kind.LINK_MEASURED, Kind.LINK_OPENED, Kind.LINK_CLOSED, Kind.PHASE_REACHED},
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }

@@ -1,0 +1,100 @@
+"""Is what learners keep on disk what they believe in, and do they go on keeping it?
+
+    storage.damaged ── file ──► checkpoint.found      the damaged file is refused, never taken up
+    checkpoint.failed ────────► checkpoint.saved      once the disk has room, the next one is whole
+
+Nobody waits for a checkpoint; whether training waits for a disk is a matter for `survivors`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.base import Finding
+from chaoslab.checks.timeline import training_end_s
+from chaoslab.checks.violations import Violation, conclude
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoints:
+    """No damaged checkpoint is believed, and a learner whose disk refused saves again."""
+
+    name: ClassVar[str] = "checkpoints"
+    summary: ClassVar[str] = "damaged checkpoints are refused, and saving goes on after trouble"
+
+    again_within_s: float = 30.0
+    """Longest time from the heal of a disk without room to the next whole checkpoint."""
+
+    def judge(self, history: History) -> Finding:
+        """Look at every file that was damaged, and at every checkpoint that failed."""
+        saved = history.of(Kind.CHECKPOINT_SAVED)
+        damaged = history.of(Kind.STORAGE_DAMAGED)
+        failed = history.of(Kind.CHECKPOINT_FAILED)
+        found = [e for e in history.of(Kind.CHECKPOINT_FOUND) if e.data.get("file") is not None]
+        refused = sum(len(e.items("refused")) for e in history.of(Kind.CHECKPOINT_FOUND))
+        silent = list(self._never_again(history))
+        return conclude(
+            self.name,
+            [*_believed(history), *(one for one in silent if isinstance(one, Violation))],
+            doubt="; ".join(one for one in silent if isinstance(one, str))
+            if saved or failed
+            else "no learner said a word of checkpoints",
+            passed=f"{len(saved)} checkpoints were saved; of {len(damaged)} damaged or lost files "
+            f"none was believed, and after {len(failed)} refused writes saving went on",
+            samples=len(saved) + len(failed),
+            numbers={
+                "saved": len(saved),
+                "failed": len(failed),
+                "damaged": len(damaged),
+                "refused_files": refused,
+                "found_whole": len(found),
+            },
+        )
+
+    def _never_again(self, history: History) -> Iterator[Violation | str]:
+        """Learners that lived on for long enough after trouble and did not save again."""
+        end_s = training_end_s(history)
+        for learner, (trouble, since_s) in _troubles(history).items():
+            again = [
+                event
+                for event in history.of(Kind.CHECKPOINT_SAVED)
+                if event.text("learner") == learner and event.seq > trouble.seq
+            ]
+            if again:
+                continue
+            text = f"{learner} could not save at {trouble.time_s:.1f} s and never saved again"
+            if end_s - since_s >= self.again_within_s:
+                yield Violation(seq=trouble.seq, text=text, culprit=learner)
+            else:
+                yield f"{text}, but only {max(0.0, end_s - since_s):.1f} s were left for that"
+
+
+def _troubles(history: History) -> Mapping[str, tuple[Event, float]]:
+    """By learner: its last failed write, and when its disk had room again or it failed."""
+    freed_s = {e.text("node"): e.time_s for e in history.of(Kind.STORAGE_FREED)}
+    last = {event.text("learner"): event for event in history.of(Kind.CHECKPOINT_FAILED)}
+    return {
+        name: (event, max(event.time_s, freed_s.get(name, 0.0))) for name, event in last.items()
+    }
+
+
+def _believed(history: History) -> Iterator[Violation]:
+    """Files that a learner took for whole after they were damaged, before it wrote them anew."""
+    damaged: dict[tuple[str, str], Event] = {}
+    kinds = (Kind.STORAGE_DAMAGED, Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_FOUND)
+    for event in history.of(*kinds):
+        if event.kind is Kind.STORAGE_DAMAGED:
+            damaged[event.text("node"), event.text("file")] = event
+            continue
+        place = event.text("learner"), str(event.data.get("file"))
+        if event.kind is Kind.CHECKPOINT_SAVED:
+            damaged.pop(place, None)
+        elif place in damaged:
+            yield Violation(
+                seq=event.seq,
+                text=f"{place[0]} took {place[1]} for whole at {event.time_s:.1f} s, which had "
+                f"been damaged ({damaged[place].text('how')})",
+                culprit=place[0],
+            )

@@ -1,0 +1,203 @@
+"""Faults on the files that a learner keeps: damaged or lost checkpoints.
+
+    kill ─► damage the newest file, or all ─► start ─► the next life looks for its checkpoint
+                └─ hashes, read back from the disk ─┘        └─ says what it found and refused
+
+A checkpoint is damaged while nobody uses it, as a disk does it, and read at the next start. What
+proves the fault is the file's hash and what the next life says of it; whether the damage was
+believed is judged by the check `checkpoints`. Faults on the disk itself are in `storage_room`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Damage, Fleet
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+_NEEDS = frozenset({Ability.KILL, Ability.STORAGE})
+
+
+class Which(StrEnum):
+    """Whose turn it is among a learner's checkpoints."""
+
+    NEWEST = "newest"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageCorruptCheckpoint(OneAct):
+    """Kill the learner, change a byte of its checkpoint, and start it again."""
+
+    which: Which = Which.NEWEST
+    """The newest one, so that the one before it can be used, or all of them."""
+
+    name: ClassVar[str] = "storage.corrupt_checkpoint"
+    summary: ClassVar[str] = "a byte of the learner's checkpoint changes while it is down"
+    proof: ClassVar[str] = "the file's hash, and that the next life refused the file"
+    needs: ClassVar[frozenset[Ability]] = _NEEDS
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _hold(self.which)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Down, damaged, up again."""
+        _strike(injection, fleet, Damage.CORRUPT, self.which)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start a victim that did not stay up; the damage stays, as on a real disk."""
+        _start(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Damaged by hash, and read."""
+        return look_at_each(injection, history, _look(_is_refused), {"which": self.which.value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageTruncateCheckpoint(OneAct):
+    """Kill the learner, cut its checkpoint off in the middle, and start it again."""
+
+    which: Which = Which.NEWEST
+    """The newest one, so that the one before it can be used, or all of them."""
+
+    name: ClassVar[str] = "storage.truncate_checkpoint"
+    summary: ClassVar[str] = "the second half of the learner's checkpoint is gone"
+    proof: ClassVar[str] = "the file's length and hash, and that the next life refused the file"
+    needs: ClassVar[frozenset[Ability]] = _NEEDS
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _hold(self.which)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Down, damaged, up again."""
+        _strike(injection, fleet, Damage.TRUNCATE, self.which)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start a victim that did not stay up."""
+        _start(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Shorter than before, and read."""
+        return look_at_each(injection, history, _look(_is_refused), {"which": self.which.value})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageLoseCheckpoint(OneAct):
+    """Kill the learner, remove its checkpoint, and start it again."""
+
+    which: Which = Which.NEWEST
+    """The newest one, so that the one before it can be used, or all of them."""
+
+    name: ClassVar[str] = "storage.lose_checkpoint"
+    summary: ClassVar[str] = "the learner's checkpoint is gone when it starts again"
+    proof: ClassVar[str] = "the file is gone, and the next life found another or none"
+    needs: ClassVar[frozenset[Ability]] = _NEEDS
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        _hold(self.which)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Down, lost, up again."""
+        _strike(injection, fleet, Damage.LOSE, self.which)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start a victim that did not stay up."""
+        _start(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Gone, and missed."""
+        return look_at_each(injection, history, _look(_is_missed), {"which": self.which.value})
+
+
+# ---------------------------------------------------------------- doing it
+
+
+def _hold(which: Which) -> None:
+    if which not in list(Which):
+        raise PlanError(f"`which: {which}` is neither `newest` nor `all`")
+
+
+def _strike(injection: Injection, fleet: Fleet, how: Damage, which: Which) -> None:
+    """All are down before the first is damaged: together they have no healthy peer to ask."""
+    fleet.kill(*injection.targets)
+    for name in injection.targets:
+        fleet.damage(name, how, every=which is Which.ALL)
+    _start(injection, fleet)
+
+
+def _start(injection: Injection, fleet: Fleet) -> None:
+    for name in injection.targets:
+        fleet.restart(name)
+
+
+# ---------------------------------------------------------------- looking at a scene
+
+
+def _look(is_met: Callable[[Event, str], bool]) -> Callable[[Scene], Found]:
+    """Look for damage on disk, and for a later life that met each damaged file."""
+
+    def look(scene: Scene) -> Found:
+        damaged = [e for e in scene.during if e.kind is Kind.STORAGE_DAMAGED and _is_damage(e)]
+        if scene.exited is None or not damaged:
+            return nothing("keeps whole files, or was not down while they were damaged")
+        files = [event.text("file") for event in damaged]
+        found = scene.first(Kind.CHECKPOINT_FOUND)
+        measured: dict[str, Json] = {
+            "files": files,
+            "bytes_before": damaged[-1].data.get("bytes_before"),
+            "bytes_after": damaged[-1].data.get("bytes_after"),
+            "found": found.data.get("file") if found else None,
+            "is_read": found is not None,
+        }
+        is_shown = found is not None and all(is_met(found, file) for file in files)
+        return Found(
+            status=Status.PROVED if is_shown else Status.WEAK,
+            text=f"was killed, {_done(damaged)}; {_met(found, scene)}",
+            measured=measured,
+            proof=(scene.exited, *damaged, found),
+        )
+
+    return look
+
+
+def _is_damage(event: Event) -> bool:
+    """By what was read back from the disk."""
+    before, after = event.data.get("digest_before"), event.data.get("digest_after")
+    return before is not None and before != after
+
+
+def _is_refused(found: Event, file: str) -> bool:
+    refused = [one.get("file") for one in found.items("refused") if isinstance(one, dict)]
+    return file in refused or found.data.get("file") == file  # believed: read, all the same
+
+
+def _is_missed(found: Event, file: str) -> bool:
+    return found.data.get("file") != file
+
+
+def _done(damaged: list[Event]) -> str:
+    last = damaged[-1]
+    after = last.data.get("bytes_after")
+    left = "is gone" if after is None else f"has {after} of {last.data.get('bytes_before')} bytes"
+    return f"{', '.join(e.text('file') for e in damaged)} was damaged ({left})"
+
+
+def _met(found: Event | None, scene: Scene) -> str:
+    if found is None:
+        return "nobody looked at it before the fault ended"
+    joined = scene.first(Kind.LEARNER_JOINED, lambda e: e.seq > found.seq)
+    own = found.data.get("file")
+    said = f"the next life found {own or 'none'} whole"
+    if joined is None:
+        return said
+    donor = joined.data.get("donor")
+    return f"{said}, and took its parameters from {donor or joined.text('source')}"

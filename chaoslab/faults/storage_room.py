@@ -1,0 +1,130 @@
+"""Faults on the disk of a learner: no room left, or hardly any speed.
+
+A learner writes its checkpoints beside training: a disk in trouble costs checkpoints, and must cost
+no step. A full disk is a real one: the learner's volume ends where its contents end, and the kernel
+refuses what comes. A slow one is the learner's own test hook, which holds up each file until as
+much time has gone by as its bytes would have taken: no place that we run in can throttle a folder.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+_HOOK = "disk"
+_TOLERANCE = 1.25
+"""A file that came up to this factor faster than asked was held up, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageDiskFull(OneAct):
+    """Leave no room on the volume on which the learner keeps its checkpoints."""
+
+    name: ClassVar[str] = "storage.disk_full"
+    summary: ClassVar[str] = "no room is left where the learner keeps its checkpoints"
+    proof: ClassVar[str] = "no byte is free by the kernel's word, and a checkpoint was refused"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.VOLUME})
+    takes_away: ClassVar[bool] = False
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Fill every victim's volume."""
+        for name in injection.targets:
+            fleet.fill_disk(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Give every victim's volume room again."""
+        for name in injection.targets:
+            fleet.free_disk(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Full, and a write was refused meanwhile."""
+        return look_at_each(injection, history, _look_full, {"free_bytes": 0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageSlowDisk(OneAct):
+    """Write the learner's checkpoints no faster than a worn-out disk would, by its test hook."""
+
+    rate_bytes_per_s: float = 200e3
+    """How fast a checkpoint is written."""
+
+    name: ClassVar[str] = "storage.slow_disk"
+    summary: ClassVar[str] = "checkpoints are written at a crawl"
+    proof: ClassVar[str] = "bytes and seconds of the checkpoints that were written meanwhile"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not self.rate_bytes_per_s > 0:
+            raise PlanError("`rate` is above 0; for no writes at all use storage.disk_full")
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every victim's hook."""
+        for name in injection.targets:
+            fleet.tell(name, _HOOK, bytes_per_s=self.rate_bytes_per_s, for_s=injection.for_s)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let go of every victim's hook; a victim that died took it with it."""
+        for name in injection.targets:
+            if fleet.nodes[name].is_alive:
+                fleet.tell(name, _HOOK)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """The rate of what was written."""
+        requested: dict[str, Json] = {"bytes_per_s": self.rate_bytes_per_s}
+        return look_at_each(injection, history, self._look, requested)
+
+    def _look(self, scene: Scene) -> Found:
+        saved = [e for e in scene.during if e.kind is Kind.CHECKPOINT_SAVED]
+        held_up = [e for e in saved if e.time_s - e.number("took_s") >= scene.begin_s]
+        before = [_rate(e) for e in scene.before if e.kind is Kind.CHECKPOINT_SAVED]
+        measured: dict[str, Json] = {
+            "files": len(held_up),
+            "bytes_per_s": max(map(_rate, held_up), default=None),
+            "bytes_per_s_before": max(before, default=None),
+        }
+        if not held_up:
+            return nothing("wrote no checkpoint from beginning to end meanwhile", **measured)
+        fastest = max(map(_rate, held_up))
+        if before and fastest > max(before) / _TOLERANCE:
+            return nothing(f"wrote at {fastest:,.0f} bytes/s, as fast as before", **measured)
+        is_held = fastest <= _TOLERANCE * self.rate_bytes_per_s
+        return Found(
+            status=Status.PROVED if is_held else Status.WEAK,
+            text=f"wrote {len(held_up)} checkpoints at {fastest:,.0f} bytes/s at most",
+            measured=measured,
+            proof=tuple(held_up),
+        )
+
+
+def _rate(event: Event) -> float:
+    return event.number("bytes") / max(event.number("took_s"), 1e-6)
+
+
+def _look_full(scene: Scene) -> Found:
+    filled = scene.first(Kind.STORAGE_FILLED)
+    refused = [e for e in scene.during if e.kind is Kind.CHECKPOINT_FAILED]
+    if filled is None or filled.number("free_bytes") > 0:
+        return nothing("has room on its volume, as far as the record shows")
+    measured: dict[str, Json] = {
+        "free_bytes": filled.data.get("free_bytes"),
+        "total_bytes": filled.data.get("total_bytes"),
+        "refused": len(refused),
+    }
+    said = (
+        f"the disk refused {len(refused)} checkpoints"
+        if refused
+        else ("nobody tried to write before the fault ended")
+    )
+    return Found(
+        status=Status.PROVED if refused else Status.WEAK,
+        text=f"had no byte left; {said}",
+        measured=measured,
+        proof=(filled, *refused[:1]),
+    )

@@ -1,0 +1,283 @@
+"""Faults on what a learner pushes: nan, scaled, stale, duplicate.
+
+    learner ── honest push ──► its test hook ── spoilt ══► syncer ─► refused, or bounded
+       says what was done to which push ──┘                  └─ says what it made of it: evidence
+
+The learner itself trains on undisturbed. What proves a fault is the syncer's own record of the very
+pushes that were spoilt; that it refuses or bounds them is its merit, that they arrived is the fact.
+A victim is not taken away: it steps, and takes part again with the first push after the heal, which
+`recovery` watches.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import ClassVar, TypeAlias
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+_HOOK = "updates"
+_SHARE = 0.7
+"""Of the spoilt pushes, so many are seen at the syncer; the last may still be on the way."""
+_CALM_PUSHES = 5
+"""So many accepted pushes of a fragment before the fault say how large they usually are."""
+_TOLERANCE = 2.0
+"""A measured factor within this factor of the one asked proves it."""
+
+_Push: TypeAlias = tuple[int, int]
+"""(round, fragment)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateNan(OneAct):
+    """One value of every outer gradient that the victim pushes becomes NaN."""
+
+    name: ClassVar[str] = "update.nan"
+    summary: ClassVar[str] = "every update of the victim carries a NaN"
+    proof: ClassVar[str] = "the syncer's record of the pushes that the victim's hook spoilt"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    takes_away: ClassVar[bool] = False
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every victim's hook."""
+        _spoil(injection, fleet, kind="nan")
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let go of every victim's hook."""
+        _let_go(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Refused as not finite, or taken with a norm that is none."""
+        return look_at_each(injection, history, _look_nan, {"kind": "nan"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateScaled(OneAct):
+    """Every outer gradient that the victim pushes is multiplied, under an honest header."""
+
+    factor: float = 1000.0
+    """How many times as large; below 0 it also points the other way."""
+
+    name: ClassVar[str] = "update.scaled"
+    summary: ClassVar[str] = "every update of the victim is many times too large"
+    proof: ClassVar[str] = "norms of the victim's pushes at the syncer, against those before"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.factor) or abs(self.factor) in (0.0, 1.0):
+            raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, or 0.001")
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every victim's hook."""
+        _spoil(injection, fleet, kind="scaled", factor=self.factor)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let go of every victim's hook."""
+        _let_go(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """By how much its pushes grew, as the syncer measured them."""
+        return look_at_each(injection, history, self._look, {"factor": self.factor})
+
+    def _look(self, scene: Scene) -> Found:
+        spoilt = _spoilt(scene)
+        if not spoilt:
+            return _no_push()
+        taken = [e for e in scene.during if e.kind is Kind.PUSH_ACCEPTED and _push(e) in spoilt]
+        refused = [e for e in _rejections(scene, "malformed", "not_finite") if _push(e) in spoilt]
+        growths = _growths(scene, taken)
+        bounded = [e for e in scene.during if e.kind is Kind.PUSH_BOUNDED and _push(e) in spoilt]
+        measured: dict[str, Json] = {
+            "factor": median(growths) if growths else None,
+            "spoilt": len(spoilt),
+            "bounded": len(bounded),
+            "refused": len(refused),
+        }
+        if not growths and not refused:
+            return nothing("sent nothing larger than before, as far as the syncer says", **measured)
+        return Found(
+            status=self._status(growths, refused),
+            text=f"{_grew(growths)}; of {len(spoilt)} such updates the syncer shortened "
+            f"{len(bounded)} and refused {len(refused)}",
+            measured=measured,
+            proof=(*taken[:1], *bounded[:1], *refused[:1]),
+        )
+
+    def _status(self, growths: Sequence[float], refused: Sequence[Event]) -> Status:
+        asked = abs(self.factor)
+        if growths:
+            is_so = asked / _TOLERANCE <= median(growths) <= asked * _TOLERANCE
+            return Status.PROVED if is_so else Status.WEAK
+        return Status.PROVED if refused else Status.FAILED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateStale(OneAct):
+    """Every pull is answered with an earlier push: old values, old counters, old base version."""
+
+    name: ClassVar[str] = "update.stale"
+    summary: ClassVar[str] = "the victim repeats an old update in place of every new one"
+    proof: ClassVar[str] = "the syncer's record of the pushes that the victim's hook replaced"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    takes_away: ClassVar[bool] = False
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every victim's hook; the first push of each fragment is the one it then repeats."""
+        _spoil(injection, fleet, kind="stale")
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let go of every victim's hook."""
+        _let_go(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Refused for their base version, or taken with one that is not the round's."""
+        return look_at_each(injection, history, _look_stale, {"kind": "stale"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateDuplicate(OneAct):
+    """Every push is sent twice."""
+
+    name: ClassVar[str] = "update.duplicate"
+    summary: ClassVar[str] = "every update of the victim arrives twice"
+    proof: ClassVar[str] = "two answers of the syncer to each push that the victim's hook doubled"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    takes_away: ClassVar[bool] = False
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every victim's hook."""
+        _spoil(injection, fleet, kind="duplicate")
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let go of every victim's hook."""
+        _let_go(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """One is taken and one refused, if the syncer counts right."""
+        return look_at_each(injection, history, _look_duplicate, {"kind": "duplicate"})
+
+
+# ---------------------------------------------------------------- the hook
+
+
+def _spoil(injection: Injection, fleet: Fleet, **facts: Json) -> None:
+    for name in injection.targets:
+        fleet.tell(name, _HOOK, **facts, for_s=injection.for_s)
+
+
+def _let_go(injection: Injection, fleet: Fleet) -> None:
+    """A victim that died took its hook with it."""
+    for name in injection.targets:
+        if fleet.nodes[name].is_alive:
+            fleet.tell(name, _HOOK)
+
+
+# ---------------------------------------------------------------- looking at a scene
+
+
+def _push(event: Event) -> _Push:
+    return event.integer("round"), event.integer("fragment")
+
+
+def _spoilt(scene: Scene) -> frozenset[_Push]:
+    """The pushes that the victim's hook spoilt, by its own word."""
+    return frozenset(_push(e) for e in scene.during if e.kind is Kind.UPDATE_TAMPERED)
+
+
+def _rejections(scene: Scene, *reasons: str) -> list[Event]:
+    refused = [e for e in scene.during if e.kind is Kind.PUSH_REJECTED]
+    return [e for e in refused if e.data.get("reason") in reasons]
+
+
+def _no_push() -> Found:
+    return nothing("pushed nothing that its hook could have spoilt while the fault was on")
+
+
+def _look_nan(scene: Scene) -> Found:
+    def is_nonsense(event: Event) -> bool:
+        return event.kind is Kind.PUSH_ACCEPTED and not math.isfinite(event.number("norm"))
+
+    return _answered(scene, "with a NaN", is_nonsense, "not_finite")
+
+
+def _look_stale(scene: Scene) -> Found:
+    current = {
+        _push(e): e.integer("base_version") for e in scene.during if e.kind is Kind.LEARNER_PUSHED
+    }
+
+    def is_old(event: Event) -> bool:
+        if event.kind is not Kind.PUSH_ACCEPTED or _push(event) not in current:
+            return False
+        return event.integer("base_version") < current[_push(event)]
+
+    return _answered(scene, "an old one in place of a new one", is_old, "stale")
+
+
+def _look_duplicate(scene: Scene) -> Found:
+    once: set[_Push] = set()
+
+    def is_second(event: Event) -> bool:
+        """Accepted once more; the first answer to a push is none of the duplicate's."""
+        if event.kind is not Kind.PUSH_ACCEPTED:
+            return False
+        is_known = _push(event) in once
+        once.add(_push(event))
+        return is_known
+
+    return _answered(scene, "twice", is_second, "replay", "late")
+
+
+def _answered(scene: Scene, what: str, is_taken: Callable[[Event], bool], *reasons: str) -> Found:
+    """How many of the spoilt pushes the syncer saw as what they are: refused so, or taken so."""
+    spoilt = _spoilt(scene)
+    if not spoilt:
+        return _no_push()
+    refused = [e for e in _rejections(scene, *reasons) if _push(e) in spoilt]
+    taken = [e for e in scene.during if is_taken(e) and _push(e) in spoilt]
+    seen = {_push(e) for e in (*refused, *taken)}
+    measured: dict[str, Json] = {
+        "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
+    }  # fmt: skip
+    if not seen:
+        return nothing(f"pushed {len(spoilt)} updates {what}, and none was seen so", **measured)
+    return Found(
+        status=Status.PROVED if len(seen) >= _SHARE * len(spoilt) - 1 else Status.WEAK,
+        text=f"pushed {len(spoilt)} updates {what}; the syncer refused {len(refused)} as "
+        f"{' or '.join(sorted({e.text('reason') for e in refused})) or 'such'} and took "
+        f"{len(taken)}",
+        measured=measured,
+        proof=(*refused[:1], *taken[:1]),
+    )
+
+
+def _growths(scene: Scene, taken: Sequence[Event]) -> list[float]:
+    """The norm / √steps of each push against what it was for the same fragment before the fault."""
+    before: dict[int, list[float]] = {}
+    for event in scene.calm:
+        if event.kind is Kind.PUSH_ACCEPTED and event.number("norm") > 0:
+            before.setdefault(event.integer("fragment"), []).append(_of_a_step(event))
+    return [
+        _of_a_step(event) / median(usual[-_CALM_PUSHES:])
+        for event in taken
+        if (usual := before.get(event.integer("fragment")))
+    ]
+
+
+def _of_a_step(event: Event) -> float:
+    return event.number("norm") / math.sqrt(max(1, event.integer("c_steps")))
+
+
+def _grew(growths: Sequence[float]) -> str:
+    return (
+        f"pushed updates {median(growths):.4g} times as large as before"
+        if growths
+        else ("pushed updates beyond all measure")
+    )
