@@ -65,7 +65,7 @@ def test_a_rejoiner_comes_back_although_its_donor_dies_while_it_serves(tmp_path:
     with Processes(tmp_path, suspect_after_s=20.0, drop_after_s=40.0) as training:
         training.start_syncer()
         for name in training.names:
-            training.start_learner(name, module="chaoslab.selftest.mutants.hesitant_donor")
+            training.start_learner(name, module="tests.hesitant_donor")
         for name in training.names:
             training.contributes(name, mark=0)
         training.kill("learner-2")

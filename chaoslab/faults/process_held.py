@@ -21,6 +21,8 @@ _STILL_S = 0.02
 """Two ticks of the kernel's accounting."""
 _SILENCE = 3.0
 """A learner hangs when it is silent for this many of its usual intervals between reports."""
+_STEPS_GIVEN = 3
+"""A hung learner's pushes are all of the step at which it hangs, but for one still on its way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,7 +159,20 @@ def _not_hung(scene: Scene) -> str | None:
         return "was not probed, so nobody knows whether it lived"
     if not set(states) <= {"R", "S", "D"}:
         return f"was stopped or gone (state {', '.join(states)}), not hung"
-    return "lost its connection instead of hanging" if closed else None
+    if closed:
+        return "lost its connection instead of hanging"
+    steps = _steps_given(scene)
+    if len(steps) < _STEPS_GIVEN:
+        return None
+    given = f"was given work of the steps {min(steps)} to {max(steps)}"
+    return f"was silent and went on working: the syncer {given} meanwhile"
+
+
+def _steps_given(scene: Scene) -> set[int]:
+    """At which steps its pushes were made, by the syncer's account: the word of somebody else."""
+    from_s = scene.begin_s + AFTERGLOW_S
+    given = (e for e in scene.during if e.kind is Kind.PUSH_ACCEPTED and e.time_s > from_s)
+    return {event.integer("step") for event in given}
 
 
 def _usual_interval_s(steps: list[Event]) -> float:

@@ -136,15 +136,6 @@ _LEARNERS = (
         culprits=(VICTIM,),
     ),
     Trial(
-        name="hesitant_donor",
-        wrong="the donor of the checkpoint never gives it",
-        plan="killed",
-        programs={"learner": "hesitant_donor"},
-        check="rejoin",
-        words="it never made a step",
-        culprits=(VICTIM,),
-    ),
-    Trial(
         name="no_reconnect",
         wrong="a learner never dials again",
         plan="refused",
@@ -152,6 +143,23 @@ _LEARNERS = (
         check="rejoin",
         words="nothing that it sent was accepted",
         culprits=(VICTIM,),
+    ),
+    Trial(
+        name="hammering_dialler",
+        wrong="a learner dials without a pause",
+        plan="refused",
+        programs={"learner": "hammering_dialler"},
+        check="retries",
+        words="dialled again",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="waiting_learner",
+        wrong="survivors wait for the syncer, and that for everyone",
+        plan="killed",
+        programs={"syncer": "patient_syncer", "learner": "waiting_learner"},
+        check="survivors",
+        words="stood still",
     ),
     Trial(
         name="double_counter",
@@ -178,6 +186,14 @@ _LEARNERS = (
         programs={"learner": "stubborn_learner"},
         check="evidence",
         words="did not exit on SIGTERM",
+    ),
+    Trial(
+        name="false_hanger",
+        wrong="a learner that was told to hang only says so",
+        plan="disobeyed",
+        programs={"learner": "false_hanger"},
+        check="evidence",
+        words="went on working",
     ),
 )
 

@@ -230,6 +230,20 @@ def test_a_learner_that_goes_on_stepping_does_not_hang() -> None:
     assert record.evidence.status is Status.FAILED
 
 
+@pytest.mark.parametrize(
+    ("steps", "status"), [((70, 73, 76, 79), Status.FAILED), ((70, 71, 71, 71), Status.PROVED)]
+)
+def test_a_learner_that_says_nothing_of_its_steps_and_works_on_does_not_hang(
+    steps: tuple[int, ...], status: Status
+) -> None:
+    record = alive(ProcessHang()).probe(10.0, "S")
+    for number, step in enumerate(steps):
+        record.add(12.0 + number / 4, Kind.PUSH_ACCEPTED, source="syncer", step=step)
+    found = record.probe(15.0, "S").evidence
+    assert found.status is status
+    assert ("went on working" in found.text) is (status is Status.FAILED)
+
+
 def test_a_hang_too_short_to_tell_from_a_normal_pause_is_failed() -> None:
     record = alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S")
     assert record.evidence.status is Status.FAILED

@@ -1,7 +1,7 @@
 """A learner that, as the first of all to be asked for a checkpoint, never finishes giving it.
 
 Which one was asked first is settled by who makes the file `hesitated` beside the learners' own
-folders; its name is in it.
+folders; its name is in it. No mutant of selftest: a training gets over such a donor, and should.
 """
 
 import time

@@ -1,0 +1,19 @@
+"""A learner that hammers a link that is gone: it dials again without any pause."""
+
+from chaoslab.diloco import learner, link
+from chaoslab.diloco.wire import Backoff
+from chaoslab.selftest.mutants import Mutant, Part
+
+
+class NoBackoff(Backoff):
+    """Never waits."""
+
+    def next_s(self) -> float:
+        """Now."""
+        return 0.0
+
+
+MUTANT = Mutant(program=learner, parts=(Part(module=link, name="Backoff", wrong=NoBackoff),))
+
+if __name__ == "__main__":
+    MUTANT.start()
