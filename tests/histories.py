@@ -32,10 +32,16 @@ class Story(ModelTraining):
     """Write a run by telling what happens. Every verb returns the story."""
 
     def __init__(
-        self, *, learners: int = 4, rejoin_s: float = 1.0, control: "Story | None" = None
+        self,
+        *,
+        learners: int = 4,
+        reserve: Sequence[str] = (),
+        rejoin_s: float = 1.0,
+        control: "Story | None" = None,
     ) -> None:
         super().__init__(learners, rejoin_s)
         self.control = control
+        self.reserve = tuple(reserve)
         self._injections = 0
         self._open: list[Opened] = []
         self._shaped: list[tuple[str, str]] = []
@@ -68,6 +74,7 @@ class Story(ModelTraining):
             fleet="none",
             algorithm="decoupled",
             learners=list(self.learners),
+            reserve=list(self.reserve),
             schedule_hash="0",
             version="0",
         )
@@ -149,6 +156,22 @@ class Story(ModelTraining):
             self.shape(name, opened, "reset")
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
+    def bring_in(self, *names: str, for_s: float | None = None) -> Self:
+        """An injection starts learners of the reserve; `heal` lets them leave in order."""
+        opened = self._inject("control.scale_up", "grow", names, for_s, brings_in=True)
+        for name in names:
+            joins_s = self.now_s + self.rejoin_s
+            self.learners[name] = Learner(name=name, joins_s=joins_s)
+            self._node_started(name, "learner", 1)
+        return self.say(Kind.FAULT_INJECTED, **opened.data)
+
+    def leave(self, name: str) -> Self:
+        """Somebody asked it to leave; it does so in order."""
+        learner = self.learners[name]
+        self.say(Kind.LEARNER_LEFT, name, **learner.who, step=learner.step, reason="asked")
+        self.drop(name, "said_goodbye")
+        return self.exit(name, code=0)
+
     def shape(self, link: str, opened: "Opened", effect: str) -> Self:
         """An effect is put on a link; `heal` takes it away."""
         self._shaped.append((link, str(opened.data["injection"])))
@@ -162,9 +185,10 @@ class Story(ModelTraining):
         opened = self._inject(fault, "touch", names, for_s, takes_away=False)
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
-    def heal(self, *, status: str = "proved", restarts: bool = True) -> Self:
-        """End the oldest open injection: evidence, then the victims start again or go on."""
-        opened = self._open.pop(0)
+    def heal(self, *, status: str = "proved", restarts: bool = True, spec: str = "") -> Self:
+        """End the oldest open injection (of `spec`): evidence, then the victims are back."""
+        opened = next(one for one in self._open if spec in ("", one.data["spec"]))
+        self._open.remove(opened)
         self._evidence(opened, status)
         self.say(Kind.FAULT_HEALING, **opened.data)
         for link, injection in [one for one in self._shaped if one[1] == opened.data["injection"]]:
@@ -172,7 +196,10 @@ class Story(ModelTraining):
             self.say(Kind.LINK_CLEARED, link=link, injection=injection)
         for name in opened.targets if restarts and opened.data["takes_away"] else ():
             self._release(name) if opened.holds else self.restart(name)
-        return self.say(Kind.FAULT_HEALED, **opened.data)
+        self.say(Kind.FAULT_HEALED, **opened.data)
+        for name in opened.targets if opened.data["brings_in"] else ():
+            self.leave(name)
+        return self
 
     def prove(self, *, status: str = "proved") -> Self:
         """Evidence of the open injections, without healing them."""
@@ -279,13 +306,15 @@ class Story(ModelTraining):
         for_s: float | None,
         *,
         takes_away: bool = True,
+        brings_in: bool = False,
     ) -> Opened:
         data: dict[str, Json] = {
             "injection": f"injection-{self._injections}",
             "fault": fault,
             "spec": spec,
             "targets": list(names),
-            "takes_away": takes_away,
+            "takes_away": takes_away and not brings_in,
+            "brings_in": brings_in,
         }
         self._injections += 1
         when = f"at {self.now_s:g} s"
