@@ -1,7 +1,7 @@
 # Shortcuts; each target is one or two plain commands. `make check` is what CI does.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check test fast format demo plans wire docs benchmarks clean
+.PHONY: check test fast format demo plans selftest wire docs benchmarks clean
 
 .venv/bin/python: pyproject.toml
 	python3 -m venv .venv
@@ -26,6 +26,9 @@ plans: $(PYTHON)       ## every plan of fault_plans/, one after the other, and a
 		$(PYTHON) -m chaoslab run $$plan; code=$$?; [ $$code = 0 ] || failed=1; \
 		table="$$table$$(printf '%-24s %s' $$(basename $$plan .yaml) $$code)\n"; \
 	done; printf "\n%-24s %s\n$$table" plan "exit code"; [ -z "$$failed" ]
+
+selftest: $(PYTHON)    ## every mutant of chaoslab's own: is it caught?; about ten minutes
+	$(PYTHON) -m chaoslab selftest
 
 wire:                  ## generate wire_pb2 from wire.proto, readable by every protobuf since 5.29
 	python3 -m venv build/wire

@@ -114,6 +114,22 @@ _SYNCERS = (
         check="numeric_health",
         words="loss",
     ),
+    Trial(
+        name="forgetful_syncer",
+        wrong="the syncer forgets its momentum when it is restarted",
+        plan="restarted",
+        programs={"syncer": "forgetful_syncer"},
+        check="succession",
+        words="came back with another momentum",
+    ),
+    Trial(
+        name="rewound_syncer",
+        wrong="the syncer comes back without the last version",
+        plan="restarted",
+        programs={"syncer": "rewound_syncer"},
+        check="succession",
+        words="and came back with",
+    ),
 )
 
 _LEARNERS = (
@@ -245,7 +261,7 @@ _FLEETS = (
 CONTROLS = (
     *(
         Trial(name=f"{plan}_plan", wrong="", plan=plan)
-        for plan in ("calm", "killed", "paused", "refused", "disobeyed", "left_behind")
+        for plan in ("calm", "killed", "paused", "refused", "disobeyed", "left_behind", "restarted")
     ),
     Trial(name="kill_half", wrong="", plan="kill_half"),
 )

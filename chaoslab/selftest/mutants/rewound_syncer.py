@@ -1,0 +1,24 @@
+"""A syncer that comes back from its disk one version behind what it had published."""
+
+from dataclasses import replace
+
+from chaoslab.diloco import books, syncer
+from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.resuming import go_on
+from chaoslab.diloco.store import Reserved, StoredState
+from chaoslab.selftest.mutants import Mutant, Part
+
+
+def go_back(
+    policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float
+) -> Reserved:
+    """In place of going on: as if the last round had never been."""
+    if stored is not None:
+        stored = replace(stored, tape=stored.tape[:-1])
+    return go_on(policy, stored, reserved, now_s)
+
+
+MUTANT = Mutant(program=syncer, parts=(Part(module=books, name="go_on", wrong=go_back),))
+
+if __name__ == "__main__":
+    MUTANT.start()
