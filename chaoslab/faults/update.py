@@ -205,7 +205,7 @@ def _look_nan(scene: Scene) -> Found:
     def is_nonsense(event: Event) -> bool:
         return event.kind is Kind.PUSH_ACCEPTED and not math.isfinite(event.number("norm"))
 
-    return _answered(scene, "with a NaN", is_nonsense, "not_finite")
+    return _answered(scene, "{} updates with a NaN", is_nonsense, "not_finite")
 
 
 def _look_stale(scene: Scene) -> Found:
@@ -218,7 +218,7 @@ def _look_stale(scene: Scene) -> Found:
             return False
         return event.integer("base_version") < current[_push(event)]
 
-    return _answered(scene, "an old one in place of a new one", is_old, "stale")
+    return _answered(scene, "{} old updates in place of new ones", is_old, "stale")
 
 
 def _look_duplicate(scene: Scene) -> Found:
@@ -232,7 +232,7 @@ def _look_duplicate(scene: Scene) -> Found:
         once.add(_push(event))
         return is_known
 
-    return _answered(scene, "twice", is_second, "replay", "late")
+    return _answered(scene, "{} updates twice", is_second, "replay", "late")
 
 
 def _answered(scene: Scene, what: str, is_taken: Callable[[Event], bool], *reasons: str) -> Found:
@@ -240,6 +240,7 @@ def _answered(scene: Scene, what: str, is_taken: Callable[[Event], bool], *reaso
     spoilt = _spoilt(scene)
     if not spoilt:
         return _no_push()
+    pushed = what.format(len(spoilt))
     refused = [e for e in _rejections(scene, *reasons) if _push(e) in spoilt]
     taken = [e for e in scene.during if is_taken(e) and _push(e) in spoilt]
     seen = {_push(e) for e in (*refused, *taken)}
@@ -247,10 +248,10 @@ def _answered(scene: Scene, what: str, is_taken: Callable[[Event], bool], *reaso
         "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
     }  # fmt: skip
     if not seen:
-        return nothing(f"pushed {len(spoilt)} updates {what}, and none was seen so", **measured)
+        return nothing(f"pushed {pushed}, and the syncer saw none of them as such", **measured)
     return Found(
         status=Status.PROVED if len(seen) >= _SHARE * len(spoilt) - 1 else Status.WEAK,
-        text=f"pushed {len(spoilt)} updates {what}; the syncer refused {len(refused)} as "
+        text=f"pushed {pushed}; the syncer refused {len(refused)} as "
         f"{' or '.join(sorted({e.text('reason') for e in refused})) or 'such'} and took "
         f"{len(taken)}",
         measured=measured,

@@ -2,11 +2,13 @@
 
 import logging
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from chaoslab.diloco.checkpoints import LearnerStore
+from chaoslab.events import Json, Kind
 
 
 def store(directory: Path, *, fingerprint: str = "nano") -> LearnerStore:
@@ -137,3 +139,99 @@ def test_a_disk_that_refuses_is_logged_and_training_goes_on(
         refused.save_later(step=8, data_position=0, payload=lambda: b"")
         refused.close()
     assert "the checkpoint at step 8 could not be written" in caplog.text
+
+
+# ---------------------------------------------------------------- what is said
+
+
+class Told:
+    """What a store says."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[Kind, Mapping[str, Json]]] = []
+
+    def store(self, directory: Path) -> LearnerStore:
+        return LearnerStore(
+            directory,
+            fingerprint="nano",
+            durable=False,
+            emit=lambda kind, data: self.events.append((kind, data)),
+        )
+
+
+def test_what_was_saved_is_said_with_its_size(tmp_path: Path) -> None:
+    told = Told()
+    told.store(tmp_path).save(step=5, data_position=1, payload=bytes(1000))
+    ((kind, data),) = told.events
+    assert kind is Kind.CHECKPOINT_SAVED
+    assert (data["file"], data["step"], data["bytes"]) == ("00000001.checkpoint", 5, 1000)
+
+
+def test_what_was_found_and_what_was_refused_is_said_at_the_start(tmp_path: Path) -> None:
+    _, newest = saved(tmp_path, 3)
+    newest.write_bytes(newest.read_bytes()[:-1])
+    told = Told()
+    told.store(tmp_path).load_newest()
+    ((kind, data),) = told.events
+    assert kind is Kind.CHECKPOINT_FOUND
+    assert (data["file"], data["step"]) == ("00000002.checkpoint", 20)
+    (refused,) = data["refused"]  # type: ignore[misc,union-attr]  # a list, as the kind says
+    assert refused["file"] == newest.name  # type: ignore[index,call-overload]
+    assert "is damaged" in str(refused)
+
+
+def test_a_learner_without_a_past_says_that_it_found_nothing(tmp_path: Path) -> None:
+    told = Told()
+    assert told.store(tmp_path / "nowhere").load_newest() is None
+    assert told.events == [(Kind.CHECKPOINT_FOUND, {"file": None, "step": None, "refused": []})]
+
+
+def test_a_disk_that_refuses_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    told = Told()
+    refused = told.store(tmp_path / "file" / "checkpoints")
+    refused.save_later(step=8, data_position=0, payload=lambda: b"")
+    refused.close()
+    ((kind, data),) = told.events
+    assert (kind, data["step"]) == (Kind.CHECKPOINT_FAILED, 8)
+    assert "Not a directory" in str(data["reason"])
+
+
+def test_a_damaged_one_never_costs_the_whole_one_before_it(tmp_path: Path) -> None:
+    older, newest = saved(tmp_path, 2)
+    newest.write_bytes(b"rubbish")
+    going_on = store(tmp_path)
+    assert going_on.load_newest() is not None
+    going_on.save(step=30, data_position=0, payload=b"state 30")
+    assert older.exists()
+    (tmp_path / "00000003.checkpoint").write_bytes(b"rubbish, too")
+    found = store(tmp_path).load_newest()
+    assert found is not None
+    assert found.payload == b"state 10"
+    going_on.save(step=40, data_position=0, payload=b"state 40")
+    assert not newest.exists()
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# ---------------------------------------------------------------- the test hook
+
+
+def test_a_slow_disk_holds_up_the_file_and_not_the_learner(tmp_path: Path) -> None:
+    told = Told()
+    slow = told.store(tmp_path)
+    slow.obey({"bytes_per_s": 1.0})
+    slow.save_later(step=1, data_position=0, payload=lambda: bytes(10_000))
+    assert not list(tmp_path.glob("*.checkpoint"))
+    assert not told.events
+    slow.obey({})
+    slow.close()
+    assert [kind for kind, _ in told.events] == [Kind.CHECKPOINT_SAVED]
+
+
+def test_a_slow_disk_is_as_slow_as_it_was_asked_to_be(tmp_path: Path) -> None:
+    told = Told()
+    slow = told.store(tmp_path)
+    slow.obey({"bytes_per_s": 10_000})
+    slow.save(step=1, data_position=0, payload=bytes(1000))
+    ((_, data),) = told.events
+    assert float(str(data["took_s"])) >= 0.1

@@ -1,0 +1,118 @@
+"""What is usual is learnt from honest pushes, and only what is far beyond it is bounded."""
+
+import math
+from collections.abc import Sequence
+
+import pytest
+
+from chaoslab.diloco.norms import Excess, Norms, Size
+
+
+def norms(limit: float | None = 8.0, rounds_min: int = 4) -> Norms:
+    return Norms(limit=limit, rounds_min=rounds_min)
+
+
+def sizes(*of_a_step: float, steps: int = 24) -> list[Size]:
+    return [Size(norm=one * math.sqrt(steps), steps=steps) for one in of_a_step]
+
+
+def taught(*, rounds: int = 4, limit: float | None = 8.0) -> Norms:
+    """Four learners pushed 1.0 a step for a few rounds."""
+    known = norms(limit)
+    for _ in range(rounds):
+        assert known.judge(0, sizes(1.0, 0.9, 1.1, 1.0)) == [None] * 4
+    return known
+
+
+def bounded(found: Sequence[Excess | None]) -> list[bool]:
+    return [one is not None for one in found]
+
+
+def test_a_push_far_beyond_the_usual_is_shortened_to_it_and_no_other_is() -> None:
+    found = taught().judge(0, sizes(1.0, 1000.0, 1.2, 0.8))
+    assert bounded(found) == [False, True, False, False]
+    assert found[1] is not None
+    assert found[1].norm == pytest.approx(1000 * math.sqrt(24))
+    assert found[1].usual == pytest.approx(math.sqrt(24))
+    assert found[1].factor == pytest.approx(1 / 1000)
+
+
+def test_a_push_just_within_the_limit_stays_as_it_is() -> None:
+    assert bounded(taught().judge(0, sizes(7.9, 8.1, 1.0, 1.0))) == [False, True, False, False]
+
+
+def test_an_honest_push_that_was_scaled_is_the_honest_push_again() -> None:
+    (excess, *_) = taught().judge(0, sizes(50.0, 1.0, 1.0))
+    assert excess is not None
+    assert 50.0 * excess.factor == pytest.approx(1.0)
+
+
+def test_one_learner_among_several_cannot_make_its_own_size_usual() -> None:
+    known = taught()
+    for _ in range(100):
+        assert bounded(known.judge(0, sizes(1000.0, 1.0, 1.0))) == [True, False, False]
+    assert known.usual(0) == pytest.approx(1.0)
+
+
+def test_what_all_learners_share_becomes_usual() -> None:
+    known = taught()
+    raised = [any(bounded(known.judge(0, sizes(20.0, 21.0, 19.0)))) for _ in range(20)]
+    assert raised[0]
+    assert not raised[-1]
+
+
+def test_each_fragment_has_a_usual_of_its_own() -> None:
+    known = taught()
+    for _ in range(4):
+        known.judge(1, sizes(100.0, 100.0))
+    assert not any(bounded(known.judge(1, sizes(100.0, 100.0))))
+    assert any(bounded(known.judge(0, sizes(100.0, 1.0))))
+
+
+def test_a_long_absence_is_no_excess() -> None:
+    """Ten times the steps, drifting straight ahead: ten times as far."""
+    far = Size(norm=10 * math.sqrt(24), steps=240)
+    assert taught().judge(0, [far]) == [None]
+
+
+def test_a_round_after_one_step_is_no_excess() -> None:
+    assert taught().judge(0, [Size(norm=1.0, steps=1)]) == [None]
+
+
+@pytest.mark.parametrize("learners", [1, 2, 4, 64])
+@pytest.mark.parametrize("warmup", [1, 50, 2000])
+def test_a_learning_rate_that_warms_up_is_never_bounded(learners: int, warmup: int) -> None:
+    """Drift straight ahead by the learning rate of each step, from a staggered first round on."""
+    for offset in (2, 4, 12, 24):
+        known = norms(rounds_min=8)
+        begin, end = 0, offset
+        for _ in range(60):
+            drift = sum(min(1.0, (step + 1) / warmup) for step in range(begin, end))
+            pushes = [
+                Size(norm=drift * (0.7 + 0.6 * one / learners), steps=end - begin)
+                for one in range(learners)
+            ]
+            assert not any(bounded(known.judge(0, pushes)))
+            begin, end = end, end + 24
+
+
+def test_before_the_usual_is_known_only_the_absurd_is_bounded() -> None:
+    known = norms()
+    assert bounded(known.judge(0, sizes(1e9, 1.0, 30.0))) == [True, False, False]
+    assert bounded(norms().judge(0, sizes(1e9, 1.0))) == [True, False]
+
+
+def test_alone_and_without_a_past_nobody_can_be_compared() -> None:
+    assert norms().judge(0, sizes(1e9)) == [None]
+
+
+def test_without_a_limit_nothing_is_bounded() -> None:
+    assert taught(limit=None).judge(0, sizes(1e9, 1.0)) == [None, None]
+
+
+def test_updates_of_nothing_teach_nothing() -> None:
+    known = norms()
+    for _ in range(10):
+        assert known.judge(0, sizes(0.0, 0.0)) == [None, None]
+    assert known.usual(0) is None
+    assert known.judge(0, []) == []

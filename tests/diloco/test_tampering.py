@@ -1,0 +1,109 @@
+"""The test hook on a learner's pushes: what is sent in place of an honest one, and what is said."""
+
+import io
+
+import numpy as np
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.codec import Codec, NotFinite, decode
+from chaoslab.diloco.fragments import FloatArray
+from chaoslab.diloco.hooks import Hooks
+from chaoslab.diloco.tampering import Outgoing, Tampering, untouched
+from chaoslab.events import Json, Kind
+
+VALUES: FloatArray = np.linspace(-1, 1, 300, dtype=np.float32)
+
+
+class Hooked:
+    """A learner's hook, and what it said."""
+
+    def __init__(self) -> None:
+        self.told: list[dict[str, Json]] = []
+        self.tampering = Tampering(self._emit)
+
+    def _emit(self, kind: Kind, data: object) -> None:
+        assert kind is Kind.UPDATE_TAMPERED
+        assert isinstance(data, dict)
+        self.told.append(data)
+
+    def send(
+        self, *, round_: int = 7, fragment: int = 0, values: FloatArray = VALUES
+    ) -> list[Outgoing]:
+        return list(self.tampering.outgoing(push(round_, fragment), lambda: values, Codec.INT8))
+
+
+def push(round_: int = 7, fragment: int = 0) -> pb.Push:
+    base = round_ - 1
+    return pb.Push(round=round_, fragment=fragment, base_version=base, c_steps=24, codec="int8")
+
+
+def received(sent: Outgoing) -> FloatArray:
+    return decode(sent[1](), VALUES.size, Codec.INT8)
+
+
+def test_nothing_is_touched_before_it_is_asked_nor_after_it_was_let_go() -> None:
+    hooked = Hooked()
+    (before,) = hooked.send()
+    hooked.tampering.obey({"kind": "nan"})
+    hooked.tampering.obey({})
+    (after,) = hooked.send()
+    (plain,) = untouched(push(), lambda: VALUES, Codec.INT8)
+    assert before[0] == after[0] == plain[0] == push()
+    assert before[1]() == after[1]() == plain[1]()
+    assert not hooked.told
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_nan_arrives_as_no_number_in_every_codec(codec: Codec) -> None:
+    hooked = Hooked()
+    hooked.tampering.obey({"kind": "nan"})
+    ((header, payload),) = hooked.tampering.outgoing(push(), lambda: VALUES, codec)
+    assert header == push()
+    with pytest.raises(NotFinite):
+        decode(payload(), VALUES.size, codec)
+    assert hooked.told == [{"round": 7, "fragment": 0, "how": "nan", "factor": None}]
+    assert np.isfinite(VALUES).all()
+
+
+def test_a_scaled_push_is_larger_under_an_honest_header() -> None:
+    hooked = Hooked()
+    hooked.tampering.obey({"kind": "scaled", "factor": -1000})
+    (sent,) = hooked.send()
+    assert sent[0] == push()
+    assert received(sent) == pytest.approx(-1000 * VALUES, abs=5.0)
+    assert hooked.told[0]["factor"] == -1000
+
+
+def test_a_stale_push_answers_the_newest_pull_with_the_first_one_since() -> None:
+    hooked = Hooked()
+    hooked.tampering.obey({"kind": "stale"})
+    (first,) = hooked.send(round_=3)
+    assert first[0] == push(3)
+    assert not hooked.told
+    (sent,) = hooked.send(round_=9, values=5 * VALUES)
+    assert (sent[0].round, sent[0].base_version) == (9, 2)
+    assert received(sent) == pytest.approx(VALUES, abs=0.01)
+    (other,) = hooked.send(round_=10, fragment=1)
+    assert other[0] == push(10, 1)
+    assert [(one["round"], one["how"]) for one in hooked.told] == [(9, "stale")]
+
+
+def test_a_duplicate_is_sent_twice() -> None:
+    hooked = Hooked()
+    hooked.tampering.obey({"kind": "duplicate"})
+    one, other = hooked.send()
+    assert one[0] == other[0] == push()
+    assert one[1]() == other[1]()
+
+
+def test_a_kind_that_nobody_knows_is_passed_over_and_the_next_word_is_heard(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    hooked, hooks = Hooked(), Hooks()
+    hooks.on("updates", hooked.tampering.obey)
+    for line in io.StringIO('{"do":"updates","kind":"eaten"}\n{"do":"updates","kind":"nan"}\n'):
+        hooks.take(line)
+    assert "eaten" in capsys.readouterr().err
+    hooked.send()
+    assert [one["how"] for one in hooked.told] == ["nan"]

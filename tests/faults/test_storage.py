@@ -1,0 +1,168 @@
+"""Faults on checkpoints and disks: their contract, and what the record must show of each."""
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Json, Kind
+from chaoslab.faults.base import Fault, Status
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.storage import (
+    StorageCorruptCheckpoint,
+    StorageLoseCheckpoint,
+    StorageTruncateCheckpoint,
+)
+from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
+from tests.contracts.fault_kit import FaultKit
+from tests.faults.test_process import Record
+
+ALL: tuple[Fault, ...] = (
+    StorageCorruptCheckpoint(),
+    StorageTruncateCheckpoint(),
+    StorageLoseCheckpoint(),
+    StorageDiskFull(),
+    StorageSlowDisk(),
+)
+NEWEST, OLDER = "00000004.checkpoint", "00000003.checkpoint"
+
+
+@pytest.fixture(params=ALL, ids=lambda fault: fault.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestStorageFaults(FaultKit):
+    """The kit."""
+
+
+def test_the_catalogue_has_every_fault_under_its_name() -> None:
+    assert {name for name in FAULTS if name.startswith("storage.")} == {f.name for f in ALL}
+
+
+@pytest.mark.parametrize(
+    "kind", [StorageCorruptCheckpoint, StorageTruncateCheckpoint, StorageLoseCheckpoint]
+)
+def test_only_the_newest_or_all_can_be_damaged(kind: type) -> None:
+    with pytest.raises(PlanError, match="oldest"):
+        kind(which="oldest")
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, float("nan")])
+def test_a_disk_that_writes_nothing_is_not_slow_but_full(rate: float) -> None:
+    with pytest.raises(PlanError, match="disk_full"):
+        StorageSlowDisk(rate_bytes_per_s=rate)
+
+
+# ---------------------------------------------------------------- damaged checkpoints
+
+
+def struck(fault: Fault, *, after: str | None = "beef", size: int | None = 100) -> Record:
+    """A learner that was killed at second 10, and whose newest checkpoint was damaged then."""
+    record = Record(fault).add(1.0, Kind.NODE_STARTED).begin(10.0)
+    record.add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
+    before: dict[str, Json] = {"bytes_before": 100, "digest_before": "abcd"}
+    left: dict[str, Json] = {"bytes_after": size, "digest_after": after}
+    record.add(10.2, Kind.STORAGE_DAMAGED, file=NEWEST, how="corrupt", **before, **left)
+    return record.add(10.3, Kind.NODE_STARTED, incarnation=2)
+
+
+def looked(record: Record, file: str | None, *refused: str) -> Record:
+    """The next life said what it found."""
+    about: list[Json] = [{"file": one, "reason": "is damaged"} for one in refused]
+    return record.add(12.0, Kind.CHECKPOINT_FOUND, incarnation=2, file=file, step=30, refused=about)
+
+
+def test_a_corrupt_checkpoint_is_proved_by_its_hash_and_by_who_refused_it() -> None:
+    record = looked(struck(StorageCorruptCheckpoint()), OLDER, NEWEST)
+    record.add(12.5, Kind.LEARNER_JOINED, incarnation=2, donor="learner-3")
+    found = record.evidence
+    assert found.status is Status.PROVED
+    assert f"found {OLDER} whole, and took its parameters from learner-3" in found.text
+    assert (found.measured["found"], found.measured["is_read"]) == (OLDER, True)
+
+
+def test_a_learner_that_believes_the_damage_does_not_unprove_it() -> None:
+    assert looked(struck(StorageCorruptCheckpoint()), NEWEST).evidence.status is Status.PROVED
+
+
+def test_a_damaged_file_that_nobody_looked_at_is_weak() -> None:
+    found = struck(StorageCorruptCheckpoint()).evidence
+    assert found.status is Status.WEAK
+    assert "nobody looked at it" in found.text
+
+
+def test_a_file_whose_hash_did_not_change_is_not_damaged() -> None:
+    record = looked(struck(StorageCorruptCheckpoint(), after="abcd"), NEWEST)
+    assert record.evidence.status is Status.FAILED
+
+
+def test_a_truncated_file_is_told_with_its_length() -> None:
+    record = looked(struck(StorageTruncateCheckpoint(), size=50), OLDER, NEWEST)
+    assert record.evidence.status is Status.PROVED
+    assert "has 50 of 100 bytes" in record.evidence.text
+
+
+def test_a_lost_file_is_proved_by_a_life_that_found_another_or_none() -> None:
+    lost = struck(StorageLoseCheckpoint(), after=None, size=None)
+    assert looked(lost, None).evidence.status is Status.PROVED
+    assert "is gone" in lost.evidence.text
+    again = struck(StorageLoseCheckpoint(), after=None, size=None)
+    assert looked(again, NEWEST).evidence.status is Status.WEAK
+
+
+# ---------------------------------------------------------------- disks in trouble
+
+
+def filled(free_bytes: int) -> Record:
+    record = Record(StorageDiskFull()).add(1.0, Kind.NODE_STARTED).begin(10.0)
+    return record.add(10.1, Kind.STORAGE_FILLED, total_bytes=5000, free_bytes=free_bytes)
+
+
+def test_a_full_disk_is_proved_by_the_kernel_and_by_a_write_that_it_refused() -> None:
+    record = filled(0).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="No space left on device")
+    assert record.evidence.status is Status.PROVED
+    assert record.evidence.measured == {"free_bytes": 0, "total_bytes": 5000, "refused": 1}
+
+
+def test_a_full_disk_to_which_nobody_wrote_is_weak() -> None:
+    assert filled(0).evidence.status is Status.WEAK
+
+
+def test_a_disk_with_room_is_not_full_whatever_failed() -> None:
+    record = filled(4096).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="something")
+    assert record.evidence.status is Status.FAILED
+
+
+def crawling(*took_s: float, before_s: float = 0.01) -> Record:
+    """Checkpoints of 100 kB, one before the fault, the others from second 10 on."""
+    record = Record(StorageSlowDisk(rate_bytes_per_s=50e3)).add(1.0, Kind.NODE_STARTED)
+    record.add(5.0, Kind.CHECKPOINT_SAVED, file=OLDER, step=10, bytes=100_000, took_s=before_s)
+    record.begin(10.0)
+    now_s = 10.5
+    for one in took_s:
+        now_s += one
+        record.add(now_s, Kind.CHECKPOINT_SAVED, file=NEWEST, step=9, bytes=100_000, took_s=one)
+    return record
+
+
+def test_a_slow_disk_is_proved_by_what_it_took_to_write() -> None:
+    found = crawling(2.0, 2.1).evidence
+    assert found.status is Status.PROVED
+    assert found.measured["bytes_per_s"] == pytest.approx(50_000)
+
+
+def test_a_disk_that_was_less_slow_than_asked_is_weak() -> None:
+    assert crawling(1.0).evidence.status is Status.WEAK
+
+
+def test_a_disk_that_was_as_slow_before_is_not_slowed_down() -> None:
+    assert crawling(2.0, before_s=2.0).evidence.status is Status.FAILED
+
+
+def test_a_disk_to_which_nothing_was_written_is_not_known_to_be_slow() -> None:
+    assert crawling().evidence.status is Status.FAILED
+
+
+def test_what_was_begun_before_the_fault_does_not_count() -> None:
+    record = crawling()
+    record.add(10.4, Kind.CHECKPOINT_SAVED, file=NEWEST, step=9, bytes=100_000, took_s=4.0)
+    assert record.evidence.status is Status.FAILED
