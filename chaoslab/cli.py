@@ -10,6 +10,7 @@ traceback in the run's directory.
 import errno
 import importlib
 import traceback
+from pathlib import Path
 from typing import NoReturn
 
 import click
@@ -91,11 +92,18 @@ def _report_crash(context: click.Context, error: Exception) -> NoReturn:
     trace = "".join(traceback.format_exception(error))
     invocation = context.find_object(Invocation)
     directory = invocation.run_directory if invocation else None
-    if directory is None:
+    where = _kept(trace, directory) if directory else ""
+    if not where:
         click.echo(trace, err=True, nl=False)
-        where = ""
-    else:
-        (directory / CRASH_TXT).write_text(trace, encoding="utf-8")
-        where = f"; the traceback is in {directory / CRASH_TXT}"
     click.echo(f"chaoslab: broke with {type(error).__name__}: {error}{where}", err=True)
     context.exit(ExitCode.BROKEN)
+
+
+def _kept(trace: str, directory: Path) -> str:
+    """Where the traceback lies; nowhere if the disk refuses it."""
+    path = directory / CRASH_TXT
+    try:
+        path.write_text(trace, encoding="utf-8")
+    except OSError:
+        return ""
+    return f"; the traceback is in {path}"

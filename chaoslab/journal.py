@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TextIO
+from typing import Protocol, Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
@@ -47,7 +47,11 @@ class Journal:
         self.history = History(())
         self._observers = list(observers)
         self._secrets = tuple(secret for secret in secrets if secret)
-        self._file: TextIO = (directory / JOURNAL).open("x", encoding="utf-8")
+        self._has_failed = False
+        try:
+            self._file = (directory / JOURNAL).open("xb", buffering=0)
+        except OSError as error:
+            raise FleetError(f"the journal cannot be begun: {error}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -63,7 +67,11 @@ class Journal:
         source: str = "harness",
         node_s: float | None = None,
     ) -> Event:
-        """Stamp, append, flush, show. FleetError when the disk refuses."""
+        """Stamp, append, flush, show. FleetError when the disk refuses for the first time.
+
+        That ends the run. What follows is healing, which must not fail for want of a line: what
+        cannot be written then is passed over, and the record breaks off after its last whole line.
+        """
         event = Event(
             seq=len(self.history.events),
             time_s=self.clock.now_s(),
@@ -75,13 +83,29 @@ class Journal:
         )
         line = self._redact(event.to_line())
         try:
-            self._file.write(line + "\n")
-            self._file.flush()
+            self._append(line.encode() + b"\n")
         except OSError as error:
-            raise FleetError(f"the journal cannot be written: {error}") from error
+            if self._has_failed:
+                return event
+            self._has_failed = True
+            raise FleetError(
+                f"the journal cannot be written ({error}): the run is healed and stopped"
+            ) from error
         self.history.append(event)
         self._show(event)
         return event
+
+    def _append(self, line: bytes) -> None:
+        """All of it or nothing: a disk may become full in the midst of a line."""
+        end = self._file.tell()
+        try:
+            written = self._file.write(line)
+            while written < len(line):  # what did not fit is refused now, with the reason
+                written += self._file.write(line[written:])
+        except OSError:
+            self._file.truncate(end)
+            self._file.seek(end)
+            raise
 
     def _redact(self, line: str) -> str:
         for secret in self._secrets:

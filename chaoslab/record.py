@@ -279,4 +279,5 @@ def _write(path: Path, text: str) -> None:
         new.write_text(text, encoding="utf-8")
         new.replace(path)
     except OSError as error:
+        new.unlink(missing_ok=True)
         raise FleetError(f"{path} cannot be written: {error}") from error

@@ -2,13 +2,17 @@
 
 import json
 import re
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from chaoslab.clock import VirtualClock
 from chaoslab.errors import ExitCode, FleetError
-from chaoslab.events import Event
-from chaoslab.journal import JOURNAL, History
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import JOURNAL, History, Journal
 
 from .histories import half_killed
 
@@ -101,3 +105,48 @@ def test_numbers_beyond_64_bits_are_a_malformed_event_and_no_crash(lines: list[s
     fields = {**json.loads(lines[0]), "node_s": 10**400}
     with pytest.raises(ValueError, match="not an event"):
         Event.from_line(json.dumps(fields))
+
+
+# ---------------------------------------------------------------- the writer, and what cuts it off
+
+
+def test_whatever_byte_it_is_cut_at_the_whole_lines_before_are_read(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    lines = lines[:6]
+    whole = "".join(f"{line}\n" for line in lines).encode()
+    begin = len(whole) - sum(len(line) + 1 for line in lines[3:])
+    for end in range(begin, len(whole)):
+        (tmp_path / JOURNAL).write_bytes(whole[:end])
+        complete = whole[: end + 1].count(b"\n")  # a last line needs no newline to be whole
+        assert [event.to_line() for event in History.read(tmp_path).events] == lines[:complete]
+
+
+@contextmanager
+def no_file_larger_than(size_bytes: int) -> Iterator[None]:
+    """As on a disk that has no more room; for this process, for the time of the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 40, 120])
+def test_a_full_disk_is_an_error_once_and_never_half_a_line(
+    tmp_path: Path, room_bytes: int
+) -> None:
+    padding: dict[str, Json] = {"phase": "x" * 200_000}
+    with Journal(tmp_path, VirtualClock()) as journal:
+        journal.write(Kind.PHASE_ENTERED, padding)
+        size_bytes = (tmp_path / JOURNAL).stat().st_size
+        with no_file_larger_than(size_bytes + room_bytes):
+            with pytest.raises(FleetError, match="the run is healed and stopped"):
+                journal.write(Kind.PHASE_ENTERED, {"phase": "lost"})
+            journal.write(Kind.PHASE_ENTERED, {"phase": "lost, too, while it is healed"})
+            assert (tmp_path / JOURNAL).stat().st_size == size_bytes
+        journal.write(Kind.PHASE_ENTERED, {"phase": "there is room again"})
+    first, second = History.read(tmp_path).events
+    assert (first.seq, second.seq) == (0, 1)
+    assert second.text("phase") == "there is room again"

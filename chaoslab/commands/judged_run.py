@@ -16,7 +16,7 @@ from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.commands.invocation import latest
 from chaoslab.commands.plans import Prepared
 from chaoslab.conduct import run_plan, was_interrupted
-from chaoslab.errors import ChaoslabError, ExitCode, HarnessBug, PlanError
+from chaoslab.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.journal import JOURNAL, History, Observer
 from chaoslab.plan import FaultPlan
@@ -59,7 +59,10 @@ def carry_out(prepared: Prepared, root: Path, observers: Sequence[Observer] = ()
         broken = latest(root)
         if broken is None or broken == before or not (broken / JOURNAL).is_file():
             raise
-        return replace(judge_record(RunDirectory(path=broken), checks), error=error)
+        try:
+            return replace(judge_record(RunDirectory(path=broken), checks), error=error)
+        except FleetError as worse:  # the disk that broke the run refuses the verdict, too
+            raise error from worse
     return judge_record(directory, checks)
 
 

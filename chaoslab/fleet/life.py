@@ -11,6 +11,7 @@ that it left behind was ended: until then its pid cannot belong to anybody else.
 
 import fcntl
 import json
+import logging
 import os
 import shutil
 import signal
@@ -33,6 +34,7 @@ from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, pr
 from chaoslab.fleet.debts import Debts
 from chaoslab.fleet.output import NodeOutput
 
+_log = logging.getLogger(__name__)
 _CRADLE = Path(__file__).with_name("cradle.py")
 _CHUNK_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
@@ -341,8 +343,8 @@ class Life:
         }
         try:
             self._write("exit.json", facts)
-        except OSError as error:
-            raise FleetError(f"the end of {self.spec.name} cannot be recorded: {error}") from error
+        except OSError as error:  # the journal says the same, and the others must end, too
+            _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
 
     def _write(self, name: str, facts: Mapping[str, Json]) -> None:
         (self._directory / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")

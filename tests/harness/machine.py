@@ -124,7 +124,7 @@ def _cgroups(owed: list[dict[str, object]]) -> Iterator[str]:
 def _mounts(root: Path) -> Iterator[str]:
     table = Path("/proc/self/mounts")
     lines = table.read_text().splitlines() if table.exists() else []
-    yield from (line for line in lines if str(root) in line.split()[1])
+    yield from (where for where in (line.split()[1] for line in lines) if str(root) in where)
 
 
 def _rules(owed: list[dict[str, object]]) -> Iterator[str]:

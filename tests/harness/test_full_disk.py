@@ -1,0 +1,76 @@
+"""A disk that becomes full under the record: the run is healed and stopped, and says why."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import ExitCode
+from chaoslab.events import Kind
+from chaoslab.fleet import volume
+from tests.harness.machine import look, residue
+from tests.harness.running import Harness, begun, chaoslab, little, start_run
+
+pytestmark = pytest.mark.slow
+
+_WITH_LIMIT = (
+    "import os, resource, sys;"
+    "limit = int(sys.argv[1]);"
+    "resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY));"
+    "os.execvp(sys.argv[2], sys.argv[2:])"
+)
+"""No file may become larger: what a user without rights can do to a harness."""
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a volume of its own, which can be filled."""
+    if not volume.can_mount():
+        pytest.skip("this process may not mount: see the test without rights")
+    folder = tmp_path / "disk"
+    volume.mount(folder)
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def must_have_stopped(harness: Harness, said: str) -> None:
+    """Exit code 4, the reason, and a record that is whole as far as it goes."""
+    assert harness.process.returncode == ExitCode.BROKEN, said
+    assert "Traceback" not in said
+    history = harness.history
+    assert history.events
+    judged = chaoslab("judge", str(harness.record), "--json")
+    assert judged.returncode == ExitCode.UNKNOWN, judged.stdout + judged.stderr
+    shown = chaoslab("show", str(harness.record))
+    assert shown.returncode == 0, shown.stderr
+
+
+def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
+    small_disk: Path, tmp_path: Path
+) -> None:
+    before = look("", small_disk)
+    with start_run(small_disk, little(last="20s", time="1m")) as harness:
+        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
+        volume.fill(small_disk)
+        _, said = harness.end()
+        assert residue(before, look(harness.mark, small_disk)) == []
+        volume.free(small_disk)
+        must_have_stopped(harness, said)
+        assert "No space left on device" in said
+        healed = chaoslab("heal", str(harness.record))
+        assert healed.returncode == 0, healed.stdout + healed.stderr
+
+
+def test_a_record_that_may_not_grow_stops_the_run_healed_without_any_rights(
+    tmp_path: Path,
+) -> None:
+    before = look("", tmp_path)
+    limited = (sys.executable, "-c", _WITH_LIMIT, str(48 << 10))
+    with start_run(tmp_path, little(last="20s", time="1m"), before=limited) as harness:
+        _, said = harness.end()
+        must_have_stopped(harness, said)
+        assert "the journal cannot be written" in said
+        assert "File too large" in said
+        assert residue(before, look(harness.mark, tmp_path)) == []
