@@ -12,6 +12,7 @@
     delete_proxy           a proxy of ours on a Toxiproxy server of somebody else's
     remove_cgroup          a limit on some processes, which go back to where they were
     unmount                a node's own volume; what is in it stays
+    free_volume            a volume that is full has room again
 
 Nothing here knows where obligations are kept (`obligations`) or when they are met (`janitor`). All
 of it may be done twice. A new verb is one line in `VERBS`.
@@ -226,6 +227,20 @@ def _volume(facts: Facts) -> tuple[str, ...]:
     return (f"the volume at {folder}",) if volume.is_mounted(folder) else ()
 
 
+def _free(facts: Facts) -> Healed:
+    """Give a full volume room again; FleetError if the kernel refuses."""
+    what = _full(facts)
+    if what:
+        volume.free(Path(str(facts.get("folder"))))
+    return Healed(actions=tuple(f"{one}, which has room again" for one in what))
+
+
+def _full(facts: Facts) -> tuple[str, ...]:
+    folder = Path(str(facts.get("folder")))
+    is_full = volume.is_mounted(folder) and not volume.measure(folder).free_bytes
+    return (f"the full volume at {folder}",) if is_full else ()
+
+
 VERBS: Mapping[str, Verb] = MappingProxyType(
     {
         "end_process": Verb(undo=_end_process, left=_processes),
@@ -244,6 +259,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         ),
         cgroups.UNDO_CGROUP: Verb(undo=_remove_cgroup, left=_cgroup, lets_go=True),
         storage.UNDO_VOLUME: Verb(undo=_unmount, left=_volume),
+        storage.UNDO_FILLED: Verb(undo=_free, left=_full, lets_go=True),
     }
 )
 """Every verb that an obligation may name."""

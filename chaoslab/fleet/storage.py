@@ -16,10 +16,11 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
 from chaoslab.fleet import volume
 from chaoslab.fleet.base import Damage, NodeSpec, Sighting
+from chaoslab.fleet.debts import Debts
 from chaoslab.fleet.life import Place
 
-UNDO_VOLUME = "unmount"
-"""The obligation's verb; its fact is `folder`."""
+UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
+"""The obligations' verbs; their fact is `folder`."""
 _DIGEST_BYTES = 16
 
 
@@ -30,19 +31,17 @@ class Storage:
         """A node with `has_volume` gets one here; FleetError if the machine does not allow that."""
         self._node = spec.name
         self._folder = place.home(spec.name) / spec.keeps
-        self._obligations = place.obligations
-        self._obligation: int | None = None
-        if spec.has_volume:
-            folder = str(self._folder)
-            self._obligation = self._obligations.open(UNDO_VOLUME, node=spec.name, folder=folder)
+        self._debts = Debts(place.obligations)
+        self._has_volume = spec.has_volume
+        if self._has_volume:
+            self._owe(UNDO_VOLUME)
             volume.mount(self._folder)
 
     def close(self) -> None:
         """Take the volume away; what is in it stays in the folder."""
-        if self._obligation is not None:
+        if self._has_volume:
             volume.release(self._folder)
-            self._obligations.close(self._obligation)
-            self._obligation = None
+            self._debts.settle_all()
 
     def damage(self, how: Damage, *, every: bool) -> list[Sighting]:
         """Damage the newest file, or every one; FleetError if there is none."""
@@ -58,15 +57,21 @@ class Storage:
 
     def fill(self) -> Sighting:
         """Leave no room; FleetError for a node without a volume of its own."""
-        if self._obligation is None:
+        if not self._has_volume:
             raise FleetError(f"{self._node} was not given a volume of its own to be filled")
+        self._owe(UNDO_FILLED)
         return self._told(Kind.STORAGE_FILLED, volume.fill(self._folder))
 
     def free(self) -> list[Sighting]:
         """Give it room again; nothing for a node without a volume of its own."""
-        if self._obligation is None:
+        if not self._has_volume:
             return []
-        return [self._told(Kind.STORAGE_FREED, volume.free(self._folder))]
+        space = volume.free(self._folder)
+        self._debts.settle(UNDO_FILLED)
+        return [self._told(Kind.STORAGE_FREED, space)]
+
+    def _owe(self, do: str) -> None:
+        self._debts.owe(do, node=self._node, folder=str(self._folder))
 
     def _damage(self, path: Path, how: Damage) -> Sighting:
         try:

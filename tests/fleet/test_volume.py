@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet import volume
-from chaoslab.undo import Obligation, leftovers, undo
+from chaoslab.undo import Obligation, leftovers, lets_go, undo
 
 pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
 
@@ -62,6 +62,18 @@ def test_what_a_dead_harness_left_is_unmounted_from_its_obligation_alone(folder:
     assert "unmounted" in undo(owed).actions[0]
     assert not volume.is_mounted(folder)
     assert undo(owed).actions == undo(owed).remaining == leftovers(owed) == ()
+
+
+def test_a_full_volume_gets_room_again_from_its_obligation_alone(folder: Path) -> None:
+    owed = Obligation(number=1, do="free_volume", facts={"folder": str(folder)})
+    (folder / "kept").write_bytes(bytes(10_000))
+    assert leftovers(owed) == ()
+    volume.fill(folder)
+    assert lets_go(owed)
+    assert str(folder) in leftovers(owed)[0]
+    assert "room again" in undo(owed).actions[0]
+    assert undo(owed).actions == leftovers(owed) == ()
+    (folder / "new").write_bytes(bytes(10_000))
 
 
 def test_what_is_no_volume_cannot_be_filled(tmp_path: Path) -> None:
