@@ -15,6 +15,8 @@ from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 
+_HEARD_AFTER_S = 1.0
+"""What a learner reported this long before it was taken away, the syncer had heard."""
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""
 
@@ -85,7 +87,11 @@ class Rejoin:
                 f"the bound is {self.within_s:g} s",
                 absence.accepted,
             )
-        return self._too_few(absence, history) or self._out_of_date(absence, history)
+        return (
+            self._too_few(absence, history)
+            or self._out_of_date(absence, history)
+            or _repeats(absence, history)
+        )
 
     def _never_contributed(self, absence: Absence) -> Violation | str | None:
         room_s = absence.waited_s
@@ -128,6 +134,37 @@ class Rejoin:
             f"syncer with {current[worst]}: it is not up to date",
             absence.merged[-1],
         )
+
+
+def _repeats(absence: Absence, history: History) -> Violation | None:
+    """A new life goes on in its data where the syncer had heard that the old one stood.
+
+    Judged by what it had reported some time before it was taken away: the last word may be lost.
+    """
+    joined = next(
+        (
+            event
+            for event in history.of(Kind.LEARNER_JOINED)
+            if event.text("learner") == absence.learner
+            and event.integer("incarnation") == absence.incarnation
+        ),
+        None,
+    )
+    reported = [
+        event.integer("data_position")
+        for event in history.of(Kind.LEARNER_STEP)
+        if event.text("learner") == absence.learner
+        and event.integer("incarnation") != absence.incarnation
+        and event.time_s <= absence.gone_s - _HEARD_AFTER_S
+    ]
+    if joined is None or joined.integer("data_position") >= max(reported, default=0):
+        return None
+    return _violation(
+        absence,
+        f"{absence} joined at batch {joined.integer('data_position')} of its data, although it had "
+        f"reached {max(reported)} before: it trains again on what it had trained on",
+        joined,
+    )
 
 
 def _never_healed(absence: Absence) -> Violation | str:

@@ -152,6 +152,15 @@ _LEARNERS = (
         culprits=(VICTIM,),
     ),
     Trial(
+        name="repeating_learner",
+        wrong="the victim trains again on what it had trained on",
+        plan="killed",
+        programs={"learner": "repeating_learner"},
+        check="rejoin",
+        words="it trains again on what it had trained on",
+        culprits=(VICTIM,),
+    ),
+    Trial(
         name="no_reconnect",
         wrong="a learner never dials again",
         plan="refused",

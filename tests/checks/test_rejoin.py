@@ -92,6 +92,14 @@ def test_an_absence_cut_short_by_the_next_one_is_not_judged() -> None:
     assert finding.samples == 2
 
 
+def test_one_that_begins_its_data_anew_fails_although_it_contributes() -> None:
+    story = half_killed().train(30).altered(Kind.LEARNER_JOINED, lambda _: {"data_position": 3})
+    finding = Rejoin().judge(story.end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-3",)
+    assert "joined at batch 3 of its data, although it had reached" in finding.reason
+
+
 def test_a_former_self_whose_push_is_accepted_fails() -> None:
     story = Story().baseline().pause("learner-2", for_s=8).train(8).heal().train(35)
     story.altered(
