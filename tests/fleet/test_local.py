@@ -14,7 +14,8 @@ import pytest
 from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
-from chaoslab.fleet.base import NodeSpec, NoObligations, Role
+from chaoslab.fleet import volume
+from chaoslab.fleet.base import Damage, NodeSpec, NoObligations, Role
 from chaoslab.fleet.local import LocalFleet
 from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
@@ -308,3 +309,46 @@ def all_gone(processes: list[psutil.Process]) -> bool:
     return not any(
         process.is_running() and process.status() != psutil.STATUS_ZOMBIE for process in processes
     )
+
+
+# ---------------------------------------------------------------- what a node keeps
+
+
+def test_what_a_dead_node_keeps_is_damaged_and_met_by_its_next_life(
+    stage: Stage, tmp_path: Path
+) -> None:
+    stage.fleet.start(replace(learner("learner-0"), keeps="kept"))
+    stage.until(Kind.LEARNER_STEP)
+    kept = tmp_path / "nodes" / "learner-0" / "kept"
+    kept.mkdir()
+    (kept / "state").write_bytes(bytes(100))
+    stage.fleet.kill("learner-0")
+    stage.fleet.damage("learner-0", Damage.TRUNCATE)
+    assert stage.fleet.restart("learner-0").incarnation == 2
+    told = stage.until(Kind.STORAGE_DAMAGED, node="learner-0")
+    assert (told.data["file"], told.data["bytes_after"]) == ("state", 50)
+    assert [kind for kind, _ in stage.lives] == [
+        Kind.NODE_STARTED, Kind.NODE_EXITED, Kind.NODE_STARTED,
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
+def test_a_volume_lives_as_long_as_its_fleet_and_its_undo_is_owed_meanwhile(
+    tmp_path: Path, obligations: Remembered
+) -> None:
+    kept = tmp_path / "nodes" / "learner-0" / "kept"
+    with LocalFleet(tmp_path, WallClock(), obligations=obligations) as fleet:
+        fleet.start(replace(learner("learner-0"), keeps="kept", has_volume=True))
+        assert volume.is_mounted(kept)
+        (kept / "state").write_bytes(bytes(100))
+        fleet.fill_disk("learner-0")
+        with pytest.raises(OSError, match="No space left"):
+            (kept / "more").write_bytes(bytes(10_000))
+        assert [owed["do"] for owed in obligations.opened] == [
+            "unmount", "end_process", "free_volume",
+        ]  # fmt: skip
+        fleet.free_disk("learner-0")
+        assert obligations.closed == [2]
+    assert sorted(obligations.closed) == [0, 1, 2]
+    assert not volume.is_mounted(kept)
+    assert (kept / "state").read_bytes() == bytes(100)
