@@ -28,6 +28,8 @@ from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 from chaoslab.units import Factor
 
+_CONTRADICTION, _HEARD_LATE_S = 1.5, 1.0
+"""Reported times that differ from the counter's pace by more are not true."""
 _DUE_FACTOR = 2.0
 """Standing still needs a fault long enough for this many times the samples that were asked for."""
 
@@ -72,6 +74,7 @@ class Survivors:
         worst = max(slowdowns, default=0.0)
         violations = [*_unasked(history), *_steps_back(history)]
         violations += [v for pace in paces if (v := self._pace_violation(pace)) is not None]
+        violations += [v for pace in judged if (v := _misreported(pace)) is not None]
         doubt = f"too few step samples under a fault of {', '.join(sorted(unjudged))}"
         finding = conclude(
             self.name,
@@ -170,6 +173,27 @@ def _slowest(judged: Sequence[_Pace]) -> Mapping[str, Json]:
 
 
 # ---------------------------------------------------------------- what else must not happen
+
+
+def _misreported(pace: _Pace) -> Violation | None:
+    """Step times that its step counter contradicts: they are the learner's own word, nobody else's.
+
+    The harness may be late to hear a report, and a learner may join again in between.
+    """
+    first, *later = pace.samples
+    if not later or len({sample.integer("epoch") for sample in pace.samples}) > 1:
+        return None
+    seen_s = later[-1].time_s - first.time_s
+    said_s = sum(sample.number("steps") * sample.number("step_s") for sample in later)
+    shorter_s, longer_s = sorted((seen_s, said_s))
+    if not pace.samples_due or longer_s <= _CONTRADICTION * shorter_s + _HEARD_LATE_S:
+        return None
+    return Violation(
+        seq=first.seq,
+        text=f"{pace.learner} reported step times that add up to {said_s:.1f} s, and its counter "
+        f"took {seen_s:.1f} s for the same steps while {pace.window} was open",
+        culprit=pace.learner,
+    )
 
 
 def _unasked(history: History) -> Iterator[Violation]:

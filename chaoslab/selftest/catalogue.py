@@ -187,6 +187,15 @@ _LEARNERS = (
         words="stood still",
     ),
     Trial(
+        name="false_clock",
+        wrong="a survivor reports a fifth of its step times",
+        plan="killed",
+        programs={"learner": "false_clock"},
+        check="survivors",
+        words="reported step times that add up to",
+        culprits=(OTHER_VICTIM,),
+    ),
+    Trial(
         name="double_counter",
         wrong="a learner counts every token twice",
         plan="calm",

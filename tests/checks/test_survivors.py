@@ -1,11 +1,14 @@
 """Survivors: pace, process and step count of those that no fault touched."""
 
+from dataclasses import replace
+
 import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.survivors import Survivors
 from chaoslab.events import Kind
 from tests.histories import Story, half_killed
+from tests.model_training import STEPS, TICK_S
 
 
 def test_survivors_that_keep_their_pace_pass() -> None:
@@ -42,6 +45,22 @@ def test_a_survivor_that_stands_still_under_the_fault_fails() -> None:
     finding = Survivors().judge(story.heal().train(9).end().history())
     assert finding.outcome is Outcome.FAIL
     assert "learner-2 stood still: 0 step samples in 6.0 s" in finding.reason
+
+
+@pytest.mark.parametrize("factor", [0.2, 4.0])
+def test_a_survivor_whose_counter_contradicts_its_step_times_fails(factor: float) -> None:
+    story = half_killed().end()
+    for event in story.events:
+        if event.kind is Kind.LEARNER_STEP and event.data["learner"] == "learner-2":
+            said = {"step_s": factor * event.number("step_s")}
+            story.events[event.seq] = replace(event, data={**event.data, **said})
+        elif event.kind is Kind.BASELINE_MEASURED:
+            usual = {**event.mapping("step_s"), "learner-2": factor * TICK_S / STEPS}
+            story.events[event.seq] = replace(event, data={**event.data, "step_s": usual})
+    finding = Survivors().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-2",)
+    assert "learner-2 reported step times that add up to" in finding.reason
 
 
 def test_a_strangers_kill_fails_and_is_told_with_its_signal_and_time() -> None:
