@@ -10,7 +10,7 @@ version is ever lost or used again. Holds no rules: when and what to merge is `p
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -122,6 +122,7 @@ class Books:
         for line in stored.tape:
             for given in line.contributors:
                 self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)
+            self.pushes.remember(line.fragment, line.usual)
         for fragment, version in zip(self._layout.fragments, stored.versions, strict=True):
             tensors = stored.fragments[fragment.index]
             self._states[fragment.index] = OuterState(
@@ -186,7 +187,11 @@ class Books:
     def commit(self, action: Merge, state: OuterState, policy: Policy, now_s: float) -> Publication:
         """Put a merge on disk, then hold it. After an OSError nothing has changed: try again."""
         fragment = self._layout.fragments[action.fragment]
-        self._store.save_round(tape_line(action, policy, now_s), _tensors(fragment, state))
+        line = replace(
+            tape_line(action, policy, now_s), usual=self.pushes.middles.get(action.round, 0.0)
+        )
+        self._store.save_round(line, _tensors(fragment, state))
+        self.pushes.middles.pop(action.round, None)
         self._states[action.fragment] = state
         for c in action.contributions:
             self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)

@@ -72,10 +72,13 @@ class Norms:
     def judge(self, fragment: int, sizes: Sequence[Size]) -> list[Excess | None]:
         """The excess of each push of one round, None where there is none; and learn from them."""
         found = [self._excess(fragment, sizes, index) for index in range(len(sizes))]
-        moving = [size.of_a_step for size in sizes if size.norm > 0]
-        if moving:
-            self._medians[fragment].append(median_low(moving))
+        self.learn(fragment, middle(sizes))
         return found
+
+    def learn(self, fragment: int, of_a_step: float) -> None:
+        """One more round of the fragment had this median; 0 teaches nothing."""
+        if of_a_step > 0:
+            self._medians[fragment].append(of_a_step)
 
     def usual(self, fragment: int) -> float | None:
         """The norm / √steps that is usual for the fragment; None while too few rounds were seen."""
@@ -94,3 +97,9 @@ class Norms:
         if usual is None or size.of_a_step <= limit * usual:
             return None
         return Excess(norm=size.norm, usual=usual * math.sqrt(max(1, size.steps)), limit=limit)
+
+
+def middle(sizes: Sequence[Size]) -> float:
+    """The median of norm / √steps of those that are not zero; 0 without any."""
+    moving = [size.of_a_step for size in sizes if size.norm > 0]
+    return median_low(moving) if moving else 0.0

@@ -52,6 +52,8 @@ class TapeLine:
     data_positions: Mapping[str, int] = field(default_factory=dict)
     trained_s: float = 0.0
     """For how long training had gone on then, over all lives of the syncer."""
+    usual: float = 0.0
+    """How large the contributions were, for `norms`: their median; 0 if there was none to tell."""
 
     def to_bytes(self) -> bytes:
         """The line with its digest and its newline."""

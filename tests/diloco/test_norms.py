@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from chaoslab.diloco.norms import Excess, Norms, Size
+from chaoslab.diloco.norms import Excess, Norms, Size, middle
 
 
 def norms(limit: float | None = 8.0, rounds_min: int = 4) -> Norms:
@@ -116,3 +116,12 @@ def test_updates_of_nothing_teach_nothing() -> None:
         assert known.judge(0, sizes(0.0, 0.0)) == [None, None]
     assert known.usual(0) is None
     assert known.judge(0, []) == []
+
+
+def test_what_was_written_down_is_known_again() -> None:
+    known = norms()
+    for _ in range(4):
+        known.learn(0, middle(sizes(1.0, 0.9, 1.1)))
+    known.learn(0, 0.0)
+    assert known.usual(0) == pytest.approx(1.0)
+    assert bounded(known.judge(0, sizes(9.0))) == [True]
