@@ -187,7 +187,8 @@ class Kind(StrEnum):
     # -- faults, written by the harness; every one carries injection, spec, fault, targets [node]
     FAULT_INJECTING = "fault.injecting"
     """+ settings {}, trigger, asked_s (when the trigger was met), for_s | null, takes_away (victims
-    must rejoin), brings_in (the targets were not there: they join)"""
+    must rejoin), brings_in (the targets were not there: they join), reached (only of a trigger by
+    phase: the seq of the announcement that met it)"""
     FAULT_INJECTED = "fault.injected"
     FAULT_STEPPED = "fault.stepped"
     """+ beat: a later beat of the same fault was carried out"""

@@ -9,7 +9,7 @@ It waits for nothing: `act` does what is due, and `next_time_s` says when to cal
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from chaoslab.blast_radius import forbidden
@@ -22,6 +22,7 @@ from chaoslab.plan import Injection, Limits
 from chaoslab.record import RunDirectory, plain
 from chaoslab.refusal import fault_of
 from chaoslab.triggers import due_s
+from chaoslab.watches import Watches
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,8 +61,12 @@ class Injector:
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[_Open] = field(default_factory=list)
+    _watches: Watches = field(init=False)
     _armed_s: float | None = None
     _shift_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._watches = Watches(news=self.news)
 
     # ---------------------------------------------------------------- what the run asks
 
@@ -119,6 +124,8 @@ class Injector:
     def act(self) -> bool:
         """Do everything that is due, in the order in which it fell due; whether anything was."""
         has_acted = False
+        if self._armed_s is not None:
+            self._watches.ask(self.waiting)
         while due := [item for item in self._agenda() if item[0] <= self.news.now_s]:
             _, action = min(due, key=lambda item: item[0])
             action()
@@ -155,14 +162,32 @@ class Injector:
         if self._armed_s is None:
             return
         for injection in self.waiting:
-            due = due_s(injection.trigger, self.news.progress, shift_s=self._shift_s)
+            due = self._due_s(injection)
             if due is not None:
                 asked_s = max(due, self._armed_s)
                 yield asked_s, partial(self._inject, injection, asked_s)
 
+    def _due_s(self, injection: Injection) -> float | None:
+        if injection.trigger.phase is None:
+            return due_s(injection.trigger, self.news.progress, shift_s=self._shift_s)
+        announced = self._watches.announced(injection)
+        return announced.time_s if announced else None
+
     # ---------------------------------------------------------------- one injection
 
     def _inject(self, injection: Injection, asked_s: float) -> None:
+        """Begin it; whoever announced the phase that it waited for may go on afterwards."""
+        announced = self._watches.announced(injection)
+        if announced is None:
+            self._begin(injection, asked_s)
+            return
+        self.waiting.remove(injection)
+        known = replace(injection, targets=injection.targets or (announced.source,))
+        self.waiting.append(known)
+        self._begin(known, asked_s, reached=announced.seq)
+        self._watches.let_go(self.waiting)
+
+    def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
         if reason := self._forbidden(injection, fault):
             self._skip(injection, reason)
@@ -177,6 +202,7 @@ class Injector:
             takes_away=fault.takes_away,
             brings_in=_brings_in(fault),
             asked_s=asked_s,
+            **facts,
         )
         one = _Open(injection=injection, fault=fault, injected_s=asked_s)
         self._opened.append(one)

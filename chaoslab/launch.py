@@ -118,8 +118,9 @@ class Launch:
 
     @property
     def _has_hooks(self) -> bool:
-        """Whether a fault of the plan asks something of the nodes themselves."""
-        return self._needs(Ability.HOOKS)
+        """Whether the plan asks something of the nodes themselves: in a fault, or in a trigger."""
+        waits = any(fault.at is not None and fault.at.phase for fault in self.plan.faults)
+        return waits or self._needs(Ability.HOOKS)
 
     def _needs(self, ability: Ability) -> bool:
         return any(ability in getattr(fault.settings, "needs", ()) for fault in self.plan.faults)

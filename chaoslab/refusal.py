@@ -38,6 +38,12 @@ def refuse_missing_abilities(
                 "fault, or see `chaoslab doctor`",
                 where=where,
             )
+        if injection.watched and Ability.HOOKS not in abilities:
+            raise AbilityError(
+                f"fault {injection.spec!r} waits for the phase {injection.trigger.phase}, and the "
+                f"{fleet_kind} fleet has no way to its nodes' test hooks: use another trigger",
+                where=where,
+            )
         if isinstance(fault, ShapesLinks):
             _refuse_impossible_shapings(injection, fault, links, where)
         _refuse_late_beats(injection, fault, where)
@@ -53,7 +59,7 @@ def _refuse_wrong_roles(injection: Injection, fault: Fault, where: str) -> None:
             f"{who} acts on learners; the syncer has faults of its own, such as syncer.kill",
             where=where,
         )
-    if Role.LEARNER not in roles and set(injection.targets) != {SYNCER}:
+    if Role.LEARNER not in roles and injection.targets != (SYNCER,):
         raise PlanError(
             f"{who} acts on the syncer: write `target: {{syncer: all}}`",
             where=where,

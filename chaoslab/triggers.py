@@ -54,7 +54,7 @@ class Progress:
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
-    merged: set[int] = field(default_factory=set)
+    _merged: set[Json] = field(default_factory=set)
     """The numbers of the merged rounds: one that is said once more does not count."""
 
     def see(self, event: Event) -> None:
@@ -137,7 +137,7 @@ class Progress:
         alive = self.alive(Role.LEARNER)
         return {
             "alive": len(alive),
-            "believed": len(self.members),
+            "believed": 0 if self._is_without_syncer else len(self.members),
             "stepping": _later(
                 (self.stepped_s.get(name, -math.inf) for name in alive),
                 now_s - stepping_within_s,
@@ -148,11 +148,17 @@ class Progress:
             ),
         }
 
+    @property
+    def _is_without_syncer(self) -> bool:
+        return any(r is Role.SYNCER and not self.is_alive(n) for n, r in self.roles.items())
+
     # ---------------------------------------------------------------- how it folds
 
     def _start(self, event: Event) -> None:
         node = event.text("node")
         self.roles[node] = Role(event.text("role"))
+        if self.roles[node] is Role.SYNCER:
+            self.members.clear()  # its last life took all memberships with it
         self.incarnations[node] = event.integer("incarnation")
         self.endings.pop(node, None)
         self.finals.discard(node)
@@ -161,8 +167,6 @@ class Progress:
         signal, code = event.data.get("signal"), event.data.get("exit_code")
         if event.integer("incarnation") == self.incarnations.get(event.text("node")):
             self.endings[event.text("node")] = str(signal) if signal else f"exit code {code}"
-            if self.roles.get(event.text("node")) is Role.SYNCER:
-                self.members.clear()  # it took all memberships with it
 
     def _finish(self, event: Event) -> None:
         """Learners also leave before the end: asked, or preempted."""
@@ -176,17 +180,19 @@ class Progress:
         self.losses[learner] = event.number("loss")
 
     def _merge(self, event: Event) -> None:
-        if event.data.get("is_restated") is True and event.integer("round") in self.merged:
+        is_restated, number = event.data.get("is_restated") is True, event.data.get("round")
+        if is_restated and number in self._merged:
             return
-        self.merged.add(event.integer("round"))
+        self._merged.add(number)
         self.rounds_s.append(event.time_s)
         self.committed_tokens = event.number("committed_tokens")
         for contributor in event.items("contributors"):
             match contributor:
                 case {"learner": str(learner), "incarnation": int(incarnation)}:
-                    self.contributions[learner] = Contribution(
-                        incarnation=incarnation, time_s=event.time_s
-                    )
+                    if not is_restated:  # it was given before the syncer went away
+                        self.contributions[learner] = Contribution(
+                            incarnation=incarnation, time_s=event.time_s
+                        )
                 case _:
                     raise MalformedEvent(
                         f"event {event.seq} ({event.kind}): a contributor is {contributor!r}, "

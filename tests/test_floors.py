@@ -25,6 +25,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "baseline",
         "news",
         "triggers",
+        "watches",
         "twin",
         "conduct",
         "janitor",
@@ -127,7 +128,7 @@ def test_faults_see_no_backend() -> None:
     for module, path in modules():
         if module.startswith("faults"):
             used = set(filter(None, map(own, imports(path))))
-            words = ("fleet.base", "links.base", "links.profiles", "links.traces")
+            words = ("fleet.base", "fleet.burdens", "links.base", "links.profiles", "links.traces")
             backends = {n for n in used if n.startswith(("fleet", "links"))}
             backends = {n for n in backends if not n.startswith(words)}
             assert not backends, f"{module} imports {backends}"

@@ -138,7 +138,11 @@ def _come_back(absence: Absence, history: History, mine: Sequence[Part]) -> Abse
             and event.integer("incarnation") == absence.incarnation
         )
 
-    merged = [part.merged for part in mine if is_its(part.event)]
+    merged = [
+        part.merged
+        for part in mine
+        if is_its(part.event) and part.merged.data.get("is_restated") is not True
+    ]
     accepted = [event for event in history.of(Kind.PUSH_ACCEPTED) if is_its(event)]
     return replace(
         absence,

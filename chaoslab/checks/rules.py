@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.moments import phase_over
 from chaoslab.checks.timeline import said_exit, unasked_exits
 from chaoslab.checks.violations import Violation, conclude, unknown
 from chaoslab.events import Event, Kind
@@ -24,6 +25,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _unasked(history)
     yield from _baseline(history)
     yield from _evidence(history)
+    yield from _late(history)
     yield from _links(history)
     yield from _ending(history)
     yield from _stop(history)
@@ -79,6 +81,23 @@ def _unproved(story: FaultStory) -> str:
 def _skipped(event: Event) -> str:
     name = f"{event.data.get('spec', event.text('injection'))} ({event.text('fault')})"
     return f"{name} was never injected: {event.text('reason')}"
+
+
+def _late(history: History) -> Iterator[Finding]:
+    """Faults that were to come at a point of the protocol, and came when it was over."""
+    late = [(story, over) for story in history.faults if (over := phase_over(story, history))]
+    if late:
+        names = ", ".join(f"{story.spec} ({story.injection})" for story, _ in late)
+        yield replace(
+            unknown(
+                "phase",
+                f"{names} came when the phase that it was to hit was over: let the node wait there "
+                "with `hold: 5s` in its trigger",
+                samples=len(late),
+            ),
+            culprits=tuple(story.injection for story, _ in late),
+            evidence=tuple(over.seq for _, over in late),
+        )
 
 
 def _links(history: History) -> Iterator[Finding]:

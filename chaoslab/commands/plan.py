@@ -21,6 +21,7 @@ from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
 from chaoslab.events import Json
 from chaoslab.faults.base import Fault
 from chaoslab.plan import Control, FaultPlan
+from chaoslab.fleet.base import Ability
 from chaoslab.plan_file.writing import written
 from chaoslab.record import list_runs
 from chaoslab.schedule import preview, to_lines
@@ -85,11 +86,11 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
 
 
 def needs(prepared: Prepared) -> frozenset[str]:
-    """The abilities that the scheduled faults ask of the fleet."""
-    faults = [one.settings for one in prepared.schedule.injections]
-    return frozenset(
-        need.value for fault in faults if isinstance(fault, Fault) for need in fault.needs
-    )
+    """The abilities that the scheduled faults and their triggers ask of the fleet."""
+    injections = prepared.schedule.injections
+    faults = [one.settings for one in injections]
+    found = {need.value for fault in faults if isinstance(fault, Fault) for need in fault.needs}
+    return frozenset(found | {Ability.HOOKS.value for one in injections if one.watched})
 
 
 def _lines(prepared: Prepared) -> tuple[list[Json], list[Json]]:

@@ -26,6 +26,8 @@ from chaoslab.diloco.learner_options import parser, remember_life
 from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.node import Emit, say
+from chaoslab.diloco.pace import Pace
+from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.replica import Replica, by_fragment
 from chaoslab.diloco.signals import obey_signals
 from chaoslab.diloco.store import LearnerStore
@@ -64,7 +66,11 @@ class Learner:
         store: LearnerStore,
         emit: Emit,
     ) -> None:
-        self._replica = Replica(inner, task.tokens_per_batch)
+        pace: Pace | None = None,
+        phases: Phases | None = None,
+        self._phases = phases or Phases(emit, {})
+        self._pace = pace or Pace()
+        self._replica = Replica(inner, task.tokens_per_batch, self._pace)
         self._task = task
         self._messenger = messenger
         self._assignment = assignment
@@ -164,6 +170,8 @@ class Learner:
             self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **told)
 
     # ------------------------------------------------------------ saying and saving
+            place = {"fragment": adoption.fragment, "version": adoption.version}
+            self._phases.reach(Phase.ADOPT, **place)
 
     def _sample(self) -> None:
         counters, now_s = self._replica.counters, time.monotonic()
@@ -245,12 +253,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         lambda: Connection(options.syncer, tls=tls),
         learner=options.name,
         incarnation=incarnation,
+
+    def tell(kind: Kind, data: Mapping[str, Json]) -> None:
+        say(kind, {"learner": options.name, "incarnation": incarnation, **data})
+
+    phases, tampering = Phases(tell, {}), Tampering(tell)
+    store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs), emit=tell)
         specs=specs,
         emit=say,
     )
     learner = Learner(
         inner,
         task,
+        outgoing=tampering.outgoing,
+        phases=phases,
         messenger,
         Assignment(
             name=options.name,
@@ -266,9 +282,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     obey_signals(learner)
     hooks = Hooks()
     if options.test_hooks:
+        pace=pace,
+        phases=phases,
         hooks.listen()
     say(
         Kind.LEARNER_STARTED,
+    phases.take_words(hooks)
+    hooks.on("slow", pace.obey)
+    hooks.on("updates", tampering.obey)
+    hooks.on("disk", store.obey)
         {
             "learner": options.name,
             "incarnation": incarnation,

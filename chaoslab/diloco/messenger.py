@@ -20,6 +20,7 @@ import random
 import secrets
 import threading
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 
 from chaoslab.diloco import learner_words as words
 from chaoslab.diloco import wire_pb2 as pb
@@ -28,6 +29,7 @@ from chaoslab.diloco.exchange import Inbox, Snapshot
 from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.link import Link, Talk
 from chaoslab.diloco.node import Emit
+from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.tampering import Outgoing, untouched
 from chaoslab.diloco.wire import Connection, Received
 from chaoslab.events import Json, Kind
@@ -51,6 +53,7 @@ class Messenger:
         outgoing: Callable[[pb.Push, Callable[[], FloatArray], Codec], Sequence[Outgoing]] = (
             untouched
         ),
+        phases: Phases | None = None,
     ) -> None:
         """`outgoing` may put something else in the place of a push: see `tampering`."""
         self._learner = learner
@@ -58,6 +61,7 @@ class Messenger:
         self._specs = tuple(specs)
         self._emit = emit
         self._outgoing = outgoing
+        self._phases = phases or Phases(emit, {})
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
         self._lock = threading.Lock()
@@ -271,7 +275,10 @@ class Messenger:
         sent = self._outgoing(push, lambda: held.delta(fragment), self._codec)
         for number, (header, payload) in enumerate(sent):
             self._send_payload(
-                pb.FromLearner(epoch=self._epoch, push=header), payload, ("push", fragment, number)
+                pb.FromLearner(epoch=self._epoch, push=header),
+                payload,
+                ("push", fragment, number),
+                partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
         told = {key: getattr(push, key) for key in _TOLD}
         self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
@@ -282,6 +289,7 @@ class Messenger:
             pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint),
             held.pack,
             ("checkpoint", request.request),
+            partial(self._phases.reach, Phase.DONATE, request=request.request),
         )
 
     def _send_payload(
@@ -289,9 +297,10 @@ class Messenger:
         message: pb.FromLearner,
         payload: bytes | Callable[[], bytes],
         key: Hashable,
+        midway: Callable[[], None] | None = None,
     ) -> None:
         if self._connection is not None:
-            self._connection.send_payload(message, payload, key=key)
+            self._connection.send_payload(message, payload, key=key, midway=midway)
 
     def _say(self, kind: Kind, /, **data: Json) -> None:
         self._emit(kind, {"learner": self._learner, "incarnation": self._incarnation, **data})

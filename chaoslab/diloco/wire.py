@@ -240,15 +240,21 @@ class Connection:
             self._break_off("the syncer does not read what is sent")
 
     def send_payload(
-        self, message: pb.FromLearner, payload: Bytes | Callable[[], Bytes], *, key: Hashable
+        self,
+        message: pb.FromLearner,
+        payload: Bytes | Callable[[], Bytes],
+        *,
+        key: Hashable,
+        midway: Callable[[], None] | None = None,
     ) -> None:
         """Queue a message with its payload, in place of an unsent one with the same key.
 
         A callable is called on the sender's thread when its turn has come, or never if a newer one
-        took its place. If it raises, the traceback is logged and the stream ends.
+        took its place. If it raises, the traceback is logged and the stream ends. `midway` is
+        called there when the header and the first chunk have left; what follows waits for it.
         """
         size = 0 if callable(payload) else len(payload)
-        self._outbox.put_payload(lambda: self._frames(message, payload), key, size)
+        self._outbox.put_payload(lambda: self._frames(message, payload, midway), key, size)
 
     @property
     def waiting(self) -> tuple[int, int]:
@@ -268,10 +274,17 @@ class Connection:
             self._channel.close()
 
     def _frames(
-        self, message: pb.FromLearner, payload: Bytes | Callable[[], Bytes]
+        self,
+        message: pb.FromLearner,
+        payload: Bytes | Callable[[], Bytes],
+        midway: Callable[[], None] | None,
     ) -> Iterator[bytes]:
         try:
-            yield from payload_frames(message, payload() if callable(payload) else payload)
+            made = payload() if callable(payload) else payload
+            for number, frame in enumerate(payload_frames(message, made)):
+                yield frame
+                if number == 1 and midway is not None:
+                    midway()
         except Exception as error:
             self._failure = f"a payload could not be made: {error!r}"
             raise

@@ -12,6 +12,7 @@ seconds, bytes, shares of one. Every error is a PlanError.
 """
 
 from chaoslab.plan.faults import (
+    SYNCER_PHASES,
     Arrivals,
     Distribution,
     FaultSpec,
@@ -31,6 +32,7 @@ __all__ = [
     "REGION",
     "AbortRule",
     "Algorithm",
+    "SYNCER_PHASES",
     "Arrivals",
     "Baseline",
     "CheckSpec",
@@ -50,6 +52,7 @@ __all__ = [
     "Pick",
     "Stop",
     "Target",
+    "Phase",
     "Training",
     "Trigger",
 ]

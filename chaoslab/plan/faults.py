@@ -15,13 +15,33 @@ from typing import Literal
 
 from chaoslab.errors import PlanError
 
+_SYNCER = "syncer"
+_LIKE = {"hold": "5s", "after_round": "48"}
+
+
+class Phase(StrEnum):
+    """A point of the protocol that a node announces when it gets there; first the syncer's."""
+
+    QUORUM = "quorum"
+    BEFORE_WRITE = "before_write"
+    WRITTEN = "written"
+    PUBLISH = "publish"
+    PUSH = "push"
+    DONATE = "donate"
+    ADOPT = "adopt"
+
+
+SYNCER_PHASES = frozenset({Phase.QUORUM, Phase.BEFORE_WRITE, Phase.WRITTEN, Phase.PUBLISH})
+"""The others are the learners'."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trigger:
-    """When a fault is injected: exactly one of the first five, counted from the run's start.
+    """When a fault is injected: exactly one of the first six, counted from the run's start.
 
     `round` is the number of merged rounds; `loss` is met when the mean of the learners' latest
-    training losses falls to it; `after` names another fault and fires `offset_s` after it healed.
+    training losses falls to it; `after` names another fault and fires `offset_s` after it healed;
+    `phase` is met when a node announces that it is at this point of the protocol.
     """
 
     time_s: float | None = None
@@ -29,16 +49,33 @@ class Trigger:
     step: int | None = None
     loss: float | None = None
     after: str | None = None
+    phase: Phase | None = None
     of: str | None = None
-    """With `step`: which learner's; without it, the furthest one's."""
+    """With `step` or `phase`: which learner's; without it, the furthest or the first one's."""
     offset_s: float = 0.0
+    after_round: int = 0
+    """With `phase`: not before so many rounds are merged."""
+    hold_s: float = 0.0
+    """With `phase`: the node waits there, at most so long, until the fault is injected."""
 
     def __post_init__(self) -> None:
-        named = [self.time_s, self.round, self.step, self.loss, self.after]
+        named = [self.time_s, self.round, self.step, self.loss, self.after, self.phase]
         if sum(value is not None for value in named) != 1:
-            raise PlanError("`at` needs exactly one of time, round, step, loss, after")
-        if self.of is not None and self.step is None:
-            raise PlanError("`of` goes with `step`: {step: 200, of: learner-1}")
+            raise PlanError("`at` needs exactly one of time, round, step, loss, after, phase")
+        if self.of is not None and self.step is None and self.phase is None:
+            raise PlanError("`of` goes with `step` or `phase`: {step: 200, of: learner-1}")
+        if self.phase is None and (self.after_round or self.hold_s):
+            key = "hold" if self.hold_s else "after_round"
+            raise PlanError(f"`{key}` goes with `phase`: {{phase: written, {key}: {_LIKE[key]}}}")
+        if self.hold_s < 0 or self.after_round < 0:
+            raise PlanError("`hold` and `after_round` are at least 0")
+        if self.phase in SYNCER_PHASES and self.of not in (None, _SYNCER):
+            raise PlanError(f"`{self.phase}` is a point of the syncer's: leave `of` out")
+        if self.of == _SYNCER and self.phase not in SYNCER_PHASES:
+            raise PlanError(
+                f"the syncer announces {', '.join(sorted(SYNCER_PHASES))}; for a point of the "
+                "learners write `of: learner-1`, or leave it out"
+            )
         if self.offset_s and self.after is None:
             raise PlanError("`offset` goes with `after`: {after: half-dies, offset: 2s}")
         if (
@@ -56,6 +93,11 @@ class Trigger:
             return f"at step {self.step} of {self.of or 'the furthest learner'}"
         if self.loss is not None:
             return f"at loss {self.loss:g}"
+        if self.phase is not None:
+            late = f" after round {self.after_round}" if self.after_round else ""
+            whose = _SYNCER if self.phase in SYNCER_PHASES else self.of or "the first learner"
+            waits = f", where it waits for at most {self.hold_s:g} s" if self.hold_s else ""
+            return f"when {whose} is at {self.phase}{late}{waits}"
         return f"{self.offset_s:g} s after {self.after}"
 
 
@@ -65,6 +107,8 @@ class Pick(StrEnum):
     RANDOM = "random"
     FIRST = "first"
     LAST_VICTIM = "last_victim"
+    AT_PHASE = "at_phase"
+    """Whoever announces the phase of the trigger; known only when it does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +138,8 @@ class Target:
             raise PlanError("a share of learners lies above 0% and up to 100%")
         if self.count is not None and self.count < 1:
             raise PlanError("a count of learners is at least 1")
+        if self.pick is Pick.AT_PHASE and (self.count != 1 or self.reserve):
+            raise PlanError("`pick: at_phase` is one learner: {learners: 1, pick: at_phase}")
 
 
 class Distribution(StrEnum):
@@ -176,3 +222,11 @@ class FaultSpec:
     def __post_init__(self) -> None:
         if (self.at is None) == (self.arrivals is None):
             raise PlanError(f"fault {self.id!r} needs either `at` or `arrivals`", where=self.where)
+        phase = self.at.phase if self.at else None
+        if self.target.pick is Pick.AT_PHASE and (phase is None or phase in SYNCER_PHASES):
+            learners = ", ".join(sorted(set(Phase) - SYNCER_PHASES))
+            raise PlanError(
+                f"fault {self.id!r}: `pick: at_phase` needs a trigger that learners announce, "
+                f"`at: {{phase: …}}` with one of {learners}",
+                where=self.where,
+            )

@@ -20,6 +20,9 @@ class Injection:
     trigger: Trigger
     for_s: float | None
     """Seconds until it is healed; None: never before the end (`for: rest`)."""
+    watched: tuple[str, ...] = ()
+    """Who is asked to announce the phase of the trigger. With no targets, whoever announces it
+    first becomes the target."""
 
     @property
     def id(self) -> str:

@@ -50,8 +50,10 @@ def seconds(value: float) -> str:
 
 
 def _run_started(event: Event) -> str:
+    reserve = len(event.names("reserve")) if "reserve" in event.data else 0
+    more = f" and {reserve} in reserve" if reserve else ""
     return (
-        f"{event.text('plan')} begins: {len(event.names('learners'))} learners, "
+        f"{event.text('plan')} begins: {len(event.names('learners'))} learners{more}, "
         f"{event.text('algorithm')}, fleet {event.text('fleet')}, seed {event.integer('seed')}"
     )
 
@@ -82,6 +84,29 @@ def _node_started(event: Event) -> str:
 def _node_exited(event: Event) -> str:
     signal, code = event.data.get("signal"), event.data.get("exit_code")
     return f"{event.text('node')} exited: {signal or f'exit code {code}'}"
+
+
+def _burdened(event: Event) -> str:
+    settings = event.mapping("settings")
+    asked = ", ".join(f"{key} {value}" for key, value in settings.items() if key not in _UNSAID)
+    return f"{event.text('node')} bears {event.text('burden')} ({asked}): {event.text('mechanism')}"
+
+
+_UNSAID = frozenset({"mechanism", "for_s"})
+
+
+def _ready(event: Event) -> str:
+    text = f"the syncer listens on {event.text('address')}"
+    if event.data.get("is_recovered") is True:
+        text += f", going on from its disk after {event.integer('rounds')} rounds"
+    return text
+
+
+def _reached(event: Event) -> str:
+    waits = ", and waits" if event.data.get("is_held") is True else ""
+    keys = ("round", "fragment", "version")
+    where = ", ".join(f"{key} {event.data[key]}" for key in keys if key in event.data)
+    return f"{event.source} is at {event.text('phase')}{f' ({where})' if where else ''}{waits}"
 
 
 def _joined(event: Event) -> str:
@@ -124,7 +149,21 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.RUN_FINISHED: (Tone.PLAIN, _run_finished),
     Kind.NODE_STARTED: (Tone.PLAIN, _node_started),
     Kind.NODE_EXITED: (Tone.BAD, _node_exited),
-    Kind.SYNCER_READY: (Tone.PLAIN, lambda e: f"the syncer listens on {e.text('address')}"),
+    Kind.NODE_BURDENED: (Tone.PLAIN, _burdened),
+    Kind.SYNCER_READY: (Tone.PLAIN, _ready),
+    Kind.SYNCER_BLOCKED: (
+        Tone.BAD,
+        lambda e: (
+            f"the syncer's disk refuses what it writes, nothing is published: {e.text('reason')}"
+        ),
+    ),
+    Kind.SYNCER_FREED: (
+        Tone.GOOD,
+        lambda e: (
+            f"the syncer's disk takes what it writes again, after {seconds(e.number('blocked_s'))}"
+        ),
+    ),
+    Kind.PHASE_REACHED: (Tone.FAULT, _reached),
     Kind.MEMBER_JOINED: (Tone.GOOD, _joined),
     Kind.MEMBER_REFUSED: (Tone.BAD, lambda e: f"{_who(e)} was refused: {e.text('reason')}"),
     Kind.SYNCER_HELD: (

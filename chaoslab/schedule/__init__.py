@@ -10,7 +10,7 @@ is counted from its repair. Nothing here knows what a fault does.
 """
 
 from chaoslab.errors import HarnessBug, PlanError
-from chaoslab.plan import FaultPlan, FaultSpec, Injection
+from chaoslab.plan import SYNCER_PHASES, FaultPlan, FaultSpec, Injection
 from chaoslab.schedule.arrivals import arriving
 from chaoslab.schedule.blast import Draft, hold
 from chaoslab.schedule.chance import outage_s, stream
@@ -23,9 +23,11 @@ from chaoslab.schedule.targets import (
     choose,
     known_names,
     roster_of,
+    watched,
 )
 
 __all__ = [
+    "RESERVE",
     "Dropped",
     "RosterEntry",
     "Schedule",
@@ -77,6 +79,7 @@ def _numbered(number: int, draft: Draft) -> Injection:
         targets=draft.targets,
         trigger=draft.trigger,
         for_s=draft.for_s,
+        watched=draft.watched,
     )
 
 
@@ -88,11 +91,12 @@ def _drafts(
         return arriving(plan, spec, spec.arrivals, roster, victims)
     if spec.at is None:
         raise HarnessBug(f"fault {spec.id!r} has neither `at` nor `arrivals`")
-    if spec.at.of is not None:
+    if spec.at.of is not None and spec.at.phase not in SYNCER_PHASES:
         learners = [entry for entry in roster if entry.role in (LEARNER, RESERVE)]
         known_names(learners, [spec.at.of], "of")
     rng = stream(plan.seed, spec.id)
     protected = plan.limits.protected
+    announcers = watched(spec.at, spec.target, roster, protected=protected)
     targets = choose(spec.target, roster, rng, protected=protected, victims=victims)
     for_s = outage_s(spec.outage, rng)
-    return [Draft(spec=spec, targets=targets, trigger=spec.at, for_s=for_s)]
+    return [Draft(spec=spec, targets=targets, trigger=spec.at, for_s=for_s, watched=announcers)]

@@ -28,6 +28,7 @@ class Draft:
     targets: tuple[str, ...]
     trigger: Trigger
     for_s: float | None
+    watched: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -110,7 +111,7 @@ class _Blast:
         reason = self._add(line, _span(draft, start_s, end_s))
         if reason:
             raise PlanError(
-                f"fault {draft.spec.id!r} on {', '.join(draft.targets)} {draft.trigger}: {reason}",
+                f"fault {draft.spec.id!r} on {_hit(draft)} {draft.trigger}: {reason}",
                 where=draft.spec.where,
             )
         self.lines[draft.spec.id] = (line, end_s)
@@ -187,6 +188,10 @@ def _refuse_who_is_not_where(
                 "brings it in: add one of `fault: control.scale_up`",
                 where=draft.spec.where,
             )
+
+
+def _hit(draft: Draft) -> str:
+    return ", ".join(draft.targets) or "whoever is there"
 
 
 def _brings_in(draft: Draft) -> bool:

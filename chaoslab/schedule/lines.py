@@ -89,11 +89,12 @@ def preview(schedule: Schedule) -> list[str]:
 def _sentence(injection: Injection) -> str:
     given = _settings(injection.settings).items()
     settings = ", ".join(f"{key} {value}" for key, value in given if value not in (None, ()))
-    until = (
-        "never healed before the end"
-        if injection.for_s is None
-        else f"healed after {units.show_duration(injection.for_s)}"
-    )
+    is_arrival = getattr(injection.settings, "brings_in", False)
+    if injection.for_s is None:
+        until = "they stay to the end" if is_arrival else "never healed before the end"
+    else:
+        length = units.show_duration(injection.for_s)
+        until = f"they leave after {length}" if is_arrival else f"healed after {length}"
     return (
         f"{injection.id} ({injection.spec}): {injection.fault}"
         f"{f' ({settings})' if settings else ''} on {_listed(injection.targets)} "
@@ -102,6 +103,8 @@ def _sentence(injection: Injection) -> str:
 
 
 def _listed(names: Sequence[str]) -> str:
+    if not names:
+        return "whoever is there"
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
 
@@ -123,6 +126,7 @@ def _injection_out(injection: Injection) -> Json:
         "targets": injection.targets,
         "trigger": {key: value for key, value in trigger.items() if value is not None},
         "for_s": injection.for_s,
+        **({"watched": injection.watched} if injection.watched else {}),
     }
 
 
@@ -138,6 +142,7 @@ def _injection_in(found: Mapping[str, object], faults: Mapping[str, type]) -> In
         targets=_NAMES.validate_python(found["targets"]),
         trigger=cast("Trigger", _dataclass(Trigger, found["trigger"])),
         for_s=_SECONDS.validate_python(found["for_s"]),
+        watched=_NAMES.validate_python(found.get("watched", ())),
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaoslab.errors import PlanError
-from chaoslab.plan import FaultPlan, Pick, Target
+from chaoslab.plan import SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
 from chaoslab.schedule.chance import some
 
 LEARNER = "learner"
@@ -60,6 +60,8 @@ def choose(
     `busy` are drawn only if the others are too few.
     """
     known_names(roster, target.exclude, "exclude")
+    if target.pick is Pick.AT_PHASE:
+        return ()  # whoever is there when it is time
     pool = _matching(target, roster)
     free = [name for name in pool if name not in target.exclude]
     if target.pick is Pick.LAST_VICTIM:
@@ -74,6 +76,28 @@ def choose(
     idle = [name for name in free if name not in busy]
     free = idle if len(idle) >= number else free
     return some(free, number, rng) if target.pick is Pick.RANDOM else tuple(free[:number])
+
+
+def watched(
+    trigger: Trigger, target: Target, roster: Roster, *, protected: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Who is asked to announce the phase of a trigger; nobody if it has none.
+
+    If whoever announces it is to be hit, only those whom the target means and nobody protects.
+    """
+    if trigger.phase is None:
+        return ()
+    if trigger.phase in SYNCER_PHASES:
+        return tuple(entry.name for entry in roster if entry.role == SYNCER)
+    learners = [entry.name for entry in roster if entry.role in (LEARNER, RESERVE)]
+    if target.pick is Pick.AT_PHASE:
+        pool = _matching(target, roster)
+        learners = [n for n in pool if n not in target.exclude and n not in protected]
+    if trigger.of is not None:
+        learners = [name for name in learners if name == trigger.of]
+    if not learners:
+        raise PlanError(f"nobody is left who could announce {trigger.phase}")
+    return tuple(learners)
 
 
 def known_names(roster: Roster, names: Collection[str], key: str) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from chaoslab.plan import (
     PROGRAMS,
+    SYNCER_PHASES,
     AbortRule,
     Arrivals,
     Baseline,
@@ -20,6 +21,7 @@ from chaoslab.plan import (
     Limits,
     LinkKind,
     Outage,
+    Phase,
     Pick,
     Stop,
     Target,
@@ -41,15 +43,23 @@ TRIGGERS = st.one_of(
     st.builds(Trigger, round=st.integers(0, 10**6)),
     st.builds(Trigger, step=st.integers(0, 10**6), of=st.none() | NAMES),
     st.builds(Trigger, loss=SECONDS),
-)
+    st.builds(
+        Trigger, phase=st.sampled_from(sorted(SYNCER_PHASES)), hold_s=SECONDS,
+        after_round=st.integers(0, 10**6),
+    ),
+    st.builds(Trigger, phase=st.sampled_from([Phase.PUSH, Phase.ADOPT]), of=st.none() | NAMES),
+)  # fmt: skip
 TARGETS = st.one_of(
-    st.builds(Target, share=SHARES, pick=st.sampled_from(Pick)),
+    st.builds(
+        Target, share=SHARES,
+        pick=st.sampled_from([Pick.RANDOM, Pick.FIRST, Pick.LAST_VICTIM]),
+    ),
     st.builds(Target, count=st.integers(1, 99), exclude=st.lists(NAMES, max_size=2).map(tuple)),
     st.builds(Target, names=st.lists(NAMES, min_size=1, max_size=3).map(tuple)),
     st.just(Target(everyone=True)),
     st.just(Target(syncer=True)),
     st.builds(Target, labels=st.just({"region": "eu", "zone": "3"})),
-)
+)  # fmt: skip
 OUTAGES = st.one_of(
     st.builds(Outage, seconds=POSITIVE),
     st.just(Outage(rest=True)),
