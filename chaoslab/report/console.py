@@ -30,13 +30,16 @@ _SENTENCES_SHOWN = 6
 
 _STATE_STYLE = {
     LaneState.WAITING: "dim",
+    LaneState.RESERVE: "dim",
     LaneState.STARTING: "cyan",
+    LaneState.JOINING: "bold cyan",
     LaneState.STEPPING: "green",
     LaneState.SUSPECTED: "bold yellow",
     LaneState.PAUSED: "bold yellow",
     LaneState.DROPPED: "bold yellow",
     LaneState.DEAD: "bold red",
     LaneState.REJOINING: "bold cyan",
+    LaneState.LEFT: "dim",
     LaneState.ENDED: "dim",
 }
 _TONE_STYLE = {Tone.PLAIN: "", Tone.GOOD: "green", Tone.BAD: "red", Tone.FAULT: "magenta"}

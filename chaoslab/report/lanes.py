@@ -14,7 +14,11 @@ class LaneState(StrEnum):
     """What a learner does, as far as the record shows."""
 
     WAITING = "waiting"
+    RESERVE = "in reserve"
+    """Not there, and may be brought in."""
     STARTING = "starting"
+    JOINING = "joining"
+    """Brought in while training goes on; nothing of it was merged yet."""
     STEPPING = "stepping"
     SUSPECTED = "suspected"
     """Alive, but no step for a while: wedged, stopped or starved."""
@@ -25,6 +29,8 @@ class LaneState(StrEnum):
     DEAD = "dead"
     REJOINING = "rejoining"
     """Back, but nothing of this incarnation was merged yet."""
+    LEFT = "left"
+    """It said goodbye in mid-training."""
     ENDED = "ended"
 
 
@@ -44,11 +50,14 @@ class Lane:
     None while no contribution is owed."""
     gone_s: float = 0.0
     """When it was last seen to be gone."""
+    is_new: bool = False
+    """It was not there at the start, and nothing of it was merged yet."""
 
     @property
     def at_work(self) -> LaneState:
-        """What a learner that steps is doing: stepping, or still on its way back."""
-        return LaneState.STEPPING if self.back_s is None else LaneState.REJOINING
+        """What a learner that steps is doing: stepping, or still on its way, back or in."""
+        on_its_way = LaneState.JOINING if self.is_new else LaneState.REJOINING
+        return LaneState.STEPPING if self.back_s is None else on_its_way
 
 
 @dataclass(slots=True, kw_only=True)

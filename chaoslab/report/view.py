@@ -88,6 +88,8 @@ class ViewModel:
         self.plan, self.seed = event.text("plan"), event.integer("seed")
         self.fleet = event.text("fleet")
         self.lanes = {name: Lane(learner=name) for name in event.names("learners")}
+        for name in event.names("reserve") if "reserve" in event.data else ():
+            self.lanes[name] = Lane(learner=name, state=LaneState.RESERVE, is_new=True)
 
     def _phase(self, event: Event) -> None:
         self.phase = event.text("phase")
@@ -109,6 +111,9 @@ class ViewModel:
         if lane is None:
             return
         lane.incarnation = event.integer("incarnation")
+        if lane.is_new:
+            lane.state, lane.back_s = LaneState.JOINING, event.time_s
+            return
         is_first = lane.incarnation <= 1
         lane.state = LaneState.STARTING if is_first else LaneState.REJOINING
         lane.back_s = None if is_first else self._way_back_s(lane, event)
@@ -116,8 +121,10 @@ class ViewModel:
     def _node_exited(self, event: Event) -> None:
         lane = self.lanes.get(event.text("node"))
         if lane is not None:
-            is_planned = self.phase in {"stop", "evaluate"}
-            lane.state = LaneState.ENDED if is_planned else LaneState.DEAD
+            if self.phase in {"stop", "evaluate"}:
+                lane.state = LaneState.ENDED
+            elif lane.state is not LaneState.LEFT:
+                lane.state = LaneState.DEAD
             lane.step_s, lane.gone_s = None, event.time_s
 
     def _node_probed(self, event: Event) -> None:
@@ -127,7 +134,7 @@ class ViewModel:
 
     def _step(self, event: Event) -> None:
         lane = self.lanes.get(event.text("learner"))
-        is_late = {LaneState.DEAD, LaneState.ENDED}
+        is_late = {LaneState.DEAD, LaneState.LEFT, LaneState.ENDED}
         if (
             lane is None
             or lane.state in is_late
@@ -146,7 +153,8 @@ class ViewModel:
 
     def _suspected(self, event: Event) -> None:
         lane = self.lanes.get(event.text("learner"))
-        if lane is not None and lane.state in {LaneState.STEPPING, LaneState.REJOINING}:
+        at_work = {LaneState.STEPPING, LaneState.JOINING, LaneState.REJOINING}
+        if lane is not None and lane.state in at_work:
             lane.state, lane.step_s = LaneState.SUSPECTED, None
 
     def _recovered(self, event: Event) -> None:
@@ -159,24 +167,27 @@ class ViewModel:
         is_gone = {LaneState.DEAD, LaneState.ENDED, LaneState.REJOINING}
         if lane is not None and lane.state not in is_gone and event.text("reason") != "closed":
             said_goodbye = event.text("reason") == "said_goodbye"
-            lane.state = LaneState.ENDED if said_goodbye else LaneState.DROPPED
+            gone = LaneState.ENDED if self.phase == "stop" else LaneState.LEFT
+            lane.state = gone if said_goodbye else LaneState.DROPPED
             lane.gone_s = event.time_s
 
     def _merged(self, event: Event) -> Sentence | None:
         self.rounds.merge(event.time_s, event.number("committed_tokens"))
-        back = []
+        back, new = [], []
         for item in event.items("contributors"):
             lane = self.lanes.get(str(item.get("learner"))) if isinstance(item, Mapping) else None
             if lane is None:
                 continue
             lane.contributed_s = event.time_s
             if lane.back_s is not None:
-                back.append(f"{lane.learner} after {seconds(event.time_s - lane.back_s)}")
-                lane.back_s, lane.state = None, LaneState.STEPPING
-        if not back:
+                after = f"{lane.learner} after {seconds(event.time_s - lane.back_s)}"
+                (new if lane.is_new else back).append(after)
+                lane.back_s, lane.state, lane.is_new = None, LaneState.STEPPING, False
+        said = [f"contributes again: {', '.join(back)}"] if back else []
+        said += [f"contributes for the first time: {', '.join(new)}"] if new else []
+        if not said:
             return None
-        text = f"contributes again: {', '.join(back)}"
-        return Sentence(time_s=event.time_s, text=text, tone=Tone.GOOD)
+        return Sentence(time_s=event.time_s, text="; ".join(said), tone=Tone.GOOD)
 
     def _injecting(self, event: Event) -> None:
         name = event.text("injection")

@@ -187,3 +187,25 @@ def test_a_run_that_has_a_twin_announces_it_at_its_end() -> None:
         data = {"outcome": outcome, "reason": ""}
         end = Event(seq=0, time_s=9.0, source="test", kind=Kind.RUN_FINISHED, data=data)
         assert any("twin" in sentence.text for sentence in view.see(end)) is announced
+
+
+def test_a_learner_in_reserve_is_shown_joins_is_welcomed_and_leaves_in_order() -> None:
+    story = Story()
+    names = {"learners": list(LEARNERS), "reserve": ["learner-2"]}
+    facts = {"plan": "grow", "seed": 7, "fleet": "local", "algorithm": "decoupled"}
+    story.tell(0, Kind.RUN_STARTED, **facts, **names)
+    assert story.said[-1].startswith("grow begins: 2 learners and 1 in reserve")
+    assert story.state("learner-2") is LaneState.RESERVE
+    story.start(5, "learner-2")
+    assert story.state("learner-2") is LaneState.JOINING
+    story.step(7, "learner-2")
+    assert story.state("learner-2") is LaneState.JOINING
+    story.merge(8, 100, "learner-2")
+    assert story.said[-1] == "contributes for the first time: learner-2 after 3.00 s"
+    assert story.state("learner-2") is LaneState.STEPPING
+    story.tell(9, Kind.MEMBER_LEFT, learner="learner-2", incarnation=1, epoch=3, members=2,
+               reason="said_goodbye")  # fmt: skip
+    story.tell(9.5, Kind.NODE_EXITED, node="learner-2", incarnation=1, exit_code=0, signal=None)
+    assert story.state("learner-2") is LaneState.LEFT
+    story.start(12, "learner-2", incarnation=2)
+    assert story.state("learner-2") is LaneState.REJOINING
