@@ -13,7 +13,7 @@ what it holds is a `replica`, which signals it obeys say `signals`.
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.replica import Replica, by_fragment
 from chaoslab.diloco.signals import obey_signals
 from chaoslab.diloco.store import LearnerStore
+from chaoslab.diloco.tampering import Tampering
 from chaoslab.diloco.task import Batch, Task, load
 from chaoslab.diloco.wire import Connection, check_address, tls_of
 from chaoslab.events import Json, Kind
@@ -65,9 +66,9 @@ class Learner:
         *,
         store: LearnerStore,
         emit: Emit,
-    ) -> None:
         pace: Pace | None = None,
         phases: Phases | None = None,
+    ) -> None:
         self._phases = phases or Phases(emit, {})
         self._pace = pace or Pace()
         self._replica = Replica(inner, task.tokens_per_batch, self._pace)
@@ -107,6 +108,7 @@ class Learner:
     def ask_to_leave(self, reason: str) -> None:
         """Leave after the current step; after a notice, because of the preemption."""
         self._leaving = "preempted" if self._was_noticed else reason
+        self._pace.hurry()
 
     def note_preemption(self) -> None:
         """A preemption has been announced; SIGTERM will follow."""
@@ -140,6 +142,7 @@ class Learner:
             step=self._replica.counters.step,
             data_position=self._replica.counters.data_position,
             versions=by_fragment(self._replica.counters.versions),
+            digests={} if source is Source.RESUMED else self._replica.digests(),
         )
 
     def _note(self, inbox: Inbox) -> None:
@@ -167,11 +170,11 @@ class Learner:
     def _adopt(self, adoption: Adoption) -> None:
         told = self._replica.adopt(adoption)
         if told is not None:
+            place = {"fragment": adoption.fragment, "version": adoption.version}
+            self._phases.reach(Phase.ADOPT, **place)
             self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **told)
 
     # ------------------------------------------------------------ saying and saving
-            place = {"fragment": adoption.fragment, "version": adoption.version}
-            self._phases.reach(Phase.ADOPT, **place)
 
     def _sample(self) -> None:
         counters, now_s = self._replica.counters, time.monotonic()
@@ -223,6 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         tls = tls_of(options)
         check_address(options.syncer, tls)
+        pace = Pace(speed=options.speed)
     except (OSError, ValueError) as error:
         flags.error(str(error))
     directory = options.directory or Path(options.name)
@@ -249,24 +253,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
         for name, shape, is_averaged in inner.specs
     ]
-    messenger = Messenger(
-        lambda: Connection(options.syncer, tls=tls),
-        learner=options.name,
-        incarnation=incarnation,
 
     def tell(kind: Kind, data: Mapping[str, Json]) -> None:
         say(kind, {"learner": options.name, "incarnation": incarnation, **data})
 
     phases, tampering = Phases(tell, {}), Tampering(tell)
     store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs), emit=tell)
+    messenger = Messenger(
+        lambda: Connection(options.syncer, tls=tls),
+        learner=options.name,
+        incarnation=incarnation,
         specs=specs,
         emit=say,
+        outgoing=tampering.outgoing,
+        phases=phases,
     )
     learner = Learner(
         inner,
         task,
-        outgoing=tampering.outgoing,
-        phases=phases,
         messenger,
         Assignment(
             name=options.name,
@@ -276,21 +280,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=options.seed,
             save_every_s=options.save_every,
         ),
-        store=LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs)),
+        store=store,
         emit=say,
+        pace=pace,
+        phases=phases,
     )
     obey_signals(learner)
     hooks = Hooks()
-    if options.test_hooks:
-        pace=pace,
-        phases=phases,
-        hooks.listen()
-    say(
-        Kind.LEARNER_STARTED,
     phases.take_words(hooks)
     hooks.on("slow", pace.obey)
     hooks.on("updates", tampering.obey)
     hooks.on("disk", store.obey)
+    if options.test_hooks:
+        hooks.listen()
+    say(
+        Kind.LEARNER_STARTED,
         {
             "learner": options.name,
             "incarnation": incarnation,
