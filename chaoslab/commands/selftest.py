@@ -78,7 +78,7 @@ def command(
         print_json({"exit_code": int(exit_code(results)), "trials": [*map(_json, results)]})
     else:
         print_page(_page(results))
-        _advise(results)
+        _advise(results, out)
     context.exit(exit_code(results))
 
 
@@ -172,19 +172,15 @@ def _page(results: Sequence[Result]) -> RenderableType:
     return Group(table, *map(_told, results), _summary(results))
 
 
-def _told(result: Result) -> RenderableType:
-    """What the verdict says of one trial, cut to a line or two."""
-    said = result.sentence
+def _told(result: Result) -> Text:
+    """What the verdict says of one trial, cut to a line or two, and what it should have said."""
+    trial, said = result.trial, result.sentence
     if len(said) > _SENTENCE_CHARACTERS:
         said = f"{said[:_SENTENCE_CHARACTERS].rstrip()} …"
-    meant = ""
     if result.answer in {Answer.MISSED, Answer.MISTAKEN}:
-        meant = f" (it should be {result.trial.check}: “… {result.trial.words} …”)"
-    style = "" if result.answer.is_right else "bold red"
-    name = Text(f"{result.trial.name}: ", style="bold")
-    return Text.assemble(name, (f"{said}{meant}", style)) if not result.trial.is_control or (
-        not result.answer.is_right
-    ) else Text.assemble(name, (said, "dim"))  # fmt: skip
+        said += f" (meant was {trial.check}: “… {trial.words} …”)"
+    style = "bold red" if not result.answer.is_right else "dim" if trial.is_control else ""
+    return Text.assemble((f"{trial.name}: ", "bold"), (said, style))
 
 
 def _summary(results: Sequence[Result]) -> Text:
@@ -199,7 +195,10 @@ def _summary(results: Sequence[Result]) -> Text:
     )
 
 
-def _advise(results: Sequence[Result]) -> None:
+def _advise(results: Sequence[Result], out: Path) -> None:
+    if any(result.answer is Answer.BROKEN for result in results):
+        advise(f"chaoslab heal --all --out {out}", "undo what was left behind, if anything was")
+        return
     for result in results:
         if not result.answer.is_right and result.directory is not None:
             path = shown_path(result.directory)
