@@ -120,6 +120,8 @@ def _how_it_joined(first: Mapping[Kind, Event | None], started: Event) -> str:
     text = "was started"
     if joined is not None:
         text += f", was a member after {_after_s(started, joined):.1f} s"
+        donor = joined.data.get("donor")
+        text += f" (state of {donor})" if donor else ""
     if (contributed_s := _after_s(started, first[Kind.PUSH_ACCEPTED])) is not None:
         text += f", contributed after {contributed_s:.1f} s"
     if exited is not None:

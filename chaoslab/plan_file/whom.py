@@ -60,7 +60,7 @@ def _target(found: Found) -> Target:
             )
     if "learners" in found and "reserve" in found:
         raise PlanError("a target is either `learners` or `reserve`: write two faults")
-    ways: Found = dict(found.get("learners", found.get("reserve", {})))
+    ways: Found = dict(found["reserve"] if "reserve" in found else found.get("learners", {}))
     ways |= {"reserve": "reserve" in found}
     ways |= {key: found[key] for key in ("pick", "exclude") if key in found}
     return Target(**ways, syncer="syncer" in found, labels=labels)

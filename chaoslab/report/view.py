@@ -173,7 +173,8 @@ class ViewModel:
 
     def _merged(self, event: Event) -> Sentence | None:
         self.rounds.merge(event.time_s, event.number("committed_tokens"))
-        back, new = [], []
+        back: list[str] = []
+        new: list[str] = []
         for item in event.items("contributors"):
             lane = self.lanes.get(str(item.get("learner"))) if isinstance(item, Mapping) else None
             if lane is None:

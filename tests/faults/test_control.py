@@ -121,7 +121,7 @@ class Record:
         source = "donor" if donor else "syncer"
         self.add(at_s, Kind.NODE_STARTED, who, incarnation=life)
         self.add(at_s + 0.5, Kind.LEARNER_STARTED, who, incarnation=life)
-        self.add(at_s + 2.0, Kind.MEMBER_JOINED, who, incarnation=life)
+        self.add(at_s + 2.0, Kind.MEMBER_JOINED, who, incarnation=life, donor=donor)
         self.add(at_s + 2.5, Kind.LEARNER_JOINED, who, incarnation=life, source=source, donor=donor)
         return self.add(at_s + 3.0, Kind.PUSH_ACCEPTED, who, incarnation=life)
 
@@ -154,7 +154,8 @@ def test_a_learner_that_was_not_there_and_came_is_proved_with_its_clocks() -> No
         "stayed_s": 5.0,
     }
     assert found.text == (
-        "learner-4 was started, was a member after 2.0 s, contributed after 3.0 s"
+        "learner-4 was started, was a member after 2.0 s (state of learner-0), "
+        "contributed after 3.0 s"
     )
 
 
