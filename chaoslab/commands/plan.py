@@ -24,7 +24,7 @@ from chaoslab.plan import Control, FaultPlan
 from chaoslab.fleet.base import Ability
 from chaoslab.plan_file.writing import written
 from chaoslab.record import list_runs
-from chaoslab.schedule import preview, to_lines
+from chaoslab.schedule import RESERVE, RosterEntry, preview, to_lines
 from chaoslab.units import show_duration, show_share
 
 
@@ -117,7 +117,8 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
 
 def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
-    trains = f"{training.learners} learners, {training.task or training.model}, {training.data}"
+    who = f"{training.learners} learners{_reserve(plan)}"
+    trains = f"{who}, {training.task or training.model}, {training.data}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
     twin = ", then the same without faults, unless that is kept from before"
@@ -126,12 +127,23 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
         "fleet": f"{prepared.ground.fleet.kind}{_programs(plan)}",
         "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
-        "nodes": ", ".join(node.name for node in prepared.roster),
+        "nodes": ", ".join(_node(node) for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
         "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
         "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
     }
+
+
+def _node(node: RosterEntry) -> str:
+    return f"{node.name} (reserve)" if node.role == RESERVE else node.name
+
+
+def _reserve(plan: FaultPlan) -> str:
+    """Their data is nobody else's, so what the others read is a part of the whole."""
+    here, reserve = len(plan.training.learner_names), len(plan.training.reserve_names)
+    cut = f"the data is cut for {here + reserve} from the start"
+    return f" and {reserve} in reserve ({cut})" if reserve else ""
 
 
 def _programs(plan: FaultPlan) -> str:
