@@ -185,10 +185,14 @@ def _is_missed(found: Event, file: str) -> bool:
 
 
 def _done(damaged: list[Event]) -> str:
-    last = damaged[-1]
-    after = last.data.get("bytes_after")
-    left = "is gone" if after is None else f"has {after} of {last.data.get('bytes_before')} bytes"
-    return f"{', '.join(e.text('file') for e in damaged)} was damaged ({left})"
+    before, after = (damaged[-1].data.get(f"bytes_{when}") for when in ("before", "after"))
+    if after is None:
+        left = "gone"
+    elif after == before:
+        left = "of another hash, as long as before"
+    else:
+        left = f"{after} of {before} bytes long"
+    return f"its {', '.join(e.text('file') for e in damaged)} was then {left}"
 
 
 def _met(found: Event | None, scene: Scene) -> str:

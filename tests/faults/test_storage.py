@@ -98,13 +98,13 @@ def test_a_file_whose_hash_did_not_change_is_not_damaged() -> None:
 def test_a_truncated_file_is_told_with_its_length() -> None:
     record = looked(struck(StorageTruncateCheckpoint(), size=50), OLDER, NEWEST)
     assert record.evidence.status is Status.PROVED
-    assert "has 50 of 100 bytes" in record.evidence.text
+    assert "50 of 100 bytes long" in record.evidence.text
 
 
 def test_a_lost_file_is_proved_by_a_life_that_found_another_or_none() -> None:
     lost = struck(StorageLoseCheckpoint(), after=None, size=None)
     assert looked(lost, None).evidence.status is Status.PROVED
-    assert "is gone" in lost.evidence.text
+    assert "was then gone" in lost.evidence.text
     again = struck(StorageLoseCheckpoint(), after=None, size=None)
     assert looked(again, NEWEST).evidence.status is Status.WEAK
 
