@@ -112,6 +112,11 @@ class OwnCgroup:
         """Whether somebody else removed it."""
         return self._owed is not None and not self.group.path.is_dir()
 
+    @property
+    def is_there(self) -> bool:
+        """Whether it was made, and nobody has removed it since."""
+        return self._owed is not None and self.group.path.is_dir()
+
     def remove(self) -> None:
         """Its processes go back to where they were, if it was made at all."""
         if self._owed is not None:

@@ -117,7 +117,7 @@ class SharedLimit:
 
     def counts(self) -> Mapping[str, Json]:
         """How many processes the kernel has killed in it."""
-        return {"oom_kills": self._own.group.oom_kills}
+        return {"oom_kills": self._own.group.oom_kills} if self._own.is_there else {}
 
     def end(self) -> None:
         """Neither limit nor eaters; whoever was first in the kernel's line is so no more."""

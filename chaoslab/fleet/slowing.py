@@ -52,6 +52,8 @@ class Quota:
 
     def counts(self) -> Mapping[str, Json]:
         """For how long the kernel kept its threads from a core, added up."""
+        if not self._own.is_there:
+            return {}
         return {"throttled_s": round(self._own.group.throttled_s, 3)}
 
     def end(self) -> None:
