@@ -6,7 +6,7 @@ chaoslab promises of a training, then a harness that does not do what it says.
 """
 
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
-from chaoslab.selftest.trial import Trial
+from chaoslab.selftest.trial import PLANS, Trial
 
 _PLANS = (
     Trial(
@@ -61,6 +61,15 @@ _SYNCERS = (
         programs={"syncer": "double_merger"},
         check="ledger",
         words="was merged 2 times",
+        culprits=(VICTIM,),
+    ),
+    Trial(
+        name="replaying_syncer",
+        wrong="the syncer accepts again what it accepted before",
+        plan="echoed",
+        programs={"syncer": "replaying_syncer"},
+        check="ledger",
+        words="2 times",
         culprits=(VICTIM,),
     ),
     Trial(
@@ -279,7 +288,7 @@ _FLEETS = (
 CONTROLS = (
     *(
         Trial(name=f"{plan}_plan", wrong="", plan=plan)
-        for plan in ("calm", "killed", "paused", "refused", "disobeyed", "left_behind", "restarted")
+        for plan in sorted(path.stem for path in PLANS.glob("*.yaml"))
     ),
     Trial(name="kill_half", wrong="", plan="kill_half"),
 )

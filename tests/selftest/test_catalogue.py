@@ -104,9 +104,4 @@ def test_a_trial_says_what_is_wrong_and_who_must_find_it(trial: Trial) -> None:
 
 def test_every_plan_that_a_mutant_is_tried_with_passes_without_it() -> None:
     tried = {trial.plan for trial in TRIALS if trial.programs or trial.fleet}
-    assert tried <= {trial.plan for trial in CONTROLS}
-
-
-@pytest.mark.parametrize("trial", CONTROLS, ids=lambda trial: trial.name)
-def test_the_plans_of_the_trials_are_those_in_the_folder(trial: Trial) -> None:
-    assert (PLANS / f"{trial.plan}.yaml").is_file() or trial.plan == "kill_half"
+    assert tried == {trial.plan for trial in CONTROLS} - {"kill_half"}
