@@ -8,6 +8,7 @@ from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check
 from chaoslab.checks.checkpoints import Checkpoints
 from chaoslab.checks.cleanup import Cleanup
+from chaoslab.checks.contribution import ContributionShare
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.checks.detection import Detection
 from chaoslab.checks.goodput import Goodput
@@ -29,6 +30,7 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
         Join.name: Join,
         Survivors.name: Survivors,
         Goodput.name: Goodput,
+        ContributionShare.name: ContributionShare,
         Ledger.name: Ledger,
         Agreement.name: Agreement,
         LossParity.name: LossParity,

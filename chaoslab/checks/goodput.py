@@ -14,6 +14,7 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
@@ -51,7 +52,7 @@ class Goodput:
         if not seconds or not history.founders:
             return unknown(self.name, "no time was spent under a fault")
         rounds, committed = _committed(history, stretches)
-        more_s = _joined_s(history, stretches) - _away_s(history)
+        more_s = _joined_s(history, stretches) - _away_s(history) - _slowed_s(history)
         alive = 1 + more_s / (seconds * len(history.founders))
         expected_per_s = baseline_per_s * alive
         numbers = {
@@ -123,10 +124,23 @@ def _caught_up(history: History) -> Iterator[tuple[float, float]]:
 
 
 def _away_s(history: History) -> float:
-    """Learner-seconds that faults took from those of the start: until each restart or heal."""
-    founders = history.founders
-    away = (absence for absence in absences(history) if absence.learner in founders)
-    return sum(_length_s(_taken(absence, history)) for absence in away)
+    """Learner-seconds that faults took from those of the start: until each restart or heal.
+
+    Those of a learner that was slower from the start count for less.
+    """
+    paces = pace_shares(history)
+    away = (absence for absence in absences(history) if absence.learner in paces)
+    return sum(paces[one.learner] * _length_s(_taken(one, history)) for one in away)
+
+
+def _slowed_s(history: History) -> float:
+    """Learner-seconds that faults took by slowing chips, as their evidence measured it."""
+    paces = pace_shares(history)
+    return sum(
+        paces[one.learner] * one.lost_share * (one.end_s - one.start_s)
+        for one in slowed(history)
+        if one.learner in paces
+    )
 
 
 def _joined_s(history: History, stretches: _Stretches) -> float:

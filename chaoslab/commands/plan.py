@@ -8,6 +8,7 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from chaoslab.commands.chips import learners, slowing
 from chaoslab.commands.links import caveats, link_kind, why_this_kind
 from chaoslab.commands.output import (
     advise,
@@ -20,8 +21,8 @@ from chaoslab.commands.output import (
 from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
 from chaoslab.events import Json
 from chaoslab.faults.base import Fault
-from chaoslab.plan import Control, FaultPlan
 from chaoslab.fleet.base import Ability
+from chaoslab.plan import Control, FaultPlan
 from chaoslab.plan_file.writing import written
 from chaoslab.record import list_runs
 from chaoslab.schedule import RESERVE, RosterEntry, preview, to_lines
@@ -77,6 +78,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "injections": injections,
         "dropped": dropped,
         "needs": sorted(needs(prepared)),
+        "slow": slowing(prepared.schedule),
         "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
         "limits": whole["limits"],
         "control": plan.control.value,
@@ -117,7 +119,8 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
 
 def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
-    who = f"{training.learners} learners{_reserve(plan)}"
+    who = f"{learners(training)}{_reserve(plan)}"
+    slow = slowing(prepared.schedule)
     trains = f"{who}, {training.task or training.model}, {training.data}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
@@ -129,6 +132,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(_node(node) for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
+        **({"slow": slow} if slow else {}),
         "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
         "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",

@@ -24,6 +24,7 @@ from chaoslab.plan.faults import (
 )
 from chaoslab.plan.fleet import PROGRAMS, REGION, FleetKind, FleetSpec, LinkKind
 from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.groups import LearnerGroup
 from chaoslab.plan.injection import Injection
 from chaoslab.plan.training import Algorithm, Grace, Inner, Outer, Stop, Training
 from chaoslab.plan.whole import FaultPlan
@@ -46,6 +47,7 @@ __all__ = [
     "Grace",
     "Injection",
     "Inner",
+    "LearnerGroup",
     "Limits",
     "LinkKind",
     "Outage",

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final, Literal
 
 from chaoslab.errors import PlanError
+from chaoslab.plan.groups import LearnerGroup, speeds
 from chaoslab.units import Count
 
 MOST_LEARNERS: Final = 10_000
@@ -111,6 +112,10 @@ class Training:
 
     algorithm: Algorithm = Algorithm.DECOUPLED
     learners: int = 4
+    """How many; or groups that differ: [{count: 4, speed: 100%, region: us}, {count: 4, speed: 82%,
+    region: eu}]."""
+    groups: tuple[LearnerGroup, ...] = ()
+    """Of these learners, if they are not all alike; a plan writes them in place of the number."""
     reserve: int = 0
     """Learners that are not there at the start, for `control.scale_up` to bring in. Data is cut for
     them too, from the start, so that nobody's share of it changes when they join."""
@@ -132,6 +137,11 @@ class Training:
     """No step for this long (or twenty of its own steps): nobody waits for the learner."""
     drop_after_s: float = 6.0
     """No step for this long: it is no longer a member and must register again."""
+    norm_limit: float | None = 8.0
+    """An update larger than this many times what is usual for its fragment is shortened to the
+    usual; null: never."""
+    save_every_s: float = 10.0
+    """Between two checkpoints of a learner, on its own disk."""
     evaluate_every: Count | None = None
     """Committed tokens between two snapshots for evaluation; default: `stop.tokens` / 10."""
     stop: Stop = field(default_factory=lambda: Stop(rounds=120))
@@ -150,9 +160,16 @@ class Training:
         if self.suspect_after_s >= self.drop_after_s:
             raise PlanError("`suspect_after` is shorter than `drop_after`")
 
+    @property
+    def speeds(self) -> Mapping[str, float]:
+        """The speed of every learner that is slower than the machine allows, as a share of it."""
+        return speeds(self.groups, self.learner_names)
+
     def _refuse_single_mistakes(self) -> None:
         """What is wrong whatever the other keys say; the fragments go by the model."""
         most = f"1 to {MOST_LEARNERS:,}"
+        counted = sum(group.count for group in self.groups) if self.groups else self.learners
+        _hold(counted == self.learners, "learners", self.learners, f"{counted}, as in the groups")
         _hold(1 <= self.learners <= MOST_LEARNERS, "learners", self.learners, most)
         room = MOST_LEARNERS - self.learners
         _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
@@ -160,6 +177,9 @@ class Training:
             raise PlanError(f"{self.task!r} is no task: write package.module:make", key="task")
         _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
         _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
+        if self.norm_limit is not None:
+            _hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or null")
+        _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
         if self.evaluate_every is not None:
             _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
         if self.task is None and self.algorithm is not Algorithm.DILOCO:

@@ -12,6 +12,7 @@ from chaoslab.errors import PlanError
 from chaoslab.plan.faults import Distribution, FaultSpec
 from chaoslab.plan.fleet import REGION, FleetSpec
 from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.groups import members
 from chaoslab.plan.training import Training
 from chaoslab.units import show_duration
 
@@ -108,11 +109,13 @@ class FaultPlan:
         learners, regions = self.training.roster, self.fleet.regions
         named = [name for some in regions.values() if isinstance(some, tuple) for name in some]
         named += [name for name, labels in self.fleet.labels.items() if REGION in labels]
+        grouped = self._grouped()
+        named += [name for names in grouped.values() for name in names]
         for name in named:
             if named.count(name) > 1:
                 raise PlanError(f"{name} is in two regions: name it once")
         free = [name for name in learners if name not in named]
-        found: dict[str, Sequence[str]] = {}
+        found: dict[str, Sequence[str]] = {**grouped}
         for region, some in regions.items():
             number = some if isinstance(some, int) else 0
             if number > len(free):
@@ -120,6 +123,15 @@ class FaultPlan:
                     f"the region {region!r} wants {number} learners, and {len(free)} of "
                     f"{len(learners)} are left: use fewer, or more under `training.learners`"
                 )
-            found[region] = some if isinstance(some, tuple) else free[:number]
+            more = some if isinstance(some, tuple) else free[:number]
+            found[region] = [*found.get(region, ()), *more]
             free = free[number:]
+        return found
+
+    def _grouped(self) -> Mapping[str, Sequence[str]]:
+        """Names by the regions that groups of learners are in."""
+        found: dict[str, list[str]] = {}
+        for group, names in members(self.training.groups, self.training.learner_names):
+            if group.region is not None:
+                found.setdefault(group.region, []).extend(names)
         return found

@@ -13,10 +13,12 @@ from chaoslab.plan import (
     FaultSpec,
     FleetSpec,
     Target,
+    Training,
     Trigger,
 )
 from chaoslab.plan_file.conventions import class_doc
 from chaoslab.plan_file.frame import ABORT, BASELINE, FLEET, VARIABLES, VERSION
+from chaoslab.plan_file.groups import TRAINING
 from chaoslab.plan_file.shape import (
     Found,
     Shape,
@@ -39,6 +41,7 @@ def plan_shape(faults: Mapping[str, type], checks: Mapping[str, type]) -> Shape:
     special = {
         Baseline: BASELINE,
         FleetSpec: FLEET,
+        Training: TRAINING,
         FaultSpec: Annotated[Any, Variants("fault", {n: _fault(n, k) for n, k in faults.items()})],
         CheckSpec: Annotated[Any, Variants("check", {n: _check(n, k) for n, k in checks.items()})],
         AbortRule: ABORT,

@@ -22,6 +22,7 @@ from chaoslab.plan import (
     FleetSpec,
     Outage,
     Target,
+    Training,
 )
 from chaoslab.plan_file.conventions import Hint, fields_of, hints_of, key_of, quantity_of
 from chaoslab.plan_file.document import Tree
@@ -83,6 +84,13 @@ def _(check: CheckSpec) -> dict[str, Tree]:
 @written.register
 def _(rule: AbortRule) -> dict[str, Tree]:
     return {"when": {**_fields(rule)}}
+
+
+@written.register
+def _(training: Training) -> dict[str, Tree]:
+    entry = _fields(training)
+    groups = entry.pop("groups")
+    return {**entry, "learners": groups} if training.groups else entry
 
 
 @written.register

@@ -22,7 +22,7 @@ def test_the_catalogue_holds_every_check_under_its_own_name() -> None:
     assert set(CHECKS) == {
         "continuity", "rejoin", "survivors", "goodput", "ledger", "agreement", "loss_parity",
         "detection", "versions", "numeric_health", "cleanup", "staleness", "retries", "recovery",
-        "bandwidth", "checkpoints", "succession", "join",
+        "bandwidth", "checkpoints", "succession", "join", "contribution_share",
     }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Sighting
+from chaoslab.fleet.burdens import Neighbours, Slowness
 
 PATIENCE_S = 60.0
 """Far more than anything here takes; only a failing test waits for it."""
@@ -48,8 +49,9 @@ class Stage:
 
     @property
     def kinds(self) -> list[Kind]:
-        """Of everything seen."""
-        return [sighting.kind for sighting in self.seen]
+        """Of everything seen but an engine's own word, which comes when it comes."""
+        kinds = (sighting.kind for sighting in self.seen)
+        return [kind for kind in kinds if kind is not Kind.ENGINE_REPORTED]
 
     @property
     def lives(self) -> list[tuple[Kind, object]]:
@@ -97,6 +99,21 @@ class FleetKit:
     def test_a_verb_on_an_unknown_name_raises_key_error(self, stage: Stage, verb: str) -> None:
         with pytest.raises(KeyError):
             getattr(stage.fleet, verb)("nobody")
+
+    def test_nobody_bears_nothing(self, stage: Stage) -> None:
+        with pytest.raises(KeyError):
+            stage.fleet.burden("nobody", "injection-0", Slowness(factor=2))
+        with pytest.raises(KeyError):
+            stage.fleet.relieve("nobody", "injection-0")
+
+    def test_a_dead_node_bears_nothing_and_is_relieved_of_it(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.kill(spec.name)
+        burden = Neighbours(count=1)
+        wait_until(lambda: _is_refused(lambda: stage.fleet.burden(spec.name, "i", burden)))
+        stage.fleet.relieve(spec.name, "i")
 
     def test_nobody_is_told_nothing(self, stage: Stage) -> None:
         with pytest.raises(KeyError):

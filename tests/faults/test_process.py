@@ -13,6 +13,7 @@ from chaoslab.faults.base import Evidence, Fault, Status
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
+from chaoslab.faults.starving import ProcessOom
 from chaoslab.fleet.base import NodeSpec, NoObligations, Role
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.journal import History, Journal
@@ -27,6 +28,7 @@ QUICK: tuple[Fault, ...] = (
     ProcessCrashLoop(times=2, lives_s=0.3),
     ProcessPreempt(notice_s=0.2, grace_s=0.4),
     ProcessHang(),
+    ProcessOom(limit_bytes=32 << 20),
 )
 
 

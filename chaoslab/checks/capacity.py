@@ -1,0 +1,64 @@
+"""How fast each learner is by itself, and how much of that faults took away without taking it away.
+
+    baseline: learner-0 ▇▇▇▇ learner-1 ▇▇▇▇ learner-2 ▇▇▇ (an older chip)   shares of the pace
+    slowed:   learner-1 ▇▇ while injection-0 was open                        its evidence says 2.0x
+
+What a fault on a chip took is what its own evidence measured on the victim: what the others lost
+meanwhile is not excused by it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from chaoslab.checks.timeline import fault_windows
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowed:
+    """One learner that one injection slowed, but did not take away."""
+
+    learner: str
+    start_s: float
+    end_s: float
+    ratio: float
+    """Step time by its own before."""
+    evidence: Event
+
+    @property
+    def lost_share(self) -> float:
+        """Of its own pace."""
+        return max(0.0, 1 - 1 / self.ratio)
+
+
+def pace_shares(history: History) -> Mapping[str, float]:
+    """Of what all learners of the start step together, by the baseline; equal where it is silent.
+
+    The shares are about 1 each, so that they add up to the number of learners.
+    """
+    measured = history.last(Kind.BASELINE_MEASURED)
+    step_s = measured.mapping("step_s") if measured else {}
+    paces = {}
+    for learner in history.founders:
+        own_s = step_s.get(learner)
+        if isinstance(own_s, bool) or not isinstance(own_s, int | float) or own_s <= 0:
+            return dict.fromkeys(history.founders, 1.0)
+        paces[learner] = 1 / own_s
+    whole = sum(paces.values())
+    return {learner: len(paces) * pace / whole for learner, pace in paces.items()}
+
+
+def slowed(history: History) -> Iterator[Slowed]:
+    """Every learner that evidence shows to have been slowed, injection by injection."""
+    for window in fault_windows(history):
+        for seen in () if window.story.takes_away else window.story.evidence:
+            ratio = seen.mapping("measured").get("step_ratio")
+            if isinstance(ratio, int | float) and ratio > 1 and seen.text("status") != "failed":
+                yield Slowed(
+                    learner=seen.text("target"),
+                    start_s=window.start_s,
+                    end_s=window.end_s,
+                    ratio=float(ratio),
+                    evidence=seen,
+                )

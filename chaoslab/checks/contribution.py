@@ -1,0 +1,200 @@
+"""Does a slow learner count for what it does? Its weight follows its tokens, and nobody waits.
+
+    tokens trained   learner-0 ▇▇▇▇  learner-1 ▇▇▇▇  learner-2 ▇▇ (slow)
+    weight in merges learner-0 ▇▇▇▇  learner-1 ▇▇▇▇  learner-2 ▇▇      within the bound: followed
+
+Judged over the time in which a fault slowed somebody; without such a fault over all of training
+since the baseline, because chips may differ from the start. Who was away for a part of that time is
+not compared.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+from typing import ClassVar
+
+from chaoslab.checks.absence import absences
+from chaoslab.checks.base import Finding
+from chaoslab.checks.capacity import Slowed, slowed
+from chaoslab.checks.timeline import (
+    baseline_end_s,
+    baseline_figure,
+    before_the_end,
+    parts,
+    training_end_s,
+)
+from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+from chaoslab.units import Factor, Share
+
+_ONSET_S = 2.0
+"""What is merged just after a fault began was trained on before it."""
+
+_Stretches = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Account:
+    """One learner over the judged time, as shares of all that are compared."""
+
+    learner: str
+    tokens_share: float
+    weight_share: float
+
+    @property
+    def difference(self) -> float:
+        """How far its weight is off its tokens, as a share of them."""
+        return abs(self.weight_share / self.tokens_share - 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContributionShare:
+    """A slow learner's weight follows its tokens; it is not dropped, and drags nobody."""
+
+    name: ClassVar[str] = "contribution_share"
+    summary: ClassVar[str] = "each learner weighs in merges what it has trained on; nobody waits"
+
+    max_difference: Share = 0.25
+    """Largest accepted distance between a learner's share of the weight and that of the tokens."""
+    max_drag: Factor = 2.0
+    """Longest accepted time between two merges beside a slow learner, in the middle, by that of the
+    baseline."""
+    min_rounds: int = 20
+    """Merges that it takes to judge."""
+
+    def judge(self, history: History) -> Finding:
+        """Compare shares, then look whether anybody was dropped or waited for."""
+        slow = tuple(slowed(history))
+        stretches = _stretches(history, slow)
+        rounds = [e for e in history.of(Kind.ROUND_MERGED) if _holds(stretches, e.time_s)]
+        if len(rounds) < self.min_rounds:
+            reason = f"{len(rounds)} merges to judge by, and it takes {self.min_rounds}"
+            return unknown(self.name, reason, samples=len(rounds))
+        accounts = _accounts(history, stretches)
+        if len(accounts) < 2:
+            return unknown(self.name, "fewer than two learners were there all the time")
+        worst = max(accounts, key=lambda account: account.difference)
+        gap_s, usual_s = _gap_s(rounds), baseline_figure(history, "gap_s_median")
+        drag = gap_s / usual_s if slow and usual_s and gap_s is not None else None
+        violations = [
+            *self._wrong_shares(accounts, rounds[-1]),
+            *_dropped(history, slow, stretches),
+            *self._drag(drag, slow),
+        ]
+        finding = conclude(
+            self.name,
+            violations,
+            passed=f"the weight of {len(accounts)} learners followed their tokens: at worst "
+            f"{worst.learner} had {worst.weight_share:.0%} of the weight for "
+            f"{worst.tokens_share:.0%} of the tokens"
+            + (f"; merges came {drag:.2f}x as far apart as before" if drag is not None else ""),
+            samples=len(rounds),
+            numbers={
+                "weight_share": {a.learner: round(a.weight_share, 4) for a in accounts},
+                "tokens_share": {a.learner: round(a.tokens_share, 4) for a in accounts},
+                "drag_factor": None if drag is None else round(drag, 3),
+            },
+        )
+        broke_otherwise = bool(violations) and worst.difference <= self.max_difference
+        return replace(
+            finding,
+            observed=round(worst.difference, 4),
+            bound=self.max_difference,
+            margin=None if broke_otherwise else room_below(worst.difference, self.max_difference),
+        )
+
+    def _wrong_shares(self, accounts: Sequence[_Account], last: Event) -> Iterator[Violation]:
+        for account in accounts:
+            if account.difference > self.max_difference:
+                text = (
+                    f"{account.learner} had {account.weight_share:.1%} of the weight for "
+                    f"{account.tokens_share:.1%} of the tokens; the bound is a difference of "
+                    f"{self.max_difference:.0%}"
+                )
+                yield Violation(seq=last.seq, text=text, culprit=account.learner)
+
+    def _drag(self, drag: float | None, slow: Sequence[Slowed]) -> Iterator[Violation]:
+        if drag is not None and drag > self.max_drag:
+            who = ", ".join(dict.fromkeys(one.learner for one in slow))
+            text = (
+                f"beside {who}, which was slow, merges came {drag:.2f}x as far apart as before; "
+                f"the bound is {self.max_drag:g}x"
+            )
+            yield Violation(seq=slow[0].evidence.seq, text=text)
+
+
+def _stretches(history: History, slow: Sequence[Slowed]) -> _Stretches:
+    if slow:
+        return [(one.start_s + _ONSET_S, one.end_s) for one in slow]
+    return [(baseline_end_s(history) or 0.0, training_end_s(history))]
+
+
+def _accounts(history: History, stretches: _Stretches) -> tuple[_Account, ...]:
+    """Of every learner that was at work all the time, in the order of their names."""
+    away = {
+        absence.learner
+        for absence in absences(history)
+        if any(absence.gone_s < end_s and start_s < absence.back_s for start_s, end_s in stretches)
+    }
+    tokens, weights = _tokens(history, stretches), _weights(history, stretches)
+    compared = [name for name in history.founders if name not in away and tokens.get(name)]
+    all_tokens = sum(tokens[name] for name in compared)
+    all_weight = sum(weights.get(name, 0.0) for name in compared)
+    if not all_weight:
+        return ()
+    return tuple(
+        _Account(
+            learner=name,
+            tokens_share=tokens[name] / all_tokens,
+            weight_share=weights.get(name, 0.0) / all_weight,
+        )
+        for name in compared
+    )
+
+
+def _tokens(history: History, stretches: _Stretches) -> Mapping[str, float]:
+    """Raw tokens that each learner trained on meanwhile, as far as its samples show."""
+    before: dict[tuple[str, int], float] = {}
+    found: dict[str, float] = defaultdict(float)
+    for sample in history.of(Kind.LEARNER_STEP):
+        life = (sample.text("learner"), sample.integer("incarnation"))
+        now = sample.number("tokens")
+        if _holds(stretches, sample.time_s):
+            found[life[0]] += now - before.get(life, 0.0)
+        before[life] = now
+    return found
+
+
+def _weights(history: History, stretches: _Stretches) -> Mapping[str, float]:
+    """What each learner weighed in the merges meanwhile, added up."""
+    found: dict[str, float] = defaultdict(float)
+    for part in parts(history):
+        if _holds(stretches, part.merged.time_s):
+            found[part.learner] += part.event.number("weight")
+    return found
+
+
+def _dropped(
+    history: History, slow: Sequence[Slowed], stretches: _Stretches
+) -> Iterator[Violation]:
+    """Slow learners that the syncer put out for being slow."""
+    names = {one.learner for one in slow}
+    for event in before_the_end(history, Kind.MEMBER_LEFT):
+        learner = event.text("learner")
+        if learner in names and _holds(stretches, event.time_s):
+            text = f"the syncer dropped {learner} at {event.time_s:.1f} s, and it was only slow"
+            yield Violation(seq=event.seq, text=text, culprit=learner)
+
+
+def _gap_s(rounds: Sequence[Event]) -> float | None:
+    """The middle time between two merges."""
+    times_s = [event.time_s for event in rounds]
+    gaps_s = [late - early for early, late in pairwise(times_s)]
+    return median(gaps_s) if gaps_s else None
+
+
+def _holds(stretches: _Stretches, time_s: float) -> bool:
+    return any(start_s <= time_s <= end_s for start_s, end_s in stretches)

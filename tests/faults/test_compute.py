@@ -1,0 +1,286 @@
+"""Faults that slow a chip or starve a learner: their contract, their courses, their evidence."""
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
+from chaoslab.faults.starving import ComputeSteal, Killer, MemoryPressure, ProcessOom
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.burdens import Mechanism
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+from tests.contracts.fault_kit import FaultKit, injection_of
+
+SLOW: tuple[Fault, ...] = (
+    ComputeSlow(),
+    ComputeSlow(mechanism=Mechanism.HOOK, ramp_s=2.0),
+    ComputeJitter(every_s=1.0, times=3),
+    ComputeThermal(ramp_s=1.0, hold_s=2.0, tooth_s=0.5),
+    ComputeSteal(),
+    MemoryPressure(),
+    ProcessOom(by=Killer.IMITATION),
+)
+
+
+@pytest.fixture(params=SLOW, ids=lambda fault: fault.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestFaultsOnChipsAndMemory(FaultKit):
+    """The kit."""
+
+
+def test_the_catalogue_has_them_all() -> None:
+    families = ("compute.", "memory.")
+    assert {name for name in FAULTS if name.startswith(families)} == {
+        fault.name for fault in SLOW if fault.name.startswith(families)
+    }
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda: ComputeSlow(factor=1.1), "noise"),
+        (lambda: ComputeSlow(factor=1000), "process.pause"),
+        (lambda: ComputeSlow(ramp_s=-1), "ramp"),
+        (lambda: ComputeSlow(tolerance=0), "tolerance"),
+        (lambda: ComputeJitter(times=1), "times"),
+        (lambda: ComputeThermal(tooth_share=1.0), "tooth_share"),
+        (lambda: ComputeThermal(hold_s=0), "hold"),
+        (lambda: ComputeSteal(burners=0), "burners"),
+        (lambda: ComputeSteal(least_factor=1.0), "least_factor"),
+        (lambda: MemoryPressure(size_bytes=1), "size"),
+        (lambda: ProcessOom(limit_bytes=1), "limit"),
+    ],
+)
+def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        wrong()
+
+
+# ---------------------------------------------------------------- courses and abilities
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "ability"),
+    [
+        (Mechanism.AUTO, Ability.SLOW),
+        (Mechanism.CGROUP, Ability.QUOTA),
+        (Mechanism.DUTY_CYCLE, Ability.DUTY_CYCLE),
+        (Mechanism.HOOK, Ability.HOOKS),
+    ],
+)
+def test_a_mechanism_that_is_named_is_needed(mechanism: Mechanism, ability: Ability) -> None:
+    assert ability in ComputeSlow(mechanism=mechanism).needs
+
+
+def test_a_kill_by_the_kernel_needs_a_limit_of_memory_and_an_imitation_does_not() -> None:
+    assert Ability.MEMORY_LIMIT in ProcessOom().needs
+    assert Ability.MEMORY_LIMIT not in ProcessOom(by=Killer.IMITATION).needs
+
+
+def factors(fault: ComputeSlow | ComputeJitter | ComputeThermal) -> list[float]:
+    return [round(stage.factor, 3) for stage in fault.stages(injection_of(fault))]
+
+
+def test_a_ramp_ends_at_the_factor_after_its_time() -> None:
+    fault = ComputeSlow(factor=3, ramp_s=4.0, ramp_steps=4)
+    assert factors(fault) == [1.5, 2.0, 2.5, 3.0]
+    assert fault.beats() == (1.0, 2.0, 3.0)
+    assert factors(ComputeSlow(factor=3)) == [3.0]
+
+
+def test_jitter_is_the_same_in_every_run_and_another_by_another_seed() -> None:
+    fault = ComputeJitter(times=5)
+    assert factors(fault) == factors(ComputeJitter(times=5))
+    assert factors(fault) != factors(ComputeJitter(times=5, seed=1))
+    assert all(1 <= factor <= fault.factor for factor in factors(fault))
+
+
+def test_a_chip_that_gets_hot_ramps_up_swings_and_cools_down() -> None:
+    fault = ComputeThermal(factor=3, ramp_s=3, hold_s=8, tooth_s=2, tooth_share=0.5)
+    assert factors(fault) == [1.5, 2.0, 2.5, 3.0, 2.0, 3.0, 2.0, 2.5, 2.0, 1.5]
+    assert fault.beats() == (1.0, 2.0, 3.0, 5.0, 7.0, 9.0, 11.0, 12.0, 13.0)
+
+
+# ---------------------------------------------------------------- evidence from written records
+
+
+class Record:
+    """A journal made by hand: learner-1 under a fault from second 20 to 32, learner-0 beside it."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault, self.history = fault, History(())
+        self.injection: Injection = injection_of(fault, for_s=12.0)
+        self.add(0.0, Kind.RUN_STARTED, "harness", learners=["learner-0", "learner-1"])
+        self.add(1.0, Kind.NODE_STARTED, "learner-1", node="learner-1", incarnation=1)
+
+    def add(self, time_s: float, kind: Kind, source: str, **data: Json) -> "Record":
+        seq = len(self.history.events)
+        self.history.append(Event(seq=seq, time_s=time_s, source=source, kind=kind, data=data))
+        return self
+
+    def steps(self, from_s: float, to_s: float, step_s: float, who: str = "learner-1") -> "Record":
+        """A sample every quarter of a second, or for each step if it takes longer."""
+        each = max(1, round(0.25 / step_s))
+        time_s = from_s + each * step_s
+        while time_s <= to_s:
+            self.add(time_s, Kind.LEARNER_STEP, who, learner=who, incarnation=1, step=1,
+                     steps=each, step_s=step_s)  # fmt: skip
+            time_s += each * step_s
+        return self
+
+    def begin(self) -> "Record":
+        about: dict[str, Json] = {"injection": "injection-0", "targets": ["learner-1"]}
+        return self.add(20.0, Kind.FAULT_INJECTING, "harness", **about)
+
+    def counted(self, **counts: Json) -> "Record":
+        who: dict[str, Json] = {"node": "learner-1", "injection": "injection-0"}
+        return self.add(32.0, Kind.NODE_COUNTED, "harness", **who, **counts)
+
+    def exit(self, **how: Json) -> "Record":
+        who: dict[str, Json] = {"node": "learner-1", "incarnation": 1}
+        return self.add(22.0, Kind.NODE_EXITED, "learner-1", **who, **how)
+
+    @property
+    def evidence(self) -> Evidence:
+        return next(
+            piece
+            for piece in self.fault.evidence(self.injection, self.history)
+            if piece.target == "learner-1"
+        )
+
+
+def slowed(
+    fault: Fault, during_s: float, *, others_s: float = 0.05, until_s: float = 32.0
+) -> Evidence:
+    """Calm steps of 50 ms, then such ones; the other learner's may change, too."""
+    record = Record(fault).steps(4, 20, 0.05).steps(4, 20, 0.05, "learner-0").begin()
+    record.steps(20, until_s, during_s).steps(20, 32, others_s, "learner-0")
+    return record.steps(until_s, 32.0, 0.05).evidence
+
+
+def test_steps_as_slow_as_asked_are_proof() -> None:
+    found = slowed(ComputeSlow(factor=2), 0.1)
+    assert found.status is Status.PROVED
+    assert found.measured["step_ratio"] == pytest.approx(2.0, abs=0.01)
+    assert found.requested["factor"] == 2
+    assert "2.00x was asked" in found.text
+
+
+def test_steps_as_before_are_none() -> None:
+    assert slowed(ComputeSlow(factor=2), 0.052).status is Status.FAILED
+
+
+def test_steps_that_are_a_little_slower_are_weak() -> None:
+    found = slowed(ComputeSlow(factor=3), 0.085)
+    assert found.status is Status.WEAK
+    assert "of the slowness" in found.text
+
+
+def test_steps_that_are_far_too_slow_are_weak() -> None:
+    assert slowed(ComputeSlow(factor=2), 0.2).status is Status.WEAK
+
+
+def test_what_slowed_everybody_is_no_doing_of_the_fault() -> None:
+    assert slowed(ComputeSlow(factor=2), 0.1, others_s=0.1).status is Status.FAILED
+
+
+def test_a_chip_that_was_fast_again_half_way_is_weak() -> None:
+    found = slowed(ComputeSlow(factor=2), 0.1, until_s=25.0)
+    assert found.status is Status.WEAK
+    assert "of the time" in found.text
+
+
+def test_a_learner_that_was_as_slow_just_before_proves_nothing() -> None:
+    record = Record(ComputeSlow(factor=2)).steps(4, 16, 0.05).steps(16, 20, 0.1).begin()
+    assert record.steps(20, 32, 0.1).evidence.status is Status.FAILED
+
+
+def test_a_learner_that_stood_still_before_proves_nothing() -> None:
+    record = Record(ComputeSlow(factor=2)).steps(4, 12, 0.05).begin().steps(20, 32, 0.1)
+    assert "was not stepping" in record.evidence.text
+    assert record.evidence.status is Status.FAILED
+
+
+def test_a_learner_that_died_is_not_slow() -> None:
+    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 22, 0.1)
+    assert record.exit(signal="SIGKILL").evidence.status is Status.FAILED
+
+
+def hot(step_s: list[float]) -> Evidence:
+    """A chip in four stages of three seconds each."""
+    record = Record(ComputeSlow(factor=3, ramp_s=12.0, ramp_steps=4)).steps(4, 20, 0.05).begin()
+    for stage, one_s in enumerate(step_s):
+        record.steps(20 + 3 * stage, 23 + 3 * stage, one_s)
+    return record.evidence
+
+
+def test_stages_in_the_order_that_was_asked_are_proof() -> None:
+    found = hot([0.075, 0.1, 0.125, 0.15])
+    assert (found.status, found.measured["in_order_share"]) == (Status.PROVED, 1.0)
+
+
+def test_stages_in_another_order_are_weak() -> None:
+    found = hot([0.15, 0.125, 0.1, 0.085])
+    assert found.status is Status.WEAK
+    assert "order" in found.text
+
+
+# ---------------------------------------------------------------- neighbours and memory
+
+
+def crowded(step_s: float, cpu_s: float) -> Evidence:
+    record = Record(ComputeSteal()).steps(4, 20, 0.05).begin().steps(20, 32, step_s)
+    return record.counted(cpu_s=cpu_s, rss_bytes=1, available_bytes=1).evidence
+
+
+@pytest.mark.parametrize(
+    ("step_s", "cpu_s", "status"),
+    [
+        (0.08, 10.0, Status.PROVED),
+        (0.05, 10.0, Status.WEAK),
+        (0.08, 0.1, Status.FAILED),
+    ],
+)
+def test_neighbours_prove_themselves_by_what_they_took_and_what_that_did(
+    step_s: float, cpu_s: float, status: Status
+) -> None:
+    assert crowded(step_s, cpu_s).status is status
+
+
+@pytest.mark.parametrize(
+    ("share", "status"), [(1.0, Status.PROVED), (0.6, Status.WEAK), (0.1, Status.FAILED)]
+)
+def test_pressure_is_what_is_really_held(share: float, status: Status) -> None:
+    fault = MemoryPressure()
+    held = round(share * fault.size_bytes)
+    record = Record(fault).begin().counted(cpu_s=1.0, rss_bytes=held, available_bytes=10**9)
+    assert record.evidence.status is status
+
+
+def test_the_kernel_itself_says_that_it_killed_for_want_of_memory() -> None:
+    record = Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=5)
+    assert record.evidence.status is Status.PROVED
+    assert "by the kernel for want of memory" in record.evidence.text
+
+
+def test_a_kill_that_the_kernel_does_not_count_is_not_for_want_of_memory() -> None:
+    record = Record(ProcessOom()).begin().exit(signal="SIGKILL").counted(oom_kills=0)
+    assert record.evidence.status is Status.FAILED
+
+
+def test_an_imitation_is_called_one() -> None:
+    record = Record(ProcessOom(by=Killer.IMITATION)).begin().exit(signal="SIGKILL")
+    record.add(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone")
+    assert record.evidence.status is Status.PROVED
+    assert "an imitation, no memory was short" in record.evidence.text
+
+
+def test_a_learner_that_outlived_it_was_not_killed() -> None:
+    record = Record(ProcessOom()).begin().counted(oom_kills=4)
+    assert record.evidence.status is Status.FAILED

@@ -1,0 +1,181 @@
+"""Burdens on real processes: that they bite, that they let go, and that they leave nothing."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.clock import WallClock
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet import cgroups
+from chaoslab.fleet.base import Ability, NodeSpec, Role, Sighting
+from chaoslab.fleet.burdens import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
+from chaoslab.fleet.cgroups import Controller
+from chaoslab.fleet.local import LocalFleet
+from chaoslab.undo import Obligation, undo
+from tests.contracts.fleet_kit import Stage, wait_until
+from tests.fleet.test_local import Remembered
+
+pytestmark = pytest.mark.slow
+
+BUSY = "while True: sum(range(1000))"
+MEMORY_BYTES = 48 << 20
+needs_quota = pytest.mark.skipif(
+    Ability.QUOTA not in LocalFleet.abilities, reason="no CPU cgroup can be made here"
+)
+needs_limit = pytest.mark.skipif(
+    Ability.MEMORY_LIMIT not in LocalFleet.abilities, reason="no memory cgroup can be made here"
+)
+
+
+@pytest.fixture
+def obligations() -> Remembered:
+    return Remembered()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, obligations: Remembered) -> Iterator[Stage]:
+    clock = WallClock()
+    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+        stage = Stage(fleet=fleet, clock=clock)
+        fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
+        until_s = clock.now_s() + 3.0  # what it uses while it is calm
+        while clock.now_s() < until_s:
+            stage.poll(0.5)
+        yield stage
+
+
+def put(stage: Stage, burden: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Sighting:
+    """Burden the node; what was reported of that."""
+    stage.fleet.burden("n", "injection-0", burden)
+    return stage.until(Kind.NODE_BURDENED)
+
+
+def counted(stage: Stage) -> Sighting:
+    stage.fleet.probe("n")
+    return stage.until(Kind.NODE_COUNTED)
+
+
+def keepers() -> list[psutil.Process]:
+    """Of this very process."""
+    return [one for one in psutil.Process().children() if "keeper.py" in " ".join(one.cmdline())]
+
+
+@needs_quota
+def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
+    stage: Stage, obligations: Remembered
+) -> None:
+    said = put(stage, Slowness(factor=4, mechanism=Mechanism.CGROUP))
+    assert "CPU quota" in str(said.data["mechanism"])
+    wait_until(lambda: float(str(counted(stage).data["throttled_s"])) > 0.1)
+    (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
+    stage.fleet.relieve("n", "injection-0")
+    assert not Path(str(owed["path"])).exists()
+    assert obligations.opened.index(owed) in obligations.closed
+
+
+@needs_quota
+def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
+    stage: Stage, obligations: Remembered
+) -> None:
+    put(stage, Slowness(factor=2, mechanism=Mechanism.CGROUP))
+    facts = next(one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP)
+    owed = Obligation(number=0, do=cgroups.UNDO_CGROUP, facts=facts)  # type: ignore[arg-type]
+    assert "removed" in undo(owed).actions[0]
+    assert undo(owed).actions == ()
+    assert stage.until(Kind.NODE_RELIEVED).data["because"]
+    stage.fleet.relieve("n", "injection-0")
+
+
+def test_a_duty_cycle_stops_a_node_again_and_again_and_lets_it_go_on(stage: Stage) -> None:
+    put(stage, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE))
+    pid = int(str(stage.fleet.probe("n").data["pid"]))
+    node = psutil.Process(pid)
+    wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
+    wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
+    stage.fleet.relieve("n", "injection-0")
+    assert node.status() != psutil.STATUS_STOPPED
+    assert not keepers()
+
+
+def test_who_kills_the_keeper_of_a_duty_cycle_leaves_a_node_that_healing_lets_go_on(
+    stage: Stage,
+) -> None:
+    put(stage, Slowness(factor=20, mechanism=Mechanism.DUTY_CYCLE))
+    node = psutil.Process(int(str(stage.fleet.probe("n").data["pid"])))
+    wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
+    for keeper in keepers():
+        keeper.kill()
+    assert stage.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
+    stage.fleet.relieve("n", "injection-0")
+    wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
+
+
+def test_a_duty_cycle_ends_by_itself_when_nobody_heals_it(stage: Stage) -> None:
+    put(stage, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE, for_s=0.1))
+    assert stage.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
+
+
+def test_a_node_without_an_ear_cannot_be_told_to_rest(stage: Stage) -> None:
+    with pytest.raises(FleetError, match="test hooks"):
+        put(stage, Slowness(factor=2, mechanism=Mechanism.HOOK))
+    stage.fleet.relieve("n", "injection-0")
+
+
+def test_another_strength_is_no_second_burden(stage: Stage, obligations: Remembered) -> None:
+    put(stage, Slowness(factor=2, mechanism=Mechanism.DUTY_CYCLE))
+    opened = len(obligations.opened)
+    put(stage, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
+    assert len(obligations.opened) == opened
+    assert len(keepers()) == 1
+
+
+def test_neighbours_use_the_cores_and_are_gone_afterwards(stage: Stage) -> None:
+    put(stage, Neighbours(count=2))
+    wait_until(lambda: float(str(counted(stage).data["cpu_s"])) > 0.2)
+    stage.fleet.relieve("n", "injection-0")
+    assert not keepers()
+
+
+def test_held_memory_is_really_taken_and_given_back(stage: Stage) -> None:
+    put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
+    wait_until(lambda: int(str(counted(stage).data["rss_bytes"])) > MEMORY_BYTES)
+    stage.fleet.relieve("n", "injection-0")
+    assert not keepers()
+
+
+def test_more_memory_than_the_machine_can_miss_is_refused(stage: Stage) -> None:
+    with pytest.raises(FleetError, match="ask for less"):
+        put(stage, HeldMemory(size_bytes=psutil.virtual_memory().total))
+    stage.fleet.relieve("n", "injection-0")
+
+
+@needs_limit
+def test_the_kernel_kills_a_node_whose_limit_is_used_up(
+    stage: Stage, obligations: Remembered
+) -> None:
+    put(stage, MemoryLimit(limit_bytes=MEMORY_BYTES))
+    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
+    assert int(str(counted(stage).data["oom_kills"])) >= 1
+    stage.fleet.relieve("n", "injection-0")
+    (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
+    assert not Path(str(owed["path"])).exists()
+    assert not keepers()
+
+
+def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, obligations: Remembered) -> None:
+    clock = WallClock()
+    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+        fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
+        fleet.burden("n", "injection-0", Neighbours(count=1))
+        assert len(keepers()) == 1
+    assert not keepers()
+    assert sorted(obligations.closed) == list(range(len(obligations.opened)))
+
+
+def test_what_this_machine_lacks_is_no_ability() -> None:
+    has_quota = cgroups.where(Controller.CPU) is not None
+    assert (Ability.QUOTA in LocalFleet.abilities) is has_quota

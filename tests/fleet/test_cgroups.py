@@ -1,0 +1,127 @@
+"""Cgroups of our own: where they may be made, and what is written there. On made-up folders."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import FleetError
+from chaoslab.fleet.cgroups import Cgroup, Controller, Home, remove, where
+
+
+class Kernel:
+    """A folder that looks like a mounted hierarchy, and the files that tell of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.mounts, self.membership = root, root / "mounts", root / "cgroup"
+        self.mounts.write_text("")
+        self.membership.write_text("")
+
+    def mount(self, name: str, kind: str, options: str, inside: str = "/") -> Path:
+        place = self.root / name
+        place.mkdir()
+        with self.mounts.open("a") as file:
+            file.write(f"{kind} {place} {kind} rw,{options} 0 0\n")
+        with self.membership.open("a") as file:
+            file.write(f"1:{options if kind == 'cgroup' else ''}:{inside}\n")
+        return place
+
+    def where(self, controller: Controller) -> Home | None:
+        return where(controller, mounts=self.mounts, membership=self.membership)
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Kernel:
+    return Kernel(tmp_path)
+
+
+def folder(place: Path, **files: str) -> Path:
+    place.mkdir(exist_ok=True)
+    for name, words in {"procs": "", **files}.items():
+        (place / f"cgroup.{name}").write_text(words)
+    return place
+
+
+def test_where_nothing_is_mounted_there_is_no_place(kernel: Kernel) -> None:
+    assert kernel.where(Controller.CPU) is None
+    assert where(Controller.CPU, mounts=kernel.root / "none") is None
+
+
+def test_in_v1_ours_lie_below_the_harness_s_own(kernel: Kernel) -> None:
+    place = folder(kernel.mount("cpu", "cgroup", "cpu", inside="/session"))
+    own = folder(place / "session")
+    home = kernel.where(Controller.CPU)
+    assert home is not None
+    assert (home.version, home.parent, home.back) == (1, own, own)
+    assert str(home) == "cgroup v1"
+    assert kernel.where(Controller.MEMORY) is None
+
+
+def test_in_v2_ours_lie_beside_the_harness_s_own(kernel: Kernel) -> None:
+    place = folder(kernel.mount("all", "cgroup2", "nsdelegate", inside="/mine/session"))
+    mine = folder(place / "mine", controllers="cpu memory", subtree_control="memory")
+    session = folder(mine / "session", controllers="memory", subtree_control="")
+    home = kernel.where(Controller.CPU)
+    assert home is not None
+    assert (home.version, home.parent, home.back) == (2, mine, session)
+
+
+def test_in_v2_a_place_without_the_controller_is_none(kernel: Kernel) -> None:
+    folder(kernel.mount("all", "cgroup2", "rw"), controllers="memory", subtree_control="")
+    assert kernel.where(Controller.CPU) is None
+
+
+def made(kernel: Kernel, version: int) -> Cgroup:
+    parent = folder(kernel.root / "parent", controllers="cpu memory", subtree_control="")
+    if version == 2:
+        folder(parent / "chaoslab", subtree_control="")
+    group = Cgroup(
+        Home(controller=Controller.CPU, version=version, parent=parent, back=parent), "a-node"
+    )
+    group.make()
+    return group
+
+
+def test_a_quota_of_v1_is_a_share_of_its_period(kernel: Kernel) -> None:
+    group = made(kernel, 1)
+    group.limit_cpu(0.5)
+    period = int((group.path / "cpu.cfs_period_us").read_text())
+    assert int((group.path / "cpu.cfs_quota_us").read_text()) == period // 2
+
+
+def test_a_quota_of_v2_stands_beside_its_period(kernel: Kernel) -> None:
+    group = made(kernel, 2)
+    group.limit_cpu(0.25)
+    quota, period = (group.path / "cpu.max").read_text().split()
+    assert int(quota) * 4 == int(period)
+    assert (group.path.parent / "cgroup.subtree_control").read_text() == "+cpu"
+    assert (group.path.parent.parent / "cgroup.subtree_control").read_text() == "+cpu"
+
+
+@pytest.mark.parametrize(
+    ("version", "limit", "events"),
+    [(1, "memory.limit_in_bytes", "memory.oom_control"), (2, "memory.max", "memory.events")],
+)
+def test_kills_for_want_of_memory_are_counted(
+    kernel: Kernel, version: int, limit: str, events: str
+) -> None:
+    group = made(kernel, version)
+    group.limit_memory(1 << 20)
+    (group.path / events).write_text("low 0\noom_kill 3\n")
+    assert (group.path / limit).read_text() == "1048576"
+    assert group.oom_kills == 3
+
+
+def test_a_time_without_a_core_is_told_in_seconds(kernel: Kernel) -> None:
+    group = made(kernel, 2)
+    (group.path / "cpu.stat").write_text("nr_throttled 2\nthrottled_usec 1500000\n")
+    assert group.throttled_s == 1.5
+
+
+def test_a_kernel_that_refuses_is_named(kernel: Kernel) -> None:
+    group = made(kernel, 1)
+    with pytest.raises(FleetError, match="cannot be read"):
+        group.oom_kills  # noqa: B018 - asking is what fails
+
+
+def test_to_remove_what_is_not_there_does_nothing(kernel: Kernel) -> None:
+    assert not remove(kernel.root / "chaoslab" / "gone", kernel.root)
