@@ -1,6 +1,6 @@
 """The results table of README.md, made from what the benchmarks printed, never typed by hand.
 
-    wire, merge, harness, dead_link, links ── --json ──► results/<name>.json
+    wire, merge, harness, links, … ── --json ──► results/<name>.json
                                                            └─ report ──► README.md, between markers
 
     python benchmarks/report.py               write the table from the results that are there
@@ -31,6 +31,7 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "kills": ("harness.py", "--only", "5,6"),
     "dead_link": ("dead_link.py",),
     "links": ("links.py",),
+    "durability": ("durability.py",),
 }
 """What is measured together, and by which command."""
 WITHIN_S = 1800.0

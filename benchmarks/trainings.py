@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -107,10 +108,13 @@ def ended(
 # ---------------------------------------------------------------- by hand
 
 
-def by_hand(folder: Path, yaml: str, *, within_s: float) -> Mapping[str, list[Event]]:
+def by_hand(
+    folder: Path, yaml: str, *, within_s: float, syncer_flags: Sequence[str] = ()
+) -> Mapping[str, list[Event]]:
     """The plan's syncer and learners without the harness; what each node said, by its name.
 
-    They are started by the command lines that the harness uses, each with its output in a file.
+    They are started by the command lines that the harness uses, the syncer with these flags more,
+    each with its output in a file.
     """
     folder.mkdir(parents=True)
     (folder / "plan.yaml").write_text(yaml)
@@ -118,6 +122,7 @@ def by_hand(folder: Path, yaml: str, *, within_s: float) -> Mapping[str, list[Ev
     launch = Launch(plan=plan, snapshots=folder / "snapshots")
     deadline_s = time.monotonic() + within_s
     syncer = launch.syncer()
+    syncer = replace(syncer, command=(*syncer.command, *syncer_flags))
     with _node(folder, syncer):
         ready = _await_word(folder / f"{syncer.name}.log", Kind.SYNCER_READY, deadline_s)
         names = plan.training.learner_names

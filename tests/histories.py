@@ -13,7 +13,16 @@ from typing import Self
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
-from tests.model_training import FRAGMENTS, STEPS, SYNCER, TICK_S, Learner, ModelTraining
+from tests.model_training import (
+    FRAGMENTS,
+    STEPS,
+    SYNCER,
+    TICK_S,
+    Learner,
+    ModelTraining,
+    by_fragment,
+    digests,
+)
 
 __all__ = ["FRAGMENTS", "Story", "half_killed"]
 
@@ -164,6 +173,40 @@ class Story(ModelTraining):
             self.learners[name] = Learner(name=name, joins_s=joins_s)
             self._node_started(name, "learner", 1)
         return self.say(Kind.FAULT_INJECTED, **opened.data)
+
+    def lose_syncer(self, *, for_s: float | None = 6.0, spec: str = "crash") -> Self:
+        """An injection kills the syncer; `stall` lets the learners go on stepping."""
+        opened = self._inject("syncer.kill", spec, (SYNCER,), for_s)
+        self.exit(SYNCER, signal="SIGKILL")
+        opened.exits.append(len(self.events) - 1)
+        self.published.clear()
+        return self.say(Kind.FAULT_INJECTED, **opened.data)
+
+    def regain_syncer(self, *, without: Sequence[str] = (), **other: Json) -> Self:
+        """It is started again on its disk, and all but those `without` join again at once.
+
+        `other` is what it says of itself that is not as it was.
+        """
+        opened = self._open.pop()
+        self._evidence(opened, "proved")
+        self.say(Kind.FAULT_HEALING, **opened.data)
+        self._node_started(SYNCER, "syncer", 2)
+        held: dict[str, Json] = {
+            "address": "here",
+            "rounds": sum(self.versions),
+            "committed_tokens": self.committed,
+            "is_recovered": True,
+            "versions": by_fragment(self.versions),
+            "digests": digests(self.versions),
+            "momentum_digests": digests(self.versions, "v"),
+        }
+        self.say(Kind.SYNCER_READY, SYNCER, **{**held, **other})
+        for name, learner in self.learners.items():
+            learner.is_member = False
+            if name not in without:
+                self.say(Kind.LEARNER_FENCED, name, **learner.whose, reason="unavailable")
+                self.join(learner, "resumed")
+        return self.say(Kind.FAULT_HEALED, **opened.data)
 
     def leave(self, name: str) -> Self:
         """Somebody asked it to leave; it does so in order."""

@@ -41,17 +41,6 @@ class Outage:
         """When the heal began; `until_s` if it never did."""
         return self.since.time_s if self.since else self.until_s
 
-    @property
-    def was_to_be_healed(self) -> bool:
-        """Whether the plan meant to give the syncer back."""
-        return self.story.injecting.data.get("for_s") is not None
-
-    @property
-    def back_s(self) -> float:
-        """When everybody had been heard again; `until_s` if somebody never was."""
-        heard = [event.time_s if event else self.until_s for event in self.returns.values()]
-        return max(heard, default=self.healed_s)
-
     def after_s(self, learner: str) -> float | None:
         """Seconds from the heal until the learner was heard again; None if it never was."""
         event = self.returns.get(learner)

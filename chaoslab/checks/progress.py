@@ -107,12 +107,15 @@ def _circumstances(gap: Gap, windows: Sequence[FaultWindow], away: Sequence[Abse
 def _rounds_under_faults(
     history: History, windows: Sequence[FaultWindow], away: Sequence[Absence]
 ) -> int:
-    """Rounds merged while an injection was open or its victims not back; all without faults."""
+    """Rounds merged while an injection was open or its victims not back; all without faults.
+
+    Nobody can merge while the syncer is held, so all rounds after that count.
+    """
     stretches = [(window.start_s, window.end_s) for window in windows]
     if not stretches:
         stretches = [(baseline_end_s(history) or 0.0, training_end_s(history))]
     stretches += [(absence.gone_s, absence.back_s) for absence in away]
-    stretches += [(outage.gone_s, outage.back_s) for outage in outages(history)]
+    stretches += [(outage.gone_s, outage.until_s) for outage in outages(history)]
     return sum(
         any(start_s <= merged.time_s <= end_s for start_s, end_s in stretches)
         for merged in history.of(Kind.ROUND_MERGED)

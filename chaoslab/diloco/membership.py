@@ -236,6 +236,12 @@ class Membership:
         member.is_suspected = False
         return idle_s if was_suspected else None
 
+    def excuse(self, seconds: float) -> None:
+        """Nobody was listened to for so long: it counts against no member."""
+        for member in self._by_epoch.values():
+            member.last_step_s += seconds
+            member.reported_s += seconds
+
     def age(self, now_s: float) -> list[Change]:
         """Suspect and drop the members that have not stepped for too long."""
         changes = []

@@ -241,6 +241,10 @@ class Policy:
 
     # ------------------------------------------------------------ time
 
+    def overslept(self, seconds: float) -> None:
+        """The syncer itself was stopped, or busy, for so long; what was said meanwhile waits."""
+        self.membership.excuse(seconds)
+
     def advance(self, now_s: float) -> list[Action]:
         """Do whatever is due. Called after every input, and when `next_s` comes."""
         actions: list[Action] = []

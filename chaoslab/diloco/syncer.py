@@ -37,6 +37,8 @@ from chaoslab.events import Json, Kind
 
 _TICK_S = 0.25
 """Longest sleep, so that a signal is noticed."""
+_OVERSLEPT_S = 1.0
+"""Who does not turn round for longer was stopped from outside, or had a lot to merge."""
 
 
 class Syncer:
@@ -70,6 +72,7 @@ class Syncer:
         )
         self._rejected: dict[str, int] = {}
         self._asked = ""
+        self._awake_s = now()
         self._last_merge = books.restore(self.policy, now())
 
     def run(self, address: str) -> None:
@@ -88,6 +91,7 @@ class Syncer:
             self._say(Kind.ROUND_MERGED, **self._last_merge)
         while not self._deeds.is_over():
             arrival = self._next_arrival()
+            self._note_sleep()
             if arrival is not None:
                 self._receive(arrival)
             self._deeds.carry_out(self.policy.advance(self._now()))
@@ -111,6 +115,12 @@ class Syncer:
         self.policy.stop(self.policy.held_reason or reason)
 
     # ------------------------------------------------------------ what arrives
+
+    def _note_sleep(self) -> None:
+        """Whoever stops the syncer for a while must not make it believe that all others stopped."""
+        slept_s, self._awake_s = self._now() - self._awake_s, self._now()
+        if slept_s > _OVERSLEPT_S:
+            self.policy.overslept(slept_s)
 
     def _next_arrival(self) -> Arrival[pb.FromLearner] | None:
         wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)

@@ -1,0 +1,125 @@
+"""A syncer that dies and comes back: what it may not lose, and who has to be heard again."""
+
+from chaoslab.checks.answers import longest_gap_s, returns, training_continued
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.goodput import Goodput
+from chaoslab.checks.ledger import Ledger
+from chaoslab.checks.outages import outages
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.succession import Succession
+from chaoslab.checks.survivors import Survivors
+from chaoslab.checks.versions import Versions
+from chaoslab.events import Json, Kind
+from tests.histories import Story
+from tests.model_training import digests
+
+MOST_S = 10.0
+
+
+def crashed(*, without: tuple[str, ...] = (), **other: Json) -> Story:
+    """Four seconds without a syncer, then training goes on with all but those `without`."""
+    story = Story().baseline().lose_syncer(for_s=4.0).stall(4)
+    return story.regain_syncer(without=without, **other).train(20).settle()
+
+
+def judged(story: Story) -> Finding:
+    return Succession(within_s=MOST_S).judge(story.end().history())
+
+
+def test_a_syncer_that_goes_on_from_its_disk_passes() -> None:
+    finding = judged(crashed())
+    assert finding.outcome is Outcome.PASS, finding.reason
+    assert (finding.observed, finding.bound) == (0.25, MOST_S)
+    assert finding.numbers["injection-0"] == {
+        "held_s": 4.0, "ready_s": 0.0, "heard_s": dict.fromkeys(sorted(Story().learners), 0.25),
+    }  # fmt: skip
+
+
+def test_everything_else_passes_too_with_room_for_the_pause() -> None:
+    history = crashed().end().history()
+    checks = (Continuity(max_gap=6.0), Survivors(), Ledger(), Versions(), Goodput(min_share=0.5))
+    findings = [check.judge(history) for check in checks]
+    assert [f.reason for f in findings if f.outcome is not Outcome.PASS] == []
+
+
+def test_the_time_for_which_the_plan_held_the_syncer_does_not_count_against_training() -> None:
+    story = Story().baseline().lose_syncer(for_s=20.0).stall(20).regain_syncer().train(20)
+    history = story.settle().end().history()
+    assert training_continued(history) is True
+    assert longest_gap_s(history) == 20.25
+
+
+def test_a_pause_that_goes_on_after_the_heal_does_count() -> None:
+    story = Story().baseline().lose_syncer(for_s=4.0).stall(4).regain_syncer().stall(9).train(10)
+    assert training_continued(story.settle().end().history()) is False
+
+
+def test_a_version_that_was_published_and_is_lost_fails() -> None:
+    story = Story().baseline().lose_syncer().stall(4)
+    versions = [story.versions[0], story.versions[1] - 1]
+    story.regain_syncer(versions={"0": versions[0], "1": versions[1]}, digests=digests(versions))
+    finding = judged(story.train(20).settle())
+    assert finding.outcome is Outcome.FAIL
+    assert f"published version {versions[1] + 1} of fragment 1 and came back with" in finding.reason
+
+
+def test_a_momentum_that_was_forgotten_fails() -> None:
+    finding = judged(crashed(momentum_digests={"0": "zeros", "1": "zeros"}))
+    assert finding.outcome is Outcome.FAIL
+    assert "another momentum of version" in finding.reason
+
+
+def test_a_merge_on_disk_that_nobody_had_heard_of_is_said_first_and_passes() -> None:
+    story = Story().baseline().lose_syncer().stall(4)
+    merged = story.last(Kind.ROUND_MERGED)
+    story.without(Kind.ROUND_MERGED, lambda event: event is merged)
+    story.regain_syncer()
+    story.say(Kind.ROUND_MERGED, "syncer", **{**merged.data, "is_restated": True})
+    assert judged(story.train(20).settle()).outcome is Outcome.PASS
+
+
+def test_a_merge_that_is_said_again_counts_once() -> None:
+    story = Story().baseline().lose_syncer().stall(4)
+    again = {**story.last(Kind.ROUND_MERGED).data, "is_restated": True}
+    story.regain_syncer().say(Kind.ROUND_MERGED, "syncer", **again)
+    history = story.train(20).settle().end().history()
+    assert Versions().judge(history).outcome is Outcome.PASS
+    assert Ledger().judge(history).outcome is Outcome.PASS
+
+
+def test_an_epoch_that_is_given_again_fails() -> None:
+    story = Story().baseline().lose_syncer().stall(4)
+    story._epochs = 0
+    finding = judged(story.regain_syncer().train(20).settle())
+    assert finding.outcome is Outcome.FAIL
+    assert "was given epoch 1 when 4 had been given" in finding.reason
+
+
+def test_a_learner_that_is_never_heard_again_fails_and_has_not_rejoined() -> None:
+    story = crashed(without=("learner-2",))
+    finding = judged(story)
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-2",)
+    back = returns(story.history(), within_s=MOST_S)
+    assert {name: one.rejoined for name, one in back.items()} == {
+        "learner-0": True, "learner-1": True, "learner-2": False, "learner-3": True,
+    }  # fmt: skip
+
+
+def test_who_is_under_a_fault_of_its_own_is_not_the_syncers_to_hear() -> None:
+    story = Story().baseline().kill("learner-3", for_s=None).train(3).lose_syncer().stall(4)
+    story.regain_syncer(without=("learner-3",)).train(20).settle()
+    (outage,) = outages(story.end().history())
+    assert set(outage.returns) == {"learner-0", "learner-1", "learner-2"}
+
+
+def test_too_little_time_to_be_heard_again_is_a_doubt() -> None:
+    story = Story().baseline().lose_syncer().stall(4).regain_syncer(without=("learner-1",))
+    finding = judged(story.train(3))
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "learner-1" in finding.reason
+
+
+def test_a_run_in_which_the_syncer_was_never_away_is_a_doubt() -> None:
+    finding = judged(Story().baseline().train(10))
+    assert (finding.outcome, finding.reason) == (Outcome.UNKNOWN, "the syncer was never away")

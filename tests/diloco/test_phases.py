@@ -1,0 +1,88 @@
+"""A named point of the protocol is announced once, when it was asked for, and held if so asked."""
+
+import json
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from chaoslab.diloco.hooks import Hooks
+from chaoslab.diloco.phases import Phase, Phases
+from chaoslab.events import Kind
+from chaoslab.plan import SYNCER_PHASES
+from chaoslab.plan import Phase as PlannedPhase
+from tests.diloco.hand_learner import Told
+
+PATIENCE_S = 10.0
+
+
+class Node:
+    """The points of one node, and a harness that asks for them."""
+
+    def __init__(self) -> None:
+        self.told = Told()
+        self.hooks = Hooks()
+        self.phases = Phases(self.told.emit, {"node": "syncer"})
+        self.phases.take_words(self.hooks)
+
+    def ask(self, do: str, **facts: object) -> None:
+        self.hooks.take(json.dumps({"do": do, **facts}))
+
+    def reached(self) -> list[str]:
+        return [said["phase"] for said in self.told.of(Kind.PHASE_REACHED)]
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+def in_thread(act: Callable[[], None]) -> threading.Thread:
+    thread = threading.Thread(target=act, daemon=True)
+    thread.start()
+    return thread
+
+
+def test_a_point_that_nobody_watches_is_passed_in_silence(node: Node) -> None:
+    node.phases.reach(Phase.WRITTEN, round=1)
+    assert node.reached() == []
+
+
+def test_a_watched_point_is_announced_once_with_its_place(node: Node) -> None:
+    node.ask("watch", phase="written")
+    node.phases.reach(Phase.QUORUM, round=3)
+    node.phases.reach(Phase.WRITTEN, round=3, fragment=1)
+    node.phases.reach(Phase.WRITTEN, round=4, fragment=0)
+    assert node.told.of(Kind.PHASE_REACHED) == [
+        {"node": "syncer", "phase": "written", "round": 3, "fragment": 1, "is_held": False}
+    ]
+
+
+@pytest.mark.parametrize("word", ["go", "watch"])
+def test_a_held_point_waits_for_the_word(node: Node, word: str) -> None:
+    node.ask("watch", phase="publish", hold_s=600)
+    held = in_thread(lambda: node.phases.reach(Phase.PUBLISH))
+    assert node.told.wait(Kind.PHASE_REACHED)["is_held"]
+    assert held.is_alive()
+    node.ask(word)
+    held.join(PATIENCE_S)
+    assert not held.is_alive()
+
+
+def test_a_held_point_lets_go_by_itself_when_its_time_is_over(node: Node) -> None:
+    node.ask("watch", phase="push", hold_s=0.05)
+    held = in_thread(lambda: node.phases.reach(Phase.PUSH))
+    held.join(PATIENCE_S)
+    assert not held.is_alive()
+
+
+def test_what_is_watched_no_more_is_passed_in_silence(node: Node) -> None:
+    node.ask("watch", phase="written")
+    node.ask("watch")
+    node.phases.reach(Phase.WRITTEN)
+    assert node.reached() == []
+
+
+def test_a_plan_can_name_every_point_and_no_other() -> None:
+    assert [phase.value for phase in PlannedPhase] == [phase.value for phase in Phase]
+    assert {phase.value for phase in SYNCER_PHASES} == {phase.value for phase in list(Phase)[:4]}

@@ -1,0 +1,125 @@
+"""Faults on the syncer: their contract, and what counts as evidence."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.process import Signal
+from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
+from chaoslab.journal import History
+from chaoslab.plan import Injection, Trigger
+from tests.contracts.fault_kit import FaultKit
+
+ALL: tuple[Fault, ...] = (SyncerKill(), SyncerPause(), SyncerDiskFull())
+
+
+@pytest.fixture(params=ALL, ids=lambda fault: fault.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestSyncerFaults(FaultKit):
+    """The kit."""
+
+
+def test_the_catalogue_has_every_fault_under_its_name() -> None:
+    assert {name for name in FAULTS if name.startswith("syncer.")} == {f.name for f in ALL}
+
+
+@pytest.mark.parametrize("signal", [Signal.SIGTERM, Signal.SIGINT, "SIGSTOP"])
+def test_a_signal_that_ends_training_or_nothing_is_refused(signal: Signal) -> None:
+    with pytest.raises(PlanError, match=str(signal)):
+        SyncerKill(signal=signal)
+
+
+# ---------------------------------------------------------------- evidence from written records
+
+
+class Record:
+    """A syncer's journal made by hand, with one fault from 10 s to 14 s asked for."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.injection = Injection(
+            number=0, spec="it", fault=fault.name, settings=fault, targets=("syncer",),
+            trigger=Trigger(time_s=0.0), for_s=4.0,
+        )  # fmt: skip
+        self.events: list[Event] = []
+        self.add(0.0, Kind.NODE_STARTED, node="syncer", incarnation=1)
+        self.merged(9.0, round_=1).fault_event(10.0, Kind.FAULT_INJECTING)
+
+    def add(self, time_s: float, kind: Kind, source: str = "syncer", **data: Json) -> "Record":
+        about: Mapping[str, Json] = data
+        self.events.append(
+            Event(seq=len(self.events), time_s=time_s, source=source, kind=kind, data=about)
+        )
+        return self
+
+    def fault_event(self, time_s: float, kind: Kind) -> "Record":
+        return self.add(time_s, kind, "harness", injection="injection-0", targets=["syncer"])
+
+    def merged(self, time_s: float, *, round_: int) -> "Record":
+        return self.add(time_s, Kind.ROUND_MERGED, round=round_, fragment=0, version=round_)
+
+    def exited(self, time_s: float, **how: Json) -> "Record":
+        return self.add(time_s, Kind.NODE_EXITED, node="syncer", incarnation=1, **how)
+
+    def evidence(self, at_s: float = 14.0) -> Evidence:
+        self.fault_event(at_s, Kind.FAULT_HEALING)
+        (piece,) = self.fault.evidence(self.injection, History(self.events))
+        return piece
+
+
+def test_a_killed_syncer_is_proved_by_its_exit_with_what_it_had_merged() -> None:
+    found = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None).evidence()
+    assert found.status is Status.PROVED
+    assert found.measured["down_s"] == 3.9
+    assert found.measured["versions"] == {"0": 1}
+
+
+def test_a_syncer_that_ended_by_itself_was_not_killed() -> None:
+    found = Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).evidence()
+    assert found.status is Status.FAILED
+
+
+def test_a_syncer_that_still_runs_was_not_killed() -> None:
+    assert Record(SyncerKill()).merged(11.0, round_=2).evidence().status is Status.FAILED
+
+
+def test_a_round_while_it_was_down_makes_a_kill_weak() -> None:
+    record = Record(SyncerKill()).exited(10.1, signal="SIGKILL").merged(12.0, round_=2)
+    assert record.evidence().status is Status.WEAK
+
+
+def test_a_kill_that_lasted_too_short_is_weak() -> None:
+    record = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None)
+    record.add(11.0, Kind.NODE_STARTED, node="syncer", incarnation=2)
+    assert record.evidence().status is Status.WEAK
+
+
+def test_a_full_disk_is_proved_by_the_syncers_word_and_its_silence() -> None:
+    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
+    found = record.evidence()
+    assert found.status is Status.PROVED
+    assert found.measured["blocked_after_s"] == 0.4
+
+
+def test_a_syncer_that_publishes_from_a_full_disk_makes_it_weak() -> None:
+    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
+    found = record.merged(12.0, round_=2).evidence()
+    assert found.status is Status.WEAK
+    assert "published a round all the same" in found.text
+
+
+def test_a_disk_of_which_the_syncer_says_nothing_was_not_full() -> None:
+    assert Record(SyncerDiskFull()).merged(12.0, round_=2).evidence().status is Status.FAILED
+
+
+def test_a_disk_that_takes_what_is_written_before_the_heal_was_full_for_too_short() -> None:
+    record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
+    record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6)
+    assert record.evidence().status is Status.WEAK
