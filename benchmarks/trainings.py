@@ -43,7 +43,12 @@ def workplace() -> Iterator[Path]:
 
 
 def run_plan(
-    folder: Path, plan: str, *, within_s: float, beside: Callable[[Path], None] | None = None
+    folder: Path,
+    plan: str,
+    *,
+    within_s: float,
+    beside: Callable[[Path], None] | None = None,
+    settings: Sequence[str] = (),
 ) -> History:
     """Run a plan (its YAML) and return the record. A verdict is not asked for: any is accepted.
 
@@ -54,6 +59,7 @@ def run_plan(
     file = folder / "plan.yaml"
     file.write_text(plan)
     command = [sys.executable, "-m", "chaoslab", "run", str(file), "--out", str(folder / "runs")]
+    command += [f"--set={setting}" for setting in settings]
     with (folder / "progress.log").open("wb") as log, ended(command, log=log) as process:
         _wait(process, folder / "runs" / "latest" / "journal.jsonl", within_s, beside)
     history = History.read((folder / "runs" / "latest").resolve())

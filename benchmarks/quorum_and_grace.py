@@ -1,0 +1,126 @@
+"""What quorum and grace are worth: one mixed fleet with a failing learner, three ways to run it.
+
+    python benchmarks/quorum_and_grace.py [--dry]
+
+    experiments/quorum_and_grace/plan.yaml ─► K = M, K = 1 without grace, K = 1 with grace
+        ─► journals ─► goodput, loss, time ─► the table in its README.md, between markers
+
+Not a benchmark with a target, but the ablation of the paper at this scale. Each way is one run of
+about a minute, in a temporary folder; `--dry` prints the table and writes nothing.
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from figures import Surroundings, table
+from trainings import run_plan, workplace
+
+from chaoslab.checks.timeline import parts, training_end_s
+from chaoslab.events import Kind
+from chaoslab.journal import History
+
+HERE = Path(__file__).parent.parent / "experiments" / "quorum_and_grace"
+BEGIN, END = "<!-- generated: results -->\n", "<!-- end: results -->"
+WITHIN_S = 400.0
+WAYS = {
+    "K = M": ("training.quorum=4",),
+    "K = 1, no grace": ("training.quorum=1", "training.grace.gamma=0"),
+    "K = 1, grace": ("training.quorum=1", "training.grace.gamma=0.8"),
+}
+HEADS = (
+    "", "goodput", "held-out loss", "wall time (s)", "rounds", "longest pause (s)", "steps a push",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one way to run the fleet came to."""
+
+    goodput: float
+    loss: float
+    lasted_s: float
+    rounds: int
+    pause_s: float
+    steps_a_push: float
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """As they stand in the table."""
+        return (
+            f"{self.goodput:.0%}",
+            f"{self.loss:.3f}",
+            f"{self.lasted_s:.1f}",
+            str(self.rounds),
+            f"{self.pause_s:.1f}",
+            f"{self.steps_a_push:.1f}",
+        )
+
+
+def main() -> int:
+    """Run the three, then write the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--dry", action="store_true", help="print the table, write nothing")
+    options = parser.parse_args()
+    surroundings = Surroundings()
+    plan = (HERE / "plan.yaml").read_text(encoding="utf-8")
+    rows = []
+    with workplace() as folder:
+        for number, (way, settings) in enumerate(WAYS.items()):
+            print(f"{way} …", flush=True)
+            history = run_plan(folder / str(number), plan, within_s=WITHIN_S, settings=settings)
+            rows.append([way, *measured(history).cells])
+    place = ", ".join(f"{key} {value}" for key, value in surroundings.place().items())
+    made = f"{table(list(HEADS), rows)}\n\nMeasured on: {place}."
+    print(made)
+    if not options.dry:
+        write(made)
+    return 0
+
+
+def measured(history: History) -> Outcome:
+    """The figures of one run, over all of its training."""
+    rounds = history.of(Kind.ROUND_MERGED)
+    start_s, end_s = rounds[0].time_s, training_end_s(history)
+    committed = rounds[-1].number("committed_tokens") - rounds[0].number("committed_tokens")
+    pushes = [part.event.number("c_steps") for part in parts(history)]
+    losses = history.of(Kind.EVALUATION_MEASURED)
+    return Outcome(
+        goodput=committed / ((end_s - start_s) * undisturbed_tokens_per_s(history)),
+        loss=losses[-1].number("loss"),
+        lasted_s=end_s - start_s,
+        rounds=len(rounds),
+        pause_s=max(late.time_s - early.time_s for early, late in pairwise(rounds)),
+        steps_a_push=sum(pushes) / len(pushes),
+    )
+
+
+def undisturbed_tokens_per_s(history: History) -> float:
+    """What all learners together train on in a second, from the first merge to the first fault."""
+    start_s = history.of(Kind.ROUND_MERGED)[0].time_s
+    end_s = history.of(Kind.FAULT_INJECTING)[0].time_s
+    per_s = 0.0
+    for learner in history.founders:
+        seen = [
+            e for e in history.between(start_s, end_s, Kind.LEARNER_STEP)
+            if e.text("learner") == learner
+        ]  # fmt: skip
+        tokens = seen[-1].number("tokens") - seen[0].number("tokens")
+        per_s += tokens / (seen[-1].time_s - seen[0].time_s)
+    return per_s
+
+
+def write(made: str) -> None:
+    """Put the table between the markers; ValueError if the page has none."""
+    page = HERE / "README.md"
+    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} needs the lines {BEGIN.strip()} and {END}")
+    page.write_text(f"{head}{begin}\n{made}\n\n{end}{tail}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
