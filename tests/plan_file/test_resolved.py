@@ -167,7 +167,7 @@ def test_a_resolved_plan_reads_back_equal(load: Loader, plan: FaultPlan) -> None
 def test_everything_is_written_out_with_its_default() -> None:
     text = resolved_yaml(FaultPlan(name="trial"))
     for field in fields(Training):
-        if field.name not in {"task", "evaluate_every"}:  # absent by default
+        if field.name not in {"task", "evaluate_every", "groups"}:  # absent by default
             assert f"  {field.name.removesuffix('_s')}:" in text
     for line in ("version: 1", "suspect_after: 2s", "timeout: 10m", "max_affected: 100%",
                  "settle: 30s", "warmup: 12 rounds", "final_share: 10%"):  # fmt: skip
