@@ -5,18 +5,17 @@ Three clocks from the restart or the resume: process up, first step, first accep
 contributes once, or one that works on an old version to the end.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.timeline import parts
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 
-_HEARD_AFTER_S = 1.0
-"""What a learner reported this long before it was taken away, the syncer had heard."""
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""
 
@@ -137,34 +136,37 @@ class Rejoin:
 
 
 def _repeats(absence: Absence, history: History) -> Violation | None:
-    """A new life goes on in its data where the syncer had heard that the old one stood.
+    """A new life goes on in its data no earlier than at the last work of the old that was merged.
 
-    Judged by what it had reported some time before it was taken away: the last word may be lost.
+    Later than that, nobody can know what the syncer had heard.
     """
-    joined = next(
-        (
-            event
-            for event in history.of(Kind.LEARNER_JOINED)
-            if event.text("learner") == absence.learner
-            and event.integer("incarnation") == absence.incarnation
-        ),
-        None,
-    )
-    reported = [
+    merged: dict[int, float] = {}
+    for part in parts(history):
+        if part.learner == absence.learner:
+            step = part.event.number("step")
+            merged[part.incarnation] = max(step, merged.get(part.incarnation, 0.0))
+    reached = [
         event.integer("data_position")
-        for event in history.of(Kind.LEARNER_STEP)
-        if event.text("learner") == absence.learner
-        and event.integer("incarnation") != absence.incarnation
-        and event.time_s <= absence.gone_s - _HEARD_AFTER_S
+        for event in _said(history, Kind.LEARNER_STEP, absence.learner)
+        if event.integer("incarnation") != absence.incarnation
+        and event.time_s <= absence.gone_s
+        and event.number("step") <= merged.get(event.integer("incarnation"), -1.0)
     ]
-    if joined is None or joined.integer("data_position") >= max(reported, default=0):
-        return None
-    return _violation(
-        absence,
-        f"{absence} joined at batch {joined.integer('data_position')} of its data, although it had "
-        f"reached {max(reported)} before: it trains again on what it had trained on",
-        joined,
-    )
+    for joined in _said(history, Kind.LEARNER_JOINED, absence.learner):
+        position = joined.integer("data_position")
+        is_its = joined.integer("incarnation") == absence.incarnation
+        if is_its and position < max(reached, default=0):
+            return _violation(
+                absence,
+                f"{absence} joined at batch {position} of its data, although it had reached "
+                f"{max(reached)} before: it trains again on what it had trained on",
+                joined,
+            )
+    return None
+
+
+def _said(history: History, kind: Kind, learner: str) -> Iterator[Event]:
+    return (event for event in history.of(kind) if event.text("learner") == learner)
 
 
 def _never_healed(absence: Absence) -> Violation | str:
