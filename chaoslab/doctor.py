@@ -19,7 +19,9 @@ from pathlib import Path
 
 import psutil
 
+from chaoslab.fleet import cgroups
 from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.cgroups import Controller
 from chaoslab.janitor import find_runs
 from chaoslab.launch import compilation_cache
 from chaoslab.links import netem, netfilter, toxiproxy_binary
@@ -168,18 +170,19 @@ def _parent_death_signal() -> Examined:
 
 
 def _cgroups() -> Examined:
-    root = Path("/sys/fs/cgroup")
-    instead = "a chip is slowed by stopping and continuing it"
-    if (root / "cgroup.controllers").exists():
-        version, place = "v2", root
-    elif (root / "cpu").is_dir():
-        version, place = "v1", root / "cpu"
-    else:
-        return _missing("cgroups", f"none at {root}: {instead}")
-    if os.access(place, os.W_OK):
-        return _ok("cgroups", f"{version}, writable at {place}")
+    """Both of those that faults ask for; what is said is what a run would find."""
+    cpu, memory = cgroups.where(Controller.CPU), cgroups.where(Controller.MEMORY)
+    instead = {
+        "a chip is slowed by stopping and continuing it": cpu is None,
+        "process.oom is refused, unless `by: imitation`": memory is None,
+    }
+    lacks = "; ".join(what for what, is_so in instead.items() if is_so)
+    if cpu and memory:
+        return _ok("cgroups", f"{cpu}, for compute.slow; {memory}, for process.oom")
     remedy = "run as root, or delegate a cgroup to your user"
-    return _limited("cgroups", f"{version}, not writable: {instead}", remedy)
+    if cpu or memory:
+        return _limited("cgroups", f"{cpu or memory} for one of CPU and memory: {lacks}", remedy)
+    return _missing("cgroups", f"none in which we may make one: {lacks}", remedy)
 
 
 def _packet_loss() -> Examined:
