@@ -92,10 +92,12 @@ class ControlRejoinStorm:
         last = returns[-1]
         return Found(
             status=Status.PROVED if is_whole and is_storm else Status.WEAK,
-            text=f"died {len(deaths)} times and came back {len(returns)} times"
-            + _together(storms)
-            + (f"; it contributed {last.useful_s:.1f} s after its last start"
-               if last.useful_s is not None else "; it had not contributed when the fault ended"),
+            text=f"{_how_often(deaths, returns)}{_together(storms)}"
+            + (
+                f"; it contributed {last.useful_s:.1f} s after its last start"
+                if last.useful_s is not None
+                else "; it had not contributed when the fault ended"
+            ),
             measured={
                 "deaths": len(deaths),
                 "returns": len(returns),
@@ -226,13 +228,20 @@ def _returns(scene: Scene) -> list[_Return]:
     return found
 
 
+def _how_often(deaths: Sequence[Event], returns: Sequence[_Return]) -> str:
+    if len(deaths) == len(returns) == 1:
+        return "died and came back"
+    return f"died {len(deaths)} times and came back {len(returns)} times"
+
+
 def _together(storms: Sequence[_Storm]) -> str:
     asked = max((storm.asked for storm in storms), default=0)
     if asked < 2:
         return ", alone"
-    spread_s = max(storm.start_spread_s for storm in storms)
     fewest = min(storm.on_their_way for storm in storms)
-    return f", within {spread_s:.2f} s of the others, {fewest} of {asked} on their way at once"
+    spread_s = max(storm.join_spread_s for storm in storms)
+    let_in = f"let in within {spread_s:.2f} s of each other"
+    return f", {fewest} of {asked} on their way at once and {let_in}"
 
 
 def _measured(storms: Sequence[_Storm]) -> Mapping[str, Json]:

@@ -280,7 +280,10 @@ def test_returns_at_once_are_proved_with_what_they_cost() -> None:
         "transfers_at_once": 2,
         "donors": {"learner-3": 1, "learner-0": 1},
     }
-    assert "within 0.20 s of the others, 2 of 2 on their way at once" in one.text
+    assert one.text == (
+        "learner-1 died and came back, 2 of 2 on their way at once and let in within 0.20 s of "
+        "each other; it contributed 3.0 s after its last start"
+    )
 
 
 def test_returns_one_after_the_other_are_no_storm() -> None:
