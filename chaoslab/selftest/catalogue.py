@@ -81,6 +81,15 @@ _SYNCERS = (
         words="all contributors together gave",
     ),
     Trial(
+        name="unfair_syncer",
+        wrong="the work of one learner weighs less than its tokens",
+        plan="calm",
+        programs={"syncer": "unfair_syncer"},
+        check="contribution_share",
+        words="of the weight for",
+        culprits=(VICTIM,),
+    ),
+    Trial(
         name="two_faced_syncer",
         wrong="the syncer publishes other bytes to one learner",
         plan="calm",

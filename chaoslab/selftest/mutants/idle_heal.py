@@ -8,8 +8,9 @@ class IdleHeal(LocalFleet):
     """Whoever is dead stays dead."""
 
     def restart(self, name: str) -> Node:
-        """The node as it is."""
-        return self.nodes[name]
+        """The node as it is, once it has had a life."""
+        node = self.nodes[name]
+        return node if node.incarnation else super().restart(name)
 
 
 FLEET = IdleHeal
