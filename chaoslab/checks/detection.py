@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
+from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import before_the_end, fault_windows
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.events import Event, Kind
@@ -112,7 +113,10 @@ def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violati
 
 
 def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
-    """Suspicions and drops of learners that were under no fault, on no way back and not dead."""
+    """Suspicions and drops of learners that were under no fault, on no way back and not dead.
+
+    A syncer that was away itself may take those who are cut off for gone until it hears them again.
+    """
     reasons = [(a.learner, a.gone_s, a.back_s) for a in away]
     reasons += [
         (node, window.start_s, window.end_s)
@@ -123,6 +127,11 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     reasons += [
         (event.text("node"), event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
         for event in before_the_end(history, Kind.NODE_EXITED)
+    ]
+    reasons += [
+        (who, outage.gone_s, heard.time_s if heard else outage.until_s)
+        for outage in outages(history)
+        for who, heard in outage.returns.items()
     ]
     for event in before_the_end(history, Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
         learner, time_s = event.text("learner"), event.time_s

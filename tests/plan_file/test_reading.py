@@ -12,6 +12,7 @@ from chaoslab.plan import (
     FleetSpec,
     LinkKind,
     Outage,
+    Phase,
     Pick,
     Stop,
     Target,
@@ -101,6 +102,11 @@ def test_a_target_is_read(load: Loader, target: str, means: Target) -> None:
         ("round: 48", Trigger(round=48)),
         ("step: 200, of: learner-1", Trigger(step=200, of="learner-1")),
         ("loss: 2.5", Trigger(loss=2.5)),
+        ("phase: push, of: learner-1", Trigger(phase=Phase.PUSH, of="learner-1")),
+        (
+            "phase: written, of: syncer, after_round: 48, hold: 5s",
+            Trigger(phase=Phase.WRITTEN, of="syncer", after_round=48, hold_s=5),
+        ),
     ],
 )
 def test_a_trigger_is_read(load: Loader, when: str, means: Trigger) -> None:

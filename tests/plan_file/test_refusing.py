@@ -127,7 +127,22 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("learners: 1", "learners: 1, syncer: all"), "`target` needs one of"),
         (FAULT.replace("learners: 1", "syncer: 1"), "unknown value `1`; known: all"),
         (FAULT.replace("learners: 1", "zone: 3"), "put it in quotes"),
-        (FAULT.replace("learners: 1", "learners: 1, pick: slowest"), "known: at_phase, first, last_victim"),
+        (
+            FAULT.replace("learners: 1", "learners: 1, pick: slowest"),
+            "known: at_phase, first, last_victim",
+        ),
+        (FAULT.replace("round: 3", "phase: writen"), "unknown value `writen`"),
+        (FAULT.replace("round: 3", "round: 3, hold: 5s"), "`hold` goes with `phase`"),
+        (FAULT.replace("round: 3", "phase: written, of: learner-1"), "a point of the syncer's"),
+        (FAULT.replace("round: 3", "phase: push, of: syncer"), "the syncer announces"),
+        (
+            FAULT.replace("learners: 1", "learners: 2, pick: at_phase"),
+            "{learners: 1, pick: at_phase}",
+        ),
+        (
+            FAULT.replace("learners: 1", "learners: 1, pick: at_phase"),
+            "needs a trigger that learners announce",
+        ),
         (FAULT.replace("round: 3", "rond: 3"), "unknown key `rond`; did you mean `round`?"),
         (FAULT.replace("round: 3", "round: 3, time: 2s"), "exactly one of"),
         (FAULT.replace("round: 3", "time: 3"), "write 3s"),
