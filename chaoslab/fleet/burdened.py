@@ -98,7 +98,8 @@ class Burdened:
     def count(self, name: str) -> None:
         """Report what the burdens of a node have measured."""
         for key, standing in self._standing.items():
-            if key[0] == name and (counts := standing.bearer.counts()):
+            is_there = key[0] == name and not standing.bearer.is_broken
+            if is_there and (counts := standing.bearer.counts()):
                 self._say(Kind.NODE_COUNTED, key, standing, **counts)
 
     def news(self, lives: Iterable[Life]) -> list[Sighting]:

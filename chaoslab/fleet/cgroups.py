@@ -145,7 +145,7 @@ def remove(path: Path, back: Path) -> bool:
         return False
     deadline = time.monotonic() + _REMOVE_S
     while True:
-        for pid in (path / _PROCS).read_text().split():
+        for pid in _words(path / _PROCS):
             _move(int(pid), back)
         try:
             path.rmdir()

@@ -83,8 +83,6 @@ class Beside:
 class SharedLimit:
     """A limit of memory that the node shares with processes which use all of it up."""
 
-    is_broken = False
-
     def __init__(self, bearing: Bearing, burden: MemoryLimit) -> None:
         self._bearing, self._burden = bearing, burden
         self._own = OwnCgroup(bearing, Controller.MEMORY)
@@ -95,6 +93,11 @@ class SharedLimit:
     def mechanism(self) -> str:
         """Which cgroups."""
         return f"a memory limit by {self._own.home}"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether somebody removed the cgroup. That the eaters are killed is no accident."""
+        return self._own.is_gone
 
     def begin(self) -> None:
         """The kernel will be asked for far more than the limit, so it kills."""

@@ -110,6 +110,8 @@ def hold(_: float, until_s: float, size: str) -> None:
     lumps: list[bytearray] = []
     left = int(size)
     while left > 0:
+        if heard(0.0) is None:
+            return
         lump = bytearray(min(left, _LUMP_BYTES))
         lump[::_PAGE_BYTES] = b"\1" * len(range(0, len(lump), _PAGE_BYTES))
         lumps.append(lump)

@@ -10,7 +10,7 @@ The first two cut CPU time, so they do nothing to a chip that is no CPU; there t
 import signal
 from collections.abc import Callable, Mapping
 
-from chaoslab.errors import HarnessBug
+from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json
 from chaoslab.fleet import cgroups, tree
 from chaoslab.fleet.bearing import Bearer, Bearing, OwnCgroup
@@ -126,9 +126,14 @@ class Rest:
         return {}
 
     def end(self) -> None:
-        """No more rests."""
-        if self._has_begun and not self._life.has_exited:
+        """No more rests; whoever exits meanwhile needs none."""
+        if not self._has_begun or self._life.has_exited:
+            return
+        try:
             self._life.tell({"do": "slow"})
+        except FleetError:
+            if not self._life.has_exited:
+                raise
 
 
 # ---------------------------------------------------------------- which of them
