@@ -1,0 +1,65 @@
+"""A learner that was not there at the start joins a real training, and one leaves it in order."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from chaoslab.events import Kind
+from chaoslab.journal import History
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parent.parent
+PLAN = """
+version: 1
+name: one_joins
+seed: 3
+training: {learners: 2, reserve: 1, stop: {rounds: 40}}
+baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 100%}
+limits: {min_alive: 1, timeout: 3m}
+faults:
+  - id: one-joins
+    fault: control.scale_up
+    target: {reserve: all}
+    at: {round: 20}
+    for: rest
+  - id: one-leaves
+    fault: control.leave
+    target: {learners: [learner-0]}
+    at: {step: 20, of: learner-2}
+    for: 4s
+expect:
+  - {check: join, within: 60s, contributions: 1}
+  - {check: ledger}
+  - {check: agreement}
+  - {check: versions}
+  - {check: cleanup}
+"""
+
+
+def test_one_joins_and_one_leaves_and_everybody_ends_with_the_same(tmp_path: Path) -> None:
+    plan = tmp_path / "one_joins.yaml"
+    plan.write_text(PLAN)
+    done = subprocess.run(
+        [sys.executable, "-m", "chaoslab", "run", str(plan), "--json", "--out", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        check=False,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"},
+    )
+    verdict = json.loads(done.stdout)
+    assert done.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{done.stderr}"
+    history = History.read((tmp_path / "latest").resolve())
+    assert history.newcomers == ("learner-2",)
+    joined = next(e for e in history.of(Kind.LEARNER_JOINED) if e.text("learner") == "learner-2")
+    assert joined.data["source"] in ("donor", "syncer")
+    assert any(version != 0 for version in joined.mapping("versions").values())
+    assert {e.text("learner") for e in history.of(Kind.LEARNER_FINAL)} >= {"learner-1", "learner-2"}
+    left = [e for e in history.of(Kind.MEMBER_LEFT) if e.text("learner") == "learner-0"]
+    assert left[0].text("reason") == "said_goodbye"
+    assert [one["status"] for one in verdict["injections"]] == ["proved", "proved"]
