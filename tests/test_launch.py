@@ -13,7 +13,21 @@ from chaoslab.diloco.model import PRESETS, tensor_shapes
 from chaoslab.diloco.settings import Settings
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.launch import Launch, compilation_cache, settings
-from chaoslab.plan import Algorithm, FaultPlan, FleetSpec, Grace, Inner, Outer, Stop, Training
+from chaoslab.plan import (
+    Algorithm,
+    FaultPlan,
+    FaultSpec,
+    FleetSpec,
+    Grace,
+    Inner,
+    Outage,
+    Outer,
+    Phase,
+    Stop,
+    Target,
+    Training,
+    Trigger,
+)
 from chaoslab.plan.training import TENSORS
 
 PLAN = FaultPlan(name="fake", seed=7, training=Training(learners=4))
@@ -169,3 +183,16 @@ def test_the_models_of_plans_are_those_that_learners_know() -> None:
     known = {name: len(tensor_shapes(preset.shape)) for name, preset in PRESETS.items()}
     assert known == TENSORS
     assert [*TENSORS] == [*get_args(get_type_hints(Training)["model"])]
+
+
+def test_nodes_hear_the_harness_only_if_a_fault_or_its_trigger_asks_something_of_them() -> None:
+    at = Trigger(phase=Phase.WRITTEN)
+    waits = FaultSpec(
+        id="it", fault="syncer.kill", settings=object(), target=Target(syncer=True), at=at,
+        outage=Outage(seconds=5.0),
+    )  # fmt: skip
+    for plan, hears in ((PLAN, False), (replace(PLAN, faults=(waits,)), True)):
+        specs = [launch(plan).syncer(), *launch(plan).learners(ADDRESSES)]
+        assert {spec.hears for spec in specs} == {hears}
+        assert {"--test-hooks" in spec.command for spec in specs} == {hears}
+        assert not launch(plan).evaluator().hears

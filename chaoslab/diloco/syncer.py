@@ -30,7 +30,7 @@ from chaoslab.diloco.phases import Phases
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import SyncerStore
-from chaoslab.diloco.syncer_options import known_address, listen, parser
+from chaoslab.diloco.syncer_options import known_address, listen, once_there_is_room, parser
 from chaoslab.diloco.uplinks import Uplinks
 from chaoslab.diloco.wire import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
 from chaoslab.events import Json, Kind
@@ -292,7 +292,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         snapshots=options.snapshots,
     )
     phases = Phases(say, {"node": options.name, "incarnation": options.incarnation})
-    syncer = Syncer(settings, hub, books, emit=say, now=now_s, phases=phases)
+    syncer = once_there_is_room(
+        lambda: Syncer(settings, hub, books, emit=say, now=now_s, phases=phases), say
+    )
     syncer.policy.is_held = options.hold
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()

@@ -1,15 +1,23 @@
-"""The command line of the syncer: its flags, and the address that it comes back to.
+"""The command line of the syncer: its flags, the address that it comes back to, and its start.
 
 What they are used for is `main` in `syncer`.
 """
 
 import argparse
+import errno
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from chaoslab.diloco.node import Emit
 from chaoslab.diloco.sealed import appearing_whole
 from chaoslab.diloco.wire import Hub, add_tls_options
+from chaoslab.events import Kind
 
+T = TypeVar("T")
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PATIENCE_S = 20.0
 _AGAIN_S = 0.2
 
@@ -57,6 +65,21 @@ def known_address(file: Path, asked: str) -> str:
     file.parent.mkdir(parents=True, exist_ok=True)
     known = file.read_text() if file.exists() else ""
     return known if known and asked.endswith(":0") else asked
+
+
+def once_there_is_room(make: Callable[[], T], emit: Emit) -> T:
+    """What takes up the state writes, too: with a full disk it is made when there is room again."""
+    is_known = False
+    while True:
+        try:
+            return make()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            if not is_known:
+                emit(Kind.SYNCER_BLOCKED, {"waiting": 0, "reason": str(error.strerror)})
+            is_known = True
+            time.sleep(_AGAIN_S)
 
 
 def listen(hub: Hub, file: Path) -> str:

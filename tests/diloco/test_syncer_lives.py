@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import pytest
+
 from chaoslab.diloco.membership import Hello
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.resuming import go_on
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import Reserved, SyncerStore, TapeLine, Tensors
+from chaoslab.diloco.syncer_options import once_there_is_room
 from chaoslab.events import Kind
-from tests.diloco.hand_learner import RunningSyncer, running_syncer
+from tests.diloco.hand_learner import RunningSyncer, Told, running_syncer
 from tests.diloco.little_learner import LittleLearner
 from tests.diloco.test_store import SHAPES, SPECS, line, tensors
 
@@ -96,6 +99,26 @@ def test_training_does_not_end_before_its_last_merge_is_on_disk(tmp_path: Path) 
     stored = SyncerStore(tmp_path / "refusing").load()
     assert stored is not None
     assert final["versions"] == {str(f): version for f, version in enumerate(stored.versions)}
+
+
+def test_a_syncer_on_a_full_disk_starts_when_there_is_room() -> None:
+    told, refusals = Told(), [OSError(errno.ENOSPC, "No space left on device")] * 2
+
+    def make() -> str:
+        if refusals:
+            raise refusals.pop()
+        return "a syncer"
+
+    assert once_there_is_room(make, told.emit) == "a syncer"
+    assert len(told.of(Kind.SYNCER_BLOCKED)) == 1
+
+
+def test_a_disk_that_is_not_allowed_to_it_is_no_matter_of_waiting() -> None:
+    def make() -> str:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with pytest.raises(PermissionError):
+        once_there_is_room(make, Told().emit)
 
 
 # ---------------------------------------------------------------- numbers over many lives
