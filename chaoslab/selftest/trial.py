@@ -19,7 +19,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.commands.judged_run import Judged, carry_out
 from chaoslab.commands.plans import Asked, Prepared, prepare
-from chaoslab.errors import ExitCode
+from chaoslab.errors import ExitCode, FleetError, HarnessBug
 from chaoslab.journal import Observer
 
 MUTANTS = "chaoslab.selftest.mutants"
@@ -111,7 +111,17 @@ def carry_out_trial(trial: Trial, root: Path, observers: Sequence[Observer] = ()
     the trial itself cannot be had here.
     """
     began_s = time.monotonic()
-    judged = carry_out(trial.prepare(), root, observers)
+    prepared = trial.prepare()
+    try:
+        judged = carry_out(prepared, root, observers)
+    except (FleetError, HarnessBug) as error:
+        return Result(
+            trial=trial,
+            answer=Answer.BROKEN,
+            check="",
+            sentence=str(error),
+            took_s=time.monotonic() - began_s,
+        )
     answer, finding = answer_of(trial, judged.verdict)
     if judged.error is not None and answer is not Answer.INTERRUPTED:
         answer = Answer.BROKEN

@@ -1,13 +1,15 @@
 """What counts as caught: not every verdict that is not PASS, but the one that understood."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.errors import ExitCode
-from chaoslab.selftest.trial import Answer, Trial, answer_of
+from chaoslab.errors import ExitCode, FleetError
+from chaoslab.selftest import trial as module
+from chaoslab.selftest.trial import Answer, Trial, answer_of, carry_out_trial
 
 TRIAL = Trial(
     name="deaf",
@@ -80,3 +82,15 @@ def test_residue_may_be_what_was_to_be_found_and_breaks_every_other_trial() -> N
     messy = replace(TRIAL, check="residue", words="of learner-1", culprits=())
     assert answer_of(messy, left)[0] is Answer.CAUGHT
     assert answer_of(TRIAL, left)[0] is Answer.BROKEN
+
+
+def test_a_harness_that_breaks_before_there_is_a_record_is_a_result_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def break_off(*_: object) -> None:
+        raise FleetError("the disk is full")
+
+    monkeypatch.setattr(module, "carry_out", break_off)
+    result = carry_out_trial(CONTROL, tmp_path)
+    assert (result.answer, result.sentence) == (Answer.BROKEN, "the disk is full")
+    assert not result.answer.is_right
