@@ -33,6 +33,7 @@ SUMMARIES = {
     "heal": "Undo what a dead harness left behind.",
     "selftest": "Break chaoslab's own promises, and see whether it notices.",
     "doctor": "Say what this machine can do and what is left over.",
+    "images": "Build and list the images of the docker fleet.",
 }
 """Every command in the order of `--help`, with the first line of its own help."""
 

@@ -42,10 +42,16 @@ class Kind(StrEnum):
 
     # -- nodes, written by the fleet
     NODE_STARTED = "node.started"
-    """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {}"""
+    """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {};
+    of a container also container, image, image_id"""
     NODE_EXITED = "node.exited"
     """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
-    to be events and were none it may report)"""
+    to be events and were none it may report); of a container also out_of_memory (the kernel killed
+    it for want of memory, by the engine's word)"""
+    ENGINE_REPORTED = "engine.reported"
+    """node, incarnation, action (start | die | oom | kill | pause | unpause | update | connect |
+    disconnect | destroy …), at_s (by the engine's clock, s since the epoch), exit_code | null,
+    signal | null: the container engine's own word, beside what the fleet did"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
     NODE_BURDENED = "node.burdened"

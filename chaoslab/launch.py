@@ -10,13 +10,12 @@ under test is started by command line and never imported: what works here works 
 
 import json
 import os
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.events import Json
-from chaoslab.fleet.base import Ability, NodeSpec, Role
+from chaoslab.fleet.base import Ability, NodeSpec, Premises, Role
 from chaoslab.plan import Algorithm, FaultPlan, Inner, Training
 
 SYNCER = "syncer"
@@ -40,7 +39,9 @@ class Launch:
 
     plan: FaultPlan
     snapshots: Path
-    """Where the syncer writes snapshots and the evaluator reads them."""
+    """Where the syncer writes snapshots and the evaluator reads them, unless the premises say."""
+    premises: Premises = field(default_factory=Premises)
+    """The place in which the nodes are to run."""
 
     def syncer(self, *, is_held: bool = False) -> NodeSpec:
         """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.
@@ -50,8 +51,8 @@ class Launch:
         return self._node(
             SYNCER,
             Role.SYNCER,
-            "--address", "127.0.0.1:0",
-            "--snapshots", str(self.snapshots.absolute()),
+            "--address", self.premises.listen,
+            "--snapshots", self._shared_snapshots,
             "--settings-json", json.dumps(settings(self.plan.training)),
             *(["--hold"] if is_held else []),
         )  # fmt: skip
@@ -74,25 +75,40 @@ class Launch:
             "--shard", str(roster.index(name)), "--shards", str(len(roster)),
             *self._model(),
             "--seed", str(self.plan.seed),
+            "--save-every", repr(self._training.save_every_s),
+            *self._speed(name),
             *_inner(self._training.inner),
-            "--compilation-cache", str(compilation_cache()),
+            "--compilation-cache", self._cache,
         )  # fmt: skip
+
+    def _speed(self, name: str) -> tuple[str, ...]:
+        """Of a learner whose group is slower than the machine: it rests after each step."""
+        speed = self._training.speeds.get(name)
+        return () if speed is None else ("--speed", repr(speed))
 
     def evaluator(self) -> NodeSpec:
         """Measures the held-out loss of at most ten snapshots, spread over the run, and exits."""
         return self._node(
             EVALUATOR,
             Role.EVALUATOR,
-            "--snapshots", str(self.snapshots.absolute()),
+            "--snapshots", self._shared_snapshots,
             *self._model(),
             "--sequence", str(self.plan.training.inner.sequence),
             "--at-most", str(_EVALUATIONS),
-            "--compilation-cache", str(compilation_cache()),
+            "--compilation-cache", self._cache,
         )  # fmt: skip
 
     @property
     def _training(self) -> Training:
         return self.plan.training
+
+    @property
+    def _shared_snapshots(self) -> str:
+        return self.premises.snapshots or str(self.snapshots.absolute())
+
+    @property
+    def _cache(self) -> str:
+        return self.premises.cache or str(compilation_cache())
 
     def _model(self) -> tuple[str, ...]:
         training = self.plan.training
@@ -101,14 +117,15 @@ class Launch:
 
     def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
         identity = ("--name", name, "--incarnation", "{incarnation}")
-        keeps_state = () if role is Role.EVALUATOR else ("--directory", "{directory}")
+        place = ("--directory", "{directory}", *self.premises.flags)
+        place = () if role is Role.EVALUATOR else place
         hears = self._has_hooks and role is not Role.EVALUATOR
         hooks = ("--test-hooks",) if hears else ()
         program = self.plan.fleet.programs.get(role, _PROGRAMS[role])
         return NodeSpec(
             name=name,
             role=role,
-            command=(sys.executable, "-m", program, *identity, *keeps_state, *hooks, *flags),
+            command=(self.premises.python, "-m", program, *identity, *place, *hooks, *flags),
             environment=_ENVIRONMENT,
             labels=self.plan.labels.get(name, {}),
             hears=hears,
@@ -146,6 +163,7 @@ def settings(training: Training) -> Mapping[str, Json]:
         "outer_lr": training.outer.lr,
         "outer_momentum": training.outer.momentum,
         "compression": training.compression,
+        "norm_limit": training.norm_limit,
         "suspect_after_s": training.suspect_after_s,
         "drop_after_s": training.drop_after_s,
         "evaluate_every": _evaluate_every(training),

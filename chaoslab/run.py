@@ -56,7 +56,7 @@ class Run:
         self.fleet, self.directory = fleet, directory
         self.news = News(fleet=fleet, journal=journal)
         self.progress = self.news.progress
-        self.launch = Launch(plan=plan, snapshots=directory.snapshots)
+        self.launch = Launch(plan=plan, snapshots=directory.snapshots, premises=fleet.premises)
         self.injector = Injector(
             news=self.news,
             directory=directory,

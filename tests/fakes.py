@@ -17,7 +17,7 @@ from typing import Self
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Role, Sighting, probed
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, Role, Sighting, probed
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.links.base import Link
 
@@ -29,6 +29,7 @@ class FakeFleet:
 
     kind = "fake"
     abilities = frozenset(Ability)
+    premises = Premises()
 
     def __init__(
         self,
@@ -149,6 +150,15 @@ class FakeFleet:
 
     def tell(self, name: str, do: str, **facts: Json) -> None:
         self._do(f"tell {do} {json.dumps(facts)}", name)
+
+    def unplug(self, name: str) -> None:
+        self._do("unplug", name)
+
+    def plug(self, name: str) -> None:
+        self._do("plug", name)
+
+    def upgrade(self, name: str, release: str) -> None:
+        self._do("upgrade", name)
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self._do(f"{how}{' every' if every else ''}", name)

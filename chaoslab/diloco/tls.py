@@ -8,6 +8,7 @@ import argparse
 import ipaddress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 
 class InsecureAddress(ValueError):
@@ -31,8 +32,19 @@ class Tls:
         return _pem(self.ca), _pem(self.certificate), _pem(self.key)
 
 
-def refuse_plaintext(address: str, tls: Tls | None) -> None:
-    """InsecureAddress unless the address stays on this machine or TLS is given.
+@dataclass(frozen=True, slots=True)
+class PrivateNetwork:
+    """In place of TLS: all that this end can reach belongs to the training, so plaintext will do.
+
+    As on the network that a container engine makes for one run.
+    """
+
+
+Security: TypeAlias = Tls | PrivateNetwork | None
+
+
+def refuse_plaintext(address: str, tls: Security) -> None:
+    """InsecureAddress unless the address stays on this machine, TLS is given, or it is private.
 
     `address` is host:port, [host]:port or unix:path. A host that is neither an IP address nor
     localhost is taken to lie beyond the machine.
@@ -50,10 +62,10 @@ def refuse_plaintext(address: str, tls: Tls | None) -> None:
         )
 
 
-def check_address(address: str, tls: Tls | None) -> None:
+def check_address(address: str, tls: Security) -> None:
     """As `refuse_plaintext`, and the files are read: OSError or ValueError names a bad one."""
     refuse_plaintext(address, tls)
-    if tls is not None:
+    if isinstance(tls, Tls):
         tls.read()
 
 
@@ -66,9 +78,13 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--tls-server-name", default="", help="name in the syncer's certificate, if not its host"
     )
+    group.add_argument(
+        "--private-network", action="store_true",
+        help="instead of TLS: everybody on this network belongs to the training",
+    )  # fmt: skip
 
 
-def tls_of(options: argparse.Namespace) -> Tls | None:
+def tls_of(options: argparse.Namespace) -> Security:
     """What the options of `add_tls_options` say; None without any. ValueError if one is missing."""
     given = {
         "--tls-ca": options.tls_ca,
@@ -76,7 +92,7 @@ def tls_of(options: argparse.Namespace) -> Tls | None:
         "--tls-key": options.tls_key,
     }
     if not any(given.values()):
-        return None
+        return PrivateNetwork() if options.private_network else None
     missing = [name for name, path in given.items() if path is None]
     if missing:
         raise ValueError(f"mutual TLS needs three files; also pass {' and '.join(missing)}")

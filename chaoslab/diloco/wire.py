@@ -42,6 +42,7 @@ from chaoslab.diloco.streams import (
 )
 from chaoslab.diloco.tls import (
     InsecureAddress,
+    Security,
     Tls,
     add_tls_options,
     check_address,
@@ -75,9 +76,7 @@ class Hub:
     InsecureAddress when it reaches beyond this machine and `tls` is None.
     """
 
-    def __init__(
-        self, address: str, *, tls: Tls | None = None, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, address: str, *, tls: Security = None, limits: Limits | None = None) -> None:
         refuse_plaintext(address, tls)
         self.address = address
         """Where learners dial; with the real port once `start` has returned."""
@@ -205,9 +204,7 @@ class Connection:
     InsecureAddress when `address` lies beyond this machine and `tls` is None.
     """
 
-    def __init__(
-        self, address: str, *, tls: Tls | None = None, limits: Limits | None = None
-    ) -> None:
+    def __init__(self, address: str, *, tls: Security = None, limits: Limits | None = None) -> None:
         refuse_plaintext(address, tls)
         self._address = address
         self._tls = tls
@@ -350,8 +347,8 @@ def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[
     )
 
 
-def _listen(server: grpc.Server, address: str, tls: Tls | None) -> int:
-    if tls is None:
+def _listen(server: grpc.Server, address: str, tls: Security) -> int:
+    if not isinstance(tls, Tls):
         return int(server.add_insecure_port(address))
     ca, certificate, key = tls.read()
     credentials = grpc.ssl_server_credentials(
@@ -360,9 +357,9 @@ def _listen(server: grpc.Server, address: str, tls: Tls | None) -> int:
     return int(server.add_secure_port(address, credentials))
 
 
-def _channel(address: str, tls: Tls | None, limits: Limits) -> grpc.Channel:
+def _channel(address: str, tls: Security, limits: Limits) -> grpc.Channel:
     options = limits.channel_options()
-    if tls is None:
+    if not isinstance(tls, Tls):
         return grpc.insecure_channel(address, options=options)
     ca, certificate, key = tls.read()
     if tls.server_name:

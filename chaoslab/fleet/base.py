@@ -9,6 +9,7 @@ refused before anything starts. It knows nothing of faults, plans or journals. W
 outlives a call, it first writes down in an `ObligationLog`, so that another process can undo it.
 """
 
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -53,6 +54,10 @@ class Ability(StrEnum):
     """Let the kernel kill it for want of memory."""
     VOLUME = "volume"
     """Let it keep its files on a volume of its own, which can be full."""
+    UNPLUG = "unplug"
+    """Take it from its network, and connect it again."""
+    UPGRADE = "upgrade"
+    """Let its next life run another release."""
 
 
 class Damage(StrEnum):
@@ -72,6 +77,22 @@ class Role(StrEnum):
     SYNCER = "syncer"
     LEARNER = "learner"
     EVALUATOR = "evaluator"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    """What a node's command line must say about the place in which it is to run."""
+
+    python: str = sys.executable
+    """The interpreter there."""
+    listen: str = "127.0.0.1:0"
+    """host:port where the syncer listens; port 0 takes a free one."""
+    snapshots: str | None = None
+    """A folder there that syncer and evaluator share; None: in the run's own record."""
+    cache: str | None = None
+    """The folder of compiled steps there; None: that of this machine."""
+    flags: tuple[str, ...] = ()
+    """More flags for the syncer and the learners."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +181,11 @@ class Fleet(Protocol):
     ) -> None: ...
 
     @property
+    def premises(self) -> Premises:
+        """What command lines must say about the place in which nodes run."""
+        ...
+
+    @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node ever started or enlisted, by name."""
         ...
@@ -226,6 +252,18 @@ class Fleet(Protocol):
         """Take the injection's burden from the node, if it bears one; told by NODE_RELIEVED."""
         ...
 
+    def unplug(self, name: str) -> None:
+        """Take it from its network: what it has open hears nothing of that, and nothing more."""
+        ...
+
+    def plug(self, name: str) -> None:
+        """Connect it again, under its name."""
+        ...
+
+    def upgrade(self, name: str, release: str) -> None:
+        """Let its next lives run another release; FleetError if there is none of that name."""
+        ...
+
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """Damage the newest file that the node keeps, or every one; told by STORAGE_DAMAGED.
 
@@ -277,6 +315,7 @@ class NoFleet:
 
     kind = "none"
     abilities = frozenset(Ability)
+    premises = Premises()
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -354,6 +393,18 @@ class NoFleet:
         self._require_alive(name)
 
     def relieve(self, name: str, injection: str) -> None:  # noqa: ARG002
+        """Nothing."""
+        self._nodes[name]
+
+    def unplug(self, name: str) -> None:
+        """Nothing, to a node that should be alive."""
+        self._require_alive(name)
+
+    def plug(self, name: str) -> None:
+        """Nothing."""
+        self._nodes[name]
+
+    def upgrade(self, name: str, release: str) -> None:  # noqa: ARG002 - the protocol's
         """Nothing."""
         self._nodes[name]
 

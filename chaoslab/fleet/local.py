@@ -31,6 +31,7 @@ from chaoslab.fleet.base import (
     Node,
     NodeSpec,
     ObligationLog,
+    Premises,
     Sighting,
     known_already,
 )
@@ -59,7 +60,7 @@ class _OnThisMachine:
 
     def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
         no_volume = frozenset() if can_mount() else frozenset({Ability.VOLUME})
-        return frozenset(Ability) - no_volume - lacking()
+        return frozenset(Ability) - no_volume - lacking() - {Ability.UNPLUG, Ability.UPGRADE}
 
 
 class LocalFleet:
@@ -67,6 +68,7 @@ class LocalFleet:
 
     kind = "local"
     abilities = _OnThisMachine()
+    premises = Premises()
 
     def __init__(
         self,
@@ -200,6 +202,18 @@ class LocalFleet:
         """By ending what was put upon it."""
         self._lives[name]
         self._burdened.relieve(name, injection)
+
+    def unplug(self, name: str) -> None:
+        """FleetError: processes share the network of this machine."""
+        raise FleetError(f"{name} has no network of its own to be taken from: use --fleet docker")
+
+    def plug(self, name: str) -> None:
+        """Nothing: it was never unplugged."""
+        self._lives[name]
+
+    def upgrade(self, name: str, release: str) -> None:
+        """FleetError: processes run what is installed here."""
+        raise FleetError(f"{name} cannot run the release {release!r}: use --fleet docker")
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """In the files of its folder."""

@@ -1,0 +1,107 @@
+"""`chaoslab images`: what containers run, built where it is missing."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from chaoslab.commands.output import advise, examples, json_option, print_json
+from chaoslab.errors import FleetError
+
+
+@click.group(
+    name="images",
+    epilog=examples(
+        "chaoslab images build", "chaoslab images list", "chaoslab images build --help"
+    ),
+)
+def command() -> None:
+    """Build and list the images of the docker fleet."""
+
+
+@command.command(
+    name="build",
+    epilog=examples(
+        "chaoslab images build",
+        "chaoslab images build --base registry.example/python:3.11-slim",
+        "chaoslab images build --wheels wheelhouse/",
+    ),
+)
+@click.option("--base", metavar="IMAGE", help="What the image of learner and syncer begins with: "
+              "Python 3.11 or newer with venv. Default: the official slim image, or one made of "
+              "Debian packages where no registry can be reached.")  # fmt: skip
+@click.option("--wheels", type=click.Path(exists=True, file_okay=False, path_type=Path),
+              help="A folder of wheels to install from, instead of collecting them.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Also build what is there.")
+@json_option
+def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) -> None:
+    """Build the images that are missing, and say what they were built on.
+
+    Tags carry the version and a hash of what goes in. The engine is that of DOCKER_HOST, or of
+    this machine. Exit code 2 if there is none, 4 if an image could not be built.
+    """
+    from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+
+    engine = Engine.connect()
+    is_there = not force and None not in map(engine.image_id, _names())
+    if is_there and base is None:
+        found = engine.image_labels(images.node_image())
+        used = found.get("org.opencontainers.image.base.name", "an unknown base")
+    else:
+        used = _last(images.find_base(engine, base))
+        _say(images.build_node(engine, used, wheels, force=force))
+    _say(images.build_proxy(engine, force=force))
+    _report(engine.url, used, {name: engine.image_bytes(name) for name in _names()}, as_json)
+
+
+@command.command(
+    name="list", epilog=examples("chaoslab images list", "chaoslab images list --json")
+)
+@json_option
+def show(*, as_json: bool) -> None:
+    """Say which images this source needs, and whether the engine has them."""
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+
+    engine = Engine.connect()
+    there = {name: engine.image_id(name) is not None for name in _names()}
+    if as_json:
+        print_json({"engine": engine.url, "images": there})
+        return
+    for name, is_there in there.items():
+        click.echo(f"{name}  {'there' if is_there else 'missing'}")
+    if not all(there.values()):
+        advise("chaoslab images build", "build what is missing")
+
+
+def _names() -> tuple[str, ...]:
+    from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
+
+    return images.node_image(), images.next_image(), images.proxy_image()
+
+
+def _say(lines: Iterator[str]) -> None:
+    for line in lines:
+        click.echo(line, err=True)
+
+
+def _last(lines: Iterator[str]) -> str:
+    """Print all lines but the last, which is the answer."""
+    answer = ""
+    for line in lines:
+        if answer:
+            click.echo(answer, err=True)
+        answer = line
+    if not answer:
+        raise FleetError("no image to begin with was found")
+    return answer
+
+
+def _report(engine: str, base: str, sizes: dict[str, int], as_json: bool) -> None:
+    if as_json:
+        print_json({"engine": engine, "base": base, "images": sizes})
+        return
+    click.echo(f"base: {base}")
+    for name, size in sizes.items():
+        click.echo(f"{name}  {size / 1e6:.0f} MB")
+    advise("chaoslab run kill_half --fleet docker", "break containers")

@@ -1,0 +1,144 @@
+"""Burdens on containers: less CPU time or memory while they run, by the engine's own limits.
+
+    Slowness ─► docker update: a part of the CPU time that the node used ─┐
+            └─► the learner's own rest, by its hook                       ├─► node.burdened
+    MemoryLimit ─► docker update: less memory than it needs ──────────────┘
+
+What is upon a node is kept by injection. A burden changes one limit of one container, so two of the
+same kind on one node are refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
+
+from chaoslab.clock import Clock
+from chaoslab.errors import FleetError
+from chaoslab.events import Json, Kind
+from chaoslab.fleet.base import Sighting
+from chaoslab.fleet.burdens import Burden, Mechanism, MemoryLimit, Slowness
+from chaoslab.fleet.docker import verbs
+from chaoslab.fleet.docker.container import Container
+from chaoslab.fleet.docker.engine import Limits
+
+HARNESS = "harness"
+_LOOK_S = 2.0
+"""How often it is noted what every node has used."""
+_LONG_ENOUGH_S = 1.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Standing:
+    life: Container
+    burden: Burden
+    mechanism: str
+
+
+@dataclass(slots=True, kw_only=True)
+class Burdened:
+    """All burdens of one fleet."""
+
+    clock: Clock
+    _standing: dict[tuple[str, str], _Standing] = field(default_factory=dict)
+    _used: dict[str, tuple[Container, float, float]] = field(default_factory=dict)
+    """By node: which life, when it was looked at last, and the CPU seconds it had used."""
+    _calm: dict[str, float] = field(default_factory=dict)
+    """By node: cores that it used while nothing was upon it."""
+    _news: list[Sighting] = field(default_factory=list)
+    _look_s: float = 0.0
+
+    def put(self, life: Container, injection: str, burden: Burden) -> None:
+        """Begin a burden, or give it another strength. FleetError if the engine refuses."""
+        name = life.spec.name
+        for (node, whose), other in self._standing.items():
+            is_other = node == name and whose != injection and other.life is life
+            if is_other and other.burden.kind == burden.kind:
+                raise FleetError(f"{name} bears a {burden.kind} already, of {whose}")
+        mechanism = self._apply(life, burden)
+        self._standing[name, injection] = _Standing(life=life, burden=burden, mechanism=mechanism)
+        self._say(
+            Kind.NODE_BURDENED, (name, injection), mechanism=mechanism, settings=asdict(burden)
+        )
+
+    def relieve(self, name: str, injection: str) -> None:
+        """End it, if it stands."""
+        standing = self._standing.get((name, injection))
+        if standing is None:
+            return
+        life = standing.life
+        if not life.has_exited:
+            if isinstance(standing.burden, Slowness) and _is_by_hook(standing.burden):
+                life.tell({"do": "slow"})
+            else:
+                life.limit(life.yard_limits)
+                life.debts.settle(verbs.UNLIMIT)
+        self._say(Kind.NODE_RELIEVED, (name, injection), because="")
+        del self._standing[name, injection]
+        self._used.pop(name, None)
+
+    def count(self, name: str) -> None:
+        """Nothing more than a probe says is measured here."""
+
+    def news(self, lives: Iterable[Container]) -> list[Sighting]:
+        """What is to be reported since the last call; now and then looks at what everybody uses."""
+        now_s = self.clock.now_s()
+        if now_s >= self._look_s:
+            self._look_s = now_s + _LOOK_S
+            for life in lives:
+                self._note_use(life, now_s)
+        news, self._news = self._news, []
+        return news
+
+    # ---------------------------------------------------------------- inside
+
+    def _apply(self, life: Container, burden: Burden) -> str:
+        match burden:
+            case Slowness() if _is_by_hook(burden):
+                facts: dict[str, Json] = {"do": "slow", "factor": burden.factor}
+                life.tell(facts if burden.for_s is None else {**facts, "for_s": burden.for_s})
+                return "the learner's step hook"
+            case Slowness(mechanism=Mechanism.AUTO | Mechanism.CGROUP):
+                cores = self._calm.get(life.spec.name, 0.0)
+                if cores <= 0:
+                    raise FleetError(f"{life.spec.name} used no CPU time that could be cut")
+                self._limit(life, replace(life.limits, cpus=cores / burden.factor))
+                return f"CPU quota of its container, {cores / burden.factor:.2f} cores"
+            case MemoryLimit():
+                self._limit(life, replace(life.limits, memory_bytes=burden.limit_bytes))
+                return f"memory limit of its container, {burden.limit_bytes} bytes"
+            case _:
+                raise FleetError(f"the docker fleet cannot put a {burden.kind} upon a node")
+
+    def _limit(self, life: Container, limits: Limits) -> None:
+        before: Mapping[str, Json] = asdict(life.yard_limits)
+        life.owe(verbs.UNLIMIT, **before)
+        life.limit(limits)
+
+    def _note_use(self, life: Container, now_s: float) -> None:
+        name = life.spec.name
+        if any(node == name for node, _ in self._standing) or life.is_over or life.is_ending:
+            self._used.pop(name, None)
+            return
+        usage = life.usage
+        if usage is None:
+            return
+        used_s = usage.cpu_s
+        before = self._used.get(name)
+        if before is None or before[0] is not life or used_s < before[2]:
+            self._used[name] = (life, now_s, used_s)
+        elif now_s - before[1] >= _LONG_ENOUGH_S:
+            self._calm[name] = (used_s - before[2]) / (now_s - before[1])
+            self._used[name] = (life, now_s, used_s)
+
+    def _say(self, kind: Kind, key: tuple[str, str], /, **facts: Json) -> None:
+        standing = self._standing[key]
+        who: dict[str, Json] = {
+            "node": key[0],
+            "incarnation": standing.life.incarnation,
+            "injection": key[1],
+            "burden": standing.burden.kind,
+        }
+        self._news.append(Sighting(source=HARNESS, kind=kind, data={**who, **facts}))
+
+
+def _is_by_hook(burden: Slowness) -> bool:
+    return burden.mechanism is Mechanism.HOOK

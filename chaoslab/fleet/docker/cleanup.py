@@ -1,0 +1,105 @@
+"""What a dead harness left on an engine: undone, and looked for, from what it wrote down.
+
+    obligation (engine, container | run) ─► undo ─► what was done, in words
+                                         └► left ─► what of it is still there
+    labels chaoslab.host, chaoslab.directory ─► strays: estates whose run nobody can ask any more
+
+The verbs are `verbs`'; who calls, and when, is the janitor's and `chaoslab heal`'s affair.
+"""
+
+import socket
+from collections.abc import Mapping
+
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.events import Json
+from chaoslab.fleet.docker import verbs
+from chaoslab.fleet.docker.engine import Engine, Limits, Missing
+from chaoslab.fleet.docker.estate import empty, remains
+
+
+def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
+    """Do one undo; what was done. FleetError if the engine is not there or refuses."""
+    engine = _engine(facts)
+    try:
+        if do == verbs.EMPTY_ESTATE:
+            return tuple(f"{one}, removed" for one in empty(engine, str(facts.get("run"))))
+        return _let_go(engine, do, str(facts.get("container")), facts)
+    except Missing:
+        return ()
+    finally:
+        engine.close()
+
+
+def left(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
+    """What is still there; that nobody can be asked is said, too."""
+    try:
+        engine = _engine(facts)
+    except FleetError as error:
+        return (str(error),)
+    try:
+        if do == verbs.EMPTY_ESTATE:
+            return remains(engine, str(facts.get("run")))
+        return _held_up(engine, do, str(facts.get("container")))
+    except Missing:
+        return ()
+    finally:
+        engine.close()
+
+
+def estates(engine: Engine) -> Mapping[str, str]:
+    """The run directory of every estate that this machine has on the engine, by run."""
+    mine = {verbs.LABEL_HOST: socket.gethostname()}
+    found = (engine.names(mine), engine.networks(mine), engine.volumes(mine))
+    return {
+        labels[verbs.LABEL_RUN]: labels.get(verbs.LABEL_DIRECTORY, "")
+        for things in found
+        for labels in things.values()
+        if verbs.LABEL_RUN in labels
+    }
+
+
+def _let_go(engine: Engine, do: str, container: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
+    is_held = bool(_held_up(engine, do, container))
+    if not engine.inspect(container).is_alive:
+        return ()
+    if do == verbs.UNPAUSE:
+        engine.unpause(container)
+    elif do == verbs.UNWEDGE:
+        engine.kill(container, "SIGUSR2")
+        return (f"{container} was told to go on",)
+    elif do == verbs.UNLIMIT:
+        engine.update(container, _limits(facts))
+        return (f"{container} has its limits back",)
+    elif do == verbs.PLUG and is_held:
+        names = facts.get("aliases")
+        aliases = [str(name) for name in names] if isinstance(names, list) else []
+        address = str(facts.get("address", ""))
+        engine.reconnect(str(facts.get("network")), container, aliases, address)
+    return (f"{container} was {_HELD[do]}, and is let go",) if is_held else ()
+
+
+_HELD = {verbs.UNPAUSE: "paused", verbs.PLUG: "unplugged"}
+
+
+def _held_up(engine: Engine, do: str, container: str) -> tuple[str, ...]:
+    seen = engine.inspect(container)
+    is_so = {verbs.UNPAUSE: seen.status == "paused", verbs.PLUG: not seen.address}
+    return (f"{container} is {_HELD[do]}",) if is_so.get(do) and seen.is_alive else ()
+
+
+def _limits(facts: Mapping[str, Json]) -> Limits:
+    try:
+        return Limits(
+            cpus=float(str(facts["cpus"])),
+            memory_bytes=int(str(facts["memory_bytes"])),
+            processes=int(str(facts["processes"])),
+        )
+    except (KeyError, ValueError) as error:
+        raise FleetError(f"no limits are meant by {dict(facts)!r}") from error
+
+
+def _engine(facts: Mapping[str, Json]) -> Engine:
+    try:
+        return Engine.connect(str(facts.get("engine")))
+    except AbilityError as error:
+        raise FleetError(str(error)) from error

@@ -1,0 +1,489 @@
+"""A Docker engine, asked through the Docker SDK: the only door to it.
+
+    Engine.connect ── DOCKER_HOST, or the socket of this machine ──► containers, networks, volumes
+        create, start, attach, kill, pause, update, inspect, stats, events, remove
+
+It asks and answers in plain data, keeps no book, and knows no run. Works with API 1.41 and later;
+the version is negotiated. Whatever the SDK raises leaves as FleetError with what was asked; an
+engine that is missing, or refuses us, is an AbilityError with a remedy.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import IO, Any, Final
+from urllib.parse import urlsplit
+
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.events import Json
+from chaoslab.fleet.docker.stream import Stream
+
+try:
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+
+    import docker
+except ImportError as error:
+    raise AbilityError(
+        "the docker fleet needs the Docker SDK: pip install 'chaoslab[docker]', or use "
+        "--fleet local, which needs nothing"
+    ) from error
+
+CPU_PERIOD_US: Final = 100_000
+_ASK_S: Final = 60.0
+"""How long the engine may take for one answer; the death of a container is one of the longest."""
+_API_LEAST: Final = (1, 41)
+
+
+class Missing(FleetError):
+    """There is no such container, network, volume or image."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a container may use at most."""
+
+    cpus: float
+    memory_bytes: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """A container to be made."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    limits: Limits
+    network: str
+    aliases: tuple[str, ...] = ()
+    """Names under which the network knows it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Named volume, or a folder of the engine's machine, to where the container sees it."""
+    read_only: frozenset[str] = frozenset()
+    """Of those, the ones that it may not write to."""
+    hears: bool = False
+    """Whether its standard input stays open for whoever is attached to it."""
+    published: int | None = None
+    """A port of it that this machine must reach; see `Engine.reached`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A container as the engine shows it now."""
+
+    status: str
+    """created, running, paused, restarting, removing, exited or dead."""
+    pid: int
+    """Of its first process on the engine's machine; 0 while there is none."""
+    exit_code: int
+    was_out_of_memory: bool
+    error: str
+    started_at: str
+    finished_at: str
+    image: str
+    """The id of what it runs."""
+    address: str
+    """Its IP address on its network; empty while it has none."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its processes exist, paused or not."""
+        return self.status in ("running", "paused", "restarting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a container uses."""
+
+    memory_bytes: int
+    cpu_s: float
+
+
+class Engine:
+    """One engine. Every verb raises FleetError with what was asked; `Missing` if it is gone."""
+
+    def __init__(self, client: "docker.DockerClient", url: str) -> None:
+        self._client = client
+        self.url = url
+        """Where it is asked: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
+
+    @classmethod
+    def connect(cls, url: str | None = None) -> "Engine":
+        """The engine at `url`, DOCKER_HOST or this machine's socket; AbilityError if none answers.
+
+        DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say how it is asked.
+        """
+        given = os.environ.get("DOCKER_HOST")
+        url = url or given or "unix:///var/run/docker.sock"
+        environment = {**os.environ, "DOCKER_HOST": url}
+        try:
+            client = docker.DockerClient.from_env(
+                version="auto", timeout=int(_ASK_S), environment=environment
+            )
+            version = client.api.api_version
+        except (DockerException, RequestException, OSError, ValueError) as error:
+            raise AbilityError(
+                f"no Docker engine answers at {url} ({_said(error)}): start it, join the group "
+                "that may use it, or set DOCKER_HOST; --fleet local needs none"
+            ) from error
+        if tuple(int(part) for part in version.split(".")) < _API_LEAST:
+            least = ".".join(map(str, _API_LEAST))
+            raise AbilityError(
+                f"the Docker engine at {url} speaks API {version}; {least} is needed"
+            )
+        return cls(client, url)
+
+    def close(self) -> None:
+        """Let its connections go."""
+        self._client.close()
+
+    # ---------------------------------------------------------------- the engine itself
+
+    @property
+    def host(self) -> str:
+        """The name or address of the machine on which it publishes ports."""
+        parts = urlsplit(self.url)
+        return parts.hostname or "127.0.0.1"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it runs on this very machine, as far as its address tells."""
+        return self.url.startswith("unix:")
+
+    def facts(self) -> Mapping[str, Json]:
+        """What it says of itself: Version, ApiVersion, NCPU, MemTotal, CgroupVersion and more."""
+        with self._asked("for its version"):
+            return {**self._client.version(), **self._client.info()}
+
+    def events(self, labels: Mapping[str, str]) -> "EventStream":
+        """What happens from now on to containers and networks with these labels."""
+        with self._asked("for its events"):
+            own = Engine.connect(self.url)
+            filters = {"label": [f"{key}={value}" for key, value in labels.items()]}
+            return EventStream(own._client.events(filters=filters, decode=True), own)  # noqa: SLF001
+
+    # ---------------------------------------------------------------- images
+
+    def image_id(self, name: str) -> str | None:
+        """The id of an image that is there; None if it is not."""
+        with suppress(Missing), self._asked(f"for the image {name}"):
+            return str(self._client.api.inspect_image(name)["Id"])
+        return None
+
+    def image_labels(self, name: str) -> Mapping[str, str]:
+        """Its labels."""
+        with self._asked(f"for the image {name}"):
+            return dict(self._client.api.inspect_image(name)["Config"].get("Labels") or {})
+
+    def image_bytes(self, name: str) -> int:
+        """Its size, unpacked."""
+        with self._asked(f"for the image {name}"):
+            return int(self._client.api.inspect_image(name)["Size"])
+
+    def pull(self, name: str) -> None:
+        """Fetch an image from its registry."""
+        with self._asked(f"to fetch {name}"):
+            self._client.images.pull(name)
+
+    def tag(self, name: str, other: str) -> None:
+        """Give an image a second name."""
+        repository, _, tag = other.rpartition(":")
+        with self._asked(f"to call {name} {other}"):
+            self._client.api.tag(name, repository, tag)
+
+    def build(
+        self, context: IO[bytes], *, dockerfile: str, name: str, arguments: Mapping[str, str]
+    ) -> Iterator[str]:
+        """Build an image of a tar archive; yields what the engine prints."""
+        with self._asked(f"to build {name}"):
+            said = self._client.api.build(
+                fileobj=context, custom_context=True, dockerfile=dockerfile, tag=name,
+                buildargs=dict(arguments), rm=True, forcerm=True, decode=True,
+            )  # fmt: skip
+            for piece in said:
+                if "error" in piece:
+                    raise FleetError(f"{name} could not be built: {str(piece['error']).strip()}")
+                if text := str(piece.get("stream", "")).strip():
+                    yield text
+
+    # ---------------------------------------------------------------- containers
+
+    def create(self, spec: ContainerSpec) -> str:
+        """Make a container and return its id; nothing runs yet."""
+        api = self._client.api
+        with self._asked(f"to create {spec.name}"):
+            host = api.create_host_config(
+                binds=[
+                    f"{source}:{target}:{'ro' if source in spec.read_only else 'rw'}"
+                    for source, target in spec.volumes.items()
+                ],
+                cpu_period=CPU_PERIOD_US,
+                cpu_quota=round(spec.limits.cpus * CPU_PERIOD_US),
+                mem_limit=spec.limits.memory_bytes,
+                memswap_limit=spec.limits.memory_bytes,
+                pids_limit=spec.limits.processes,
+                network_mode=spec.network,
+                init=True,
+                port_bindings=(
+                    None if spec.published is None else {spec.published: (self._publish_on(), None)}
+                ),
+                cap_drop=["ALL"],
+                security_opt=["no-new-privileges"],
+                log_config={"Type": "json-file", "Config": {"max-size": "16m"}},
+            )
+            network = api.create_networking_config(
+                {spec.network: api.create_endpoint_config(aliases=list(spec.aliases))}
+            )
+            made = api.create_container_from_config(
+                {
+                    **api.create_container_config(
+                        image=spec.image,
+                        command=list(spec.command[1:]),
+                        entrypoint=list(spec.command[:1]),
+                        environment=dict(spec.environment),
+                        labels=dict(spec.labels),
+                        hostname=spec.aliases[0] if spec.aliases else None,
+                        stdin_open=spec.hears,
+                        host_config=host,
+                        networking_config=network,
+                        ports=None if spec.published is None else [spec.published],
+                        detach=False,
+                    ),
+                    "StdinOnce": spec.hears,
+                },
+                spec.name,
+            )
+            return str(made["Id"])
+
+    def start(self, container: str) -> None:
+        """Let it run."""
+        with self._asked(f"to start {container}"):
+            self._client.api.start(container)
+
+    def attach(self, container: str, *, hears: bool) -> Stream:
+        """What it prints from now on; with `hears`, its standard input, which ends with us."""
+        wanted = {"stdout": 1, "stderr": 1, "stream": 1, "stdin": int(hears)}
+        with self._asked(f"to attach to {container}"):
+            return Stream(self._client.api.attach_socket(container, wanted))
+
+    def inspect(self, container: str) -> Seen:
+        """What it is like now."""
+        with self._asked(f"to inspect {container}"):
+            found = self._client.api.inspect_container(container)
+        state = found["State"]
+        networks = (found.get("NetworkSettings") or {}).get("Networks") or {}
+        addresses = [str(one.get("IPAddress") or "") for one in networks.values()]
+        return Seen(
+            status=str(state["Status"]),
+            pid=int(state["Pid"]),
+            exit_code=int(state["ExitCode"]),
+            was_out_of_memory=bool(state["OOMKilled"]),
+            error=str(state.get("Error") or ""),
+            started_at=str(state["StartedAt"]),
+            finished_at=str(state["FinishedAt"]),
+            image=str(found["Image"]),
+            address=next(filter(None, addresses), ""),
+        )
+
+    def reached(self, container: str, port: int) -> str:
+        """host:port at which this machine reaches a port of it that was published."""
+        with self._asked(f"for port {port} of {container}"):
+            bound = self._client.api.port(container, port)
+        if not bound:
+            raise FleetError(f"port {port} of {container} was not published")
+        return f"{self.host}:{bound[0]['HostPort']}"
+
+    def usages(self, container: str) -> Iterator[Usage]:
+        """What it uses, about once a second, until it is gone.
+
+        One answer at a time would take a second each, whoever waits for it.
+        """
+        with self._asked(f"for the statistics of {container}"):
+            for found in self._client.api.stats(container, stream=True, decode=True):
+                yield _usage(found)
+
+    def kill(self, container: str, signal: str) -> None:
+        """Send a signal to its first process; nothing happens to one that has ended."""
+        self._unless_ended("kill", container, signal)
+
+    def pause(self, container: str) -> None:
+        """Freeze all its processes; nothing happens to one that is frozen."""
+        with self._asked(f"to pause {container}"):
+            if self.inspect(container).status != "paused":
+                self._client.api.pause(container)
+
+    def unpause(self, container: str) -> None:
+        """Let them go on; nothing happens to one that is not frozen."""
+        with self._asked(f"to unpause {container}"):
+            if self.inspect(container).status == "paused":
+                self._client.api.unpause(container)
+
+    def update(self, container: str, limits: Limits) -> None:
+        """Change what it may use while it runs."""
+        with self._asked(f"to update {container}"):
+            self._client.api.update_container(
+                container,
+                cpu_period=CPU_PERIOD_US,
+                cpu_quota=max(1000, round(limits.cpus * CPU_PERIOD_US)),
+                mem_limit=limits.memory_bytes,
+                memswap_limit=limits.memory_bytes,
+            )
+
+    def wait(self, container: str, limit_s: float) -> bool:
+        """Whether it has ended within that time."""
+        try:
+            with self._asked(f"to wait for {container}"):
+                self._client.api.wait(container, timeout=limit_s)
+        except Missing:
+            return True
+        except FleetError as error:
+            if "timed out" in str(error).lower():
+                return False
+            raise
+        return True
+
+    def remove(self, container: str) -> bool:
+        """End and remove it; whether it was there."""
+        try:
+            with self._asked(f"to remove {container}"):
+                self._client.api.remove_container(container, force=True, v=False)
+        except Missing:
+            return False
+        return True
+
+    def names(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+        """Every container with these labels, running or not: its labels by its name."""
+        with self._asked("for its containers"):
+            found = self._client.api.containers(all=True, filters=_filter(labels))
+        return {str(one["Names"][0]).lstrip("/"): dict(one["Labels"]) for one in found}
+
+    # ---------------------------------------------------------------- networks and volumes
+
+    def create_network(self, name: str, labels: Mapping[str, str]) -> None:
+        """A bridge network of its own."""
+        with self._asked(f"to create the network {name}"):
+            self._client.api.create_network(name, driver="bridge", labels=dict(labels))
+
+    def disconnect(self, network: str, container: str) -> None:
+        """Pull the cable: open connections hear nothing of it."""
+        with self._asked(f"to disconnect {container} from {network}"):
+            self._client.api.disconnect_container_from_network(container, network, force=False)
+
+    def reconnect(self, network: str, container: str, aliases: Sequence[str], address: str) -> None:
+        """Plug it in again under its names, and with its old address where the engine allows it."""
+        with self._asked(f"to connect {container} to {network}"):
+            try:
+                self._client.api.connect_container_to_network(
+                    container, network, aliases=list(aliases), ipv4_address=address
+                )
+            except APIError as error:
+                if "user configured subnets" not in str(error):
+                    raise
+                self._client.api.connect_container_to_network(
+                    container, network, aliases=list(aliases)
+                )
+
+    def remove_network(self, name: str) -> bool:
+        """Whether it was there."""
+        try:
+            with self._asked(f"to remove the network {name}"):
+                self._client.api.remove_network(name)
+        except Missing:
+            return False
+        return True
+
+    def networks(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+        """As `names`, of networks."""
+        with self._asked("for its networks"):
+            found = self._client.api.networks(filters=_filter(labels))
+        return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
+
+    def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
+        """A named volume; one of that name that is there is kept as it is."""
+        with self._asked(f"to create the volume {name}"):
+            self._client.api.create_volume(name, labels=dict(labels))
+
+    def remove_volume(self, name: str) -> bool:
+        """Whether it was there."""
+        try:
+            with self._asked(f"to remove the volume {name}"):
+                self._client.api.remove_volume(name, force=True)
+        except Missing:
+            return False
+        return True
+
+    def volumes(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
+        """As `names`, of volumes."""
+        with self._asked("for its volumes"):
+            found = self._client.api.volumes(filters=_filter(labels))["Volumes"] or []
+        return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
+
+    # ---------------------------------------------------------------- inside
+
+    def _publish_on(self) -> str:
+        """Only where this machine reaches it: an API that asks nobody who they are."""
+        return "127.0.0.1" if self.is_local else self.host
+
+    def _unless_ended(self, verb: str, container: str, *arguments: str) -> None:
+        try:
+            with self._asked(f"to {verb} {container}"):
+                getattr(self._client.api, verb)(container, *arguments)
+        except FleetError:
+            with suppress(Missing):
+                if self.inspect(container).is_alive:
+                    raise
+
+    @contextmanager
+    def _asked(self, what: str) -> Iterator[None]:
+        """What the SDK raises, as FleetError that says what was asked and answered."""
+        words = f"the Docker engine at {self.url} was asked {what}"
+        try:
+            yield
+        except NotFound as error:
+            raise Missing(f"{words}: {_said(error)}") from error
+        except (DockerException, RequestException, OSError) as error:
+            raise FleetError(f"{words}: {_said(error)}") from error
+
+
+class EventStream:
+    """What an engine reports, one mapping each, until it is closed or the engine is gone."""
+
+    def __init__(self, source: Any, engine: Engine) -> None:
+        self._source, self._engine = source, engine
+
+    def __iter__(self) -> Iterator[Mapping[str, Json]]:
+        """FleetError when the engine breaks off without being asked to."""
+        with self._engine._asked("for its events"):  # noqa: SLF001 - one module, one door
+            yield from self._source
+
+    def close(self) -> None:
+        """Whoever iterates comes to an end."""
+        with suppress(DockerException, RequestException, OSError, AttributeError, ValueError):
+            self._source.close()
+        with suppress(OSError, AttributeError):
+            self._source._response.close()  # noqa: SLF001 - which the SDK leaves open
+        self._engine.close()
+
+
+def _usage(found: Mapping[str, Any]) -> Usage:
+    """Of one line of statistics, with cgroup v1 (total_rss) or v2 (anon)."""
+    memory = found.get("memory_stats") or {}
+    details = memory.get("stats") or {}
+    resident = details.get("total_rss", details.get("anon", memory.get("usage", 0)))
+    cpu = (found.get("cpu_stats") or {}).get("cpu_usage") or {}
+    return Usage(memory_bytes=int(resident), cpu_s=int(cpu.get("total_usage", 0)) / 1e9)
+
+
+def _filter(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
+    return {"label": [f"{key}={value}" if value else key for key, value in labels.items()]}
+
+
+def _said(error: BaseException) -> str:
+    """Its text on one line; of a chain of wrappers, what is at the bottom."""
+    explanation = getattr(error, "explanation", None)
+    return " ".join(str(explanation or error).split())[:300]

@@ -1,0 +1,125 @@
+"""What one run owns on an engine: its network and its volumes, and the names of all it makes.
+
+    run directory ─► Estate: chaoslab-3fa9c2e1b0           network
+                             chaoslab-3fa9c2e1b0-learner-0 volume: what this node keeps
+                             chaoslab-3fa9c2e1b0-shared    volume: snapshots for the evaluator
+                             chaoslab-3fa9c2e1b0-learner-0.2   container: its second life
+                     chaoslab-cache                        volume: compiled steps, kept for all runs
+
+All of it carries labels, by which it is found again: which run, which node, whose machine and
+directory. One obligation, written down before the first of it is made, empties the estate.
+"""
+
+import hashlib
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from chaoslab.errors import FleetError
+from chaoslab.fleet.base import ObligationLog
+from chaoslab.fleet.docker.engine import Engine
+from chaoslab.fleet.docker.verbs import EMPTY_ESTATE, LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+
+LABEL_NODE: Final = "chaoslab.node"
+CACHE: Final = "chaoslab-cache"
+"""The one thing that outlives its run, on purpose: it is of use to the next."""
+HOME: Final = "/var/lib/chaoslab"
+"""Where containers see volumes; the image has these folders, and its user owns them."""
+_DIGITS: Final = 10
+
+
+@dataclass(slots=True, kw_only=True)
+class Estate:
+    """One run's own, on one engine."""
+
+    engine: Engine
+    run_directory: Path
+    obligations: ObligationLog
+    run: str = ""
+    """Which run, in labels and names; the same for the same directory on the same machine."""
+    _volumes: set[str] = field(default_factory=set)
+    _owed: int | None = None
+
+    def __post_init__(self) -> None:
+        self.run = run_name(self.run_directory)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """On everything that is made."""
+        return {
+            LABEL_RUN: self.run,
+            LABEL_HOST: socket.gethostname(),
+            LABEL_DIRECTORY: str(self.run_directory),
+        }
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """By which all of it is found."""
+        return {LABEL_RUN: self.run}
+
+    @property
+    def network(self) -> str:
+        """Its name."""
+        return f"chaoslab-{self.run}"
+
+    def container(self, node: str, incarnation: int) -> str:
+        """The name of one life."""
+        return f"{self.network}-{node}.{incarnation}"
+
+    def open(self) -> None:
+        """Write down how to empty it, then make the network. FleetError if the engine refuses."""
+        if self._owed is None:
+            self._owed = self.obligations.open(EMPTY_ESTATE, engine=self.engine.url, run=self.run)
+            self.engine.create_network(self.network, self.labels)
+
+    def volume(self, name: str) -> str:
+        """A volume of the run, made when it is first asked for; its full name."""
+        full = f"{self.network}-{name}"
+        if full not in self._volumes:
+            self.engine.create_volume(full, self.labels)
+            self._volumes.add(full)
+        return full
+
+    def cache(self) -> str:
+        """The volume of compiled steps, which no run removes."""
+        if CACHE not in self._volumes:
+            self.engine.create_volume(CACHE, {})
+            self._volumes.add(CACHE)
+        return CACHE
+
+    def close(self) -> None:
+        """Leave nothing; FleetError names what could not be removed."""
+        if self._owed is None:
+            return
+        empty(self.engine, self.run)
+        if left := remains(self.engine, self.run):
+            raise FleetError(f"on the engine at {self.engine.url} there still are {left}")
+        self.obligations.close(self._owed)
+        self._owed = None
+
+
+def run_name(run_directory: Path) -> str:
+    """A few hex digits that no other run shares, on this machine or another."""
+    whose = f"{socket.gethostname()}:{run_directory.absolute()}"
+    return hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
+
+
+def empty(engine: Engine, run: str) -> tuple[str, ...]:
+    """Remove all of a run; what was removed. FleetError if the engine refuses."""
+    own = {LABEL_RUN: run}
+    done = [f"container {name}" for name in engine.names(own) if engine.remove(name)]
+    done += [f"network {name}" for name in engine.networks(own) if engine.remove_network(name)]
+    done += [f"volume {name}" for name in engine.volumes(own) if engine.remove_volume(name)]
+    return tuple(done)
+
+
+def remains(engine: Engine, run: str) -> tuple[str, ...]:
+    """What there is of a run now."""
+    own = {LABEL_RUN: run}
+    return (
+        *(f"container {name}" for name in engine.names(own)),
+        *(f"network {name}" for name in engine.networks(own)),
+        *(f"volume {name}" for name in engine.volumes(own)),
+    )

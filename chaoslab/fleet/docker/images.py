@@ -1,0 +1,244 @@
+"""What containers run: how the images are called, what is in them, and how they are built.
+
+    docker/Dockerfile, chaoslab/diloco … ─► content ─► chaoslab-node:0.1.0-3fa9c2e1b0d4
+    BASE: an image with Python ─┬─ the official one, if it is here or can be fetched
+                                └─ made of Debian packages (docker/base_from_debian.sh)
+
+A tag carries the version and a hash of all that goes in, so a changed source is another image and
+never runs as an old one. Nothing is built unasked: only `chaoslab images build` does.
+"""
+
+import hashlib
+import io
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import chaoslab
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.fleet.docker.engine import Engine
+from chaoslab.links import toxiproxy_binary
+
+NODE: Final = "chaoslab-node"
+PROXY: Final = "chaoslab-toxiproxy"
+OFFICIAL_BASE: Final = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim-bookworm"
+DEBIAN_BASE: Final = "chaoslab-base:bookworm"
+NEXT: Final = "next"
+"""The release that `rolling_restart` upgrades to: the same content under another tag."""
+_PACKAGE: Final = Path(chaoslab.__file__).parent
+_INSIDE: Final = ("__init__.py", "events.py", "units.py", "diloco", "links/__init__.py",
+                  "links/embedded_proxy.py", "links/proxy")  # fmt: skip
+"""Of this package, what the run under test and the embedded proxy need."""
+_BUILD_S: Final = 1200.0
+_DIGITS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Built:
+    """One image, and how it came to be."""
+
+    name: str
+    base: str
+    was_there: bool
+    size_bytes: int
+
+
+def node_image() -> str:
+    """The image of learner and syncer for exactly this source."""
+    return f"{NODE}:{chaoslab.__version__}-{_content(_node_files())}"
+
+
+def next_image() -> str:
+    """The same, as the next release."""
+    return f"{node_image()}-{NEXT}"
+
+
+def proxy_image() -> str:
+    """The image of the Toxiproxy server that chaoslab pins."""
+    files = {"toxiproxy.Dockerfile": _recipes() / "toxiproxy.Dockerfile"}
+    return f"{PROXY}:{toxiproxy_binary.VERSION}-{_content(files)}"
+
+
+def base_here(engine: Engine) -> str:
+    """An image with Python that is on the engine already; AbilityError if there is none."""
+    if found := _base_there(engine):
+        return found
+    raise AbilityError(
+        f"the engine at {engine.url} has no image with Python: run `chaoslab images build`"
+    )
+
+
+def _base_there(engine: Engine) -> str | None:
+    known = (OFFICIAL_BASE, DEBIAN_BASE)
+    return next((name for name in known if engine.image_id(name) is not None), None)
+
+
+def find_base(engine: Engine, asked: str | None) -> Iterator[str]:
+    """Says what is tried, and last the name of an image with Python that is on the engine now.
+
+    The one that is asked for, else the official one, else one made of Debian packages. FleetError
+    says why none can be had.
+    """
+    if asked is not None:
+        if engine.image_id(asked) is None:
+            yield f"fetching {asked}"
+            engine.pull(asked)
+        yield asked
+        return
+    if found := _base_there(engine):
+        yield found
+        return
+    yield f"fetching {OFFICIAL_BASE}"
+    try:
+        engine.pull(OFFICIAL_BASE)
+        yield OFFICIAL_BASE
+    except FleetError as error:
+        yield f"no registry ({error}): making {DEBIAN_BASE} of Debian packages"
+        _make_debian_base(error)
+        yield DEBIAN_BASE
+
+
+def build_node(engine: Engine, base: str, wheels: Path | None, *, force: bool) -> Iterator[str]:
+    """Build the image of learner and syncer, if it is not there; yields what goes on."""
+    name = node_image()
+    if engine.image_id(name) is not None and not force:
+        yield f"{name} is there"
+    else:
+        with tempfile.TemporaryDirectory() as scratch:
+            if wheels is None:
+                wheels = Path(scratch)
+                yield "collecting the wheels of what a learner needs"
+                _collect_wheels(wheels)
+            with _archive({**_node_files(), **_wheels(wheels)}) as context:
+                yield f"building {name} on {base}"
+                yield from engine.build(
+                    context, dockerfile="docker/Dockerfile", name=name,
+                    arguments=_arguments(base, "current"),
+                )  # fmt: skip
+    if engine.image_id(next_image()) is None or force:
+        recipe = f'FROM {name}\nLABEL chaoslab.release="{NEXT}"\n'
+        with _archive({"Dockerfile": recipe.encode()}) as context:
+            yield f"calling it {next_image()}, too"
+            yield from engine.build(context, dockerfile="Dockerfile", name=next_image(),
+                                    arguments={})  # fmt: skip
+
+
+def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
+    """Build the image of the Toxiproxy server, if it is not there."""
+    name = proxy_image()
+    if engine.image_id(name) is not None and not force:
+        yield f"{name} is there"
+        return
+    yield f"obtaining toxiproxy-server {toxiproxy_binary.VERSION}, linked statically"
+    server = toxiproxy_binary.static()
+    files = {"Dockerfile": _recipes() / "toxiproxy.Dockerfile", "toxiproxy-server": server}
+    with _archive(files) as context:
+        yield f"building {name}"
+        yield from engine.build(
+            context, dockerfile="Dockerfile", name=name,
+            arguments={"VERSION": toxiproxy_binary.VERSION},
+        )  # fmt: skip
+
+
+# ---------------------------------------------------------------- what goes in
+
+
+def _recipes() -> Path:
+    """The folder of Dockerfiles: in the wheel, or beside the package in a checkout."""
+    for folder in (_PACKAGE / "docker", _PACKAGE.parent / "docker"):
+        if (folder / "Dockerfile").is_file():
+            return folder
+    raise FleetError(f"the Dockerfiles are missing beside {_PACKAGE}: install chaoslab again")
+
+
+def _node_files() -> Mapping[str, "Path | bytes"]:
+    """Every file of the build context by its name there, without the wheels."""
+    recipes = _recipes()
+    files: dict[str, Path | bytes] = {
+        f"docker/{name}": recipes / name for name in ("Dockerfile", "requirements.txt")
+    }
+    for part in _INSIDE:
+        place = _PACKAGE / part
+        found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
+        files |= {f"chaoslab/{one.relative_to(_PACKAGE).as_posix()}": one for one in found}
+    return files
+
+
+def _wheels(folder: Path) -> Mapping[str, Path]:
+    return {f"docker/wheelhouse/{wheel.name}": wheel for wheel in sorted(folder.glob("*.whl"))}
+
+
+def _content(files: Mapping[str, "Path | bytes"]) -> str:
+    digest = hashlib.sha256()
+    for name, what in sorted(files.items()):
+        content = what if isinstance(what, bytes) else what.read_bytes()
+        digest.update(f"{name} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _arguments(base: str, release: str) -> Mapping[str, str]:
+    content = _content(_node_files())
+    return {
+        "BASE": base,
+        "VERSION": chaoslab.__version__,
+        "CONTENT": content,
+        "RELEASE": release,
+    }
+
+
+def _archive(files: Mapping[str, "Path | bytes"]) -> "tempfile._TemporaryFileWrapper[bytes]":
+    """A build context: the same bytes for the same files."""
+    archive = tempfile.NamedTemporaryFile()  # noqa: SIM115 - the caller closes it
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, what in sorted(files.items()):
+            content = what if isinstance(what, bytes) else what.read_bytes()
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(content), 0o755 if _is_program(what) else 0o644
+            tar.addfile(entry, io.BytesIO(content))
+    archive.seek(0)
+    return archive
+
+
+def _is_program(what: "Path | bytes") -> bool:
+    return isinstance(what, Path) and os.access(what, os.X_OK)
+
+
+# ---------------------------------------------------------------- what it is made of
+
+
+def _collect_wheels(folder: Path) -> None:
+    """For the Python that runs here, which is that of the base as well."""
+    command = (
+        sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check",
+        "--wheel-dir", str(folder), "-r", str(_recipes() / "requirements.txt"),
+    )  # fmt: skip
+    _run(command, "the wheels could not be collected")
+
+
+def _make_debian_base(because: FleetError) -> None:
+    script = _recipes() / "base_from_debian.sh"
+    try:
+        _run(("sh", str(script), DEBIAN_BASE), f"{script.name} failed")
+    except FleetError as error:
+        raise FleetError(
+            f"there is no image to begin with: {because}; {error}; pass --base with an image that "
+            "has Python 3.11 or newer and its venv module"
+        ) from error
+
+
+def _run(command: tuple[str, ...], failure: str) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_BUILD_S, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise FleetError(f"{failure}: {error}") from error
+    if done.returncode:
+        raise FleetError(f"{failure}: {(done.stderr or done.stdout).strip()[-500:]}")

@@ -1,0 +1,35 @@
+#!/bin/sh
+# Makes the image that `docker/Dockerfile` begins with from Debian packages, where no registry can
+# be reached: an air-gapped site with a package mirror, or continuous integration.
+#
+#     docker/base_from_debian.sh chaoslab-base:bookworm
+#
+#     mmdebstrap (apt sources of this machine) ─► a root file system ─► docker import ─► NAME
+#
+# Needs Debian or a derivative, root, mmdebstrap (`apt-get install mmdebstrap`) and a docker client.
+# SUITE and MIRROR choose another release and mirror. About half a minute and 150 MB.
+set -eu
+
+name="${1:?usage: base_from_debian.sh NAME:TAG}"
+suite="${SUITE:-bookworm}"
+mirror="${MIRROR:-http://deb.debian.org/debian}"
+
+command -v mmdebstrap >/dev/null || {
+  echo "base_from_debian.sh: mmdebstrap is missing: apt-get install mmdebstrap" >&2
+  exit 2
+}
+
+mmdebstrap --quiet --variant=minbase \
+  --include=python3,python3-venv,ca-certificates \
+  --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
+  --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
+  --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
+  --dpkgopt='path-exclude=/usr/share/info/*' \
+  --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/log/*' \
+  "$suite" - "$mirror" |
+  docker import \
+    --change 'CMD ["python3"]' \
+    --change "LABEL org.opencontainers.image.title=chaoslab-base chaoslab.base=debian-$suite" \
+    --message "chaoslab base from Debian $suite" - "$name" >/dev/null
+
+docker image inspect --format "{{.Id}} {{.Size}}" "$name"
