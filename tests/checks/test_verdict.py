@@ -43,6 +43,8 @@ class Crashing:
         raise ZeroDivisionError("division by zero")
 
 
+ELSEWHERE = frozenset({"succession", "join", "checkpoints"})
+"""Checks of what does not happen in the story: an outage of the syncer, joins, checkpoints."""
 PASSES, FAILS, DOUBTS = Always(), Always(outcome=Outcome.FAIL), Always(outcome=Outcome.UNKNOWN)
 
 
@@ -61,10 +63,10 @@ def test_a_sound_run_passes_every_check_of_the_catalogue() -> None:
     losses = [(1000, 4.0), (9000, 3.0)]
     story = half_killed().end(losses=losses)
     story.control = Story().baseline().train(30).end(losses=losses)
-    verdict = judged(story, *(check() for check in CHECKS.values()))
+    verdict = judged(story, *(check() for name, check in CHECKS.items() if name not in ELSEWHERE))
     assert [f.reason for f in verdict.findings if f.outcome is not Outcome.PASS] == []
     assert (verdict.outcome, verdict.exit_code) == (Outcome.PASS, ExitCode.PASS)
-    assert len(verdict.findings) == len(CHECKS)
+    assert len(verdict.findings) == len(CHECKS) - len(ELSEWHERE)
 
 
 @pytest.mark.parametrize(
@@ -273,7 +275,7 @@ def test_victims_that_never_come_back_fail_the_run_by_name() -> None:
 
 def test_a_verdict_survives_its_json() -> None:
     story = half_killed().strike("learner-2").train(2).skip("learner-0").end()
-    verdict = judged(story, *(check() for check in CHECKS.values()))
+    verdict = judged(story, *(check() for name, check in CHECKS.items() if name not in ELSEWHERE))
     assert Verdict.from_json(json.loads(encode(verdict.to_json()))) == verdict
 
 
@@ -300,7 +302,7 @@ def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
 )
 def test_the_json_obeys_its_schema_and_survives(story: Story) -> None:
     jsonschema = pytest.importorskip("jsonschema")
-    verdict = judged(story, *(check() for check in CHECKS.values()))
+    verdict = judged(story, *(check() for name, check in CHECKS.items() if name not in ELSEWHERE))
     written = json.loads(encode(verdict.to_json()))
     jsonschema.validate(written, schema())
     assert Verdict.from_json(written) == verdict
