@@ -243,7 +243,9 @@ class History:
         """The names of the learners that were started later, in the order in which they were."""
         started = self.last(Kind.RUN_STARTED)
         reserve = started.names("reserve") if started and "reserve" in started.data else ()
-        came = (event.text("node") for event in self.of(Kind.NODE_STARTED) if reserve)
+        if not reserve:
+            return ()
+        came = (event.text("node") for event in self.of(Kind.NODE_STARTED))
         return tuple(dict.fromkeys(name for name in came if name in reserve))
 
     @property
