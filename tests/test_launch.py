@@ -11,6 +11,7 @@ import pytest
 
 from chaoslab.diloco.model import PRESETS, tensor_shapes
 from chaoslab.diloco.settings import Settings
+from chaoslab.faults.storage_room import StorageDiskFull
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.launch import Launch, compilation_cache, settings
 from chaoslab.plan import (
@@ -140,14 +141,14 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
         learners=3, fragments=5, sync_every=12, overlap=3, quorum=2,
         grace=Grace(gamma=0.5, max_steps=2.0), merge="average", outer=Outer(lr=0.4, momentum=0.9),
         compression="int4", suspect_after_s=1.0, drop_after_s=3.0, evaluate_every=9,
-        stop=Stop(rounds=50, time_s=60.0),
+        norm_limit=4.0, stop=Stop(rounds=50, time_s=60.0),
     )  # fmt: skip
     assert settings(training) == {
         "learners": ["learner-0", "learner-1", "learner-2"],
         "fragments": 5, "sync_every": 12, "overlap": 3, "quorum": 2,
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
-        "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9,
+        "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9, "norm_limit": 4.0,
         "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
         "stop_loss": None,
     }  # fmt: skip
@@ -196,3 +197,20 @@ def test_nodes_hear_the_harness_only_if_a_fault_or_its_trigger_asks_something_of
         assert {spec.hears for spec in specs} == {hears}
         assert {"--test-hooks" in spec.command for spec in specs} == {hears}
         assert not launch(plan).evaluator().hears
+
+
+def test_a_plan_that_fills_disks_gives_every_node_that_keeps_state_a_volume() -> None:
+    fills = FaultSpec(
+        id="full", fault="storage.disk_full", settings=StorageDiskFull(), target=Target(count=1),
+        at=Trigger(round=5), outage=Outage(seconds=5.0),
+    )  # fmt: skip
+    for plan, has_volume in ((PLAN, False), (replace(PLAN, faults=(fills,)), True)):
+        specs = (launch(plan).syncer(), *launch(plan).learners(ADDRESSES))
+        assert {spec.has_volume for spec in specs} == {has_volume}
+        assert [spec.keeps for spec in specs] == ["state", *["checkpoints"] * 4]
+        assert not launch(plan).evaluator().has_volume
+
+
+def test_learners_are_told_how_often_to_save() -> None:
+    plan = replace(PLAN, training=Training(learners=4, save_every_s=2.5))
+    assert {flags(spec)["--save-every"] for spec in launch(plan).learners(ADDRESSES)} == {"2.5"}
