@@ -1,7 +1,7 @@
 # Shortcuts; each target is one or two plain commands. `make check` is what CI does.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check test fast format demo plans selftest wire docs benchmarks clean
+.PHONY: check test fast soak format demo plans selftest wire docs benchmarks clean
 
 .venv/bin/python: pyproject.toml
 	python3 -m venv .venv
@@ -13,6 +13,9 @@ check: $(PYTHON)       ## format, lint, types, floors, all tests
 
 fast: $(PYTHON)        ## everything that starts no training
 	$(PYTHON) -m pytest -m "not slow"
+
+soak: $(PYTHON)        ## what holds once must hold a hundred times: kills of harness and syncer; half an hour
+	$(PYTHON) -m pytest -m soak --timeout 7200
 
 format: $(PYTHON)      ## bring the code into its format
 	$(PYTHON) -m ruff format .

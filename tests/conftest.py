@@ -14,8 +14,17 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a background job 
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else no child could be interrupted
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", type=int, default=50, help="in each long test (marker soak)")
+    parser.addoption("--kills-seed", type=int, default=None, help="repeat what was drawn before")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
+    if "soak" not in config.option.markexpr:  # half an hour and more: only when asked for
+        soaking = [item for item in items if item.get_closest_marker("soak")]
+        config.hook.pytest_deselected(items=soaking)
+        items[:] = [item for item in items if item not in soaking]
 
 
 def _rank(item: pytest.Item) -> int:

@@ -15,6 +15,8 @@ import time
 from chaoslab.events import Json, Kind, node_line
 
 STEP_S = 0.02
+WORK = 20_000
+"""Numbers added up in a step: a little CPU time, so that a chip can be slowed."""
 _DIAL_S = 0.5
 _SAMPLE_STEPS = 10
 
@@ -56,6 +58,7 @@ class LittleLearner:
                 if not self.go_on.is_set():
                     continue
                 self.step += 1
+                sum(range(WORK))
                 connection.send(json.dumps({**self.who, "step": self.step}).encode() + b"\n")
                 if self.step % _SAMPLE_STEPS == 1:
                     self.sample()

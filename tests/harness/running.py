@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from click.testing import CliRunner, Result
+
+from chaoslab.cli import main
 from chaoslab.events import Kind
 from chaoslab.journal import JOURNAL, History
 from tests.harness.machine import MARK
@@ -67,7 +70,8 @@ class Harness:
     process: "subprocess.Popen[str]"
     root: Path
     mark: str
-    _kinds: dict[Kind, int] = field(default_factory=dict)
+    _read_bytes: int = -1
+    _history: History = field(default_factory=lambda: History(()))
 
     @property
     def runs(self) -> Path:
@@ -84,9 +88,11 @@ class Harness:
     def history(self) -> History:
         """What it has recorded so far; empty before it begins to."""
         record = self.record
-        if record is None or not (record / JOURNAL).exists():
-            return History(())
-        return History.read(record)
+        if record is not None and (record / JOURNAL).exists():
+            size_bytes = (record / JOURNAL).stat().st_size
+            if size_bytes != self._read_bytes:
+                self._read_bytes, self._history = size_bytes, History.read(record)
+        return self._history
 
     def until(self, is_so: Callable[[History], bool]) -> bool:
         """Wait until its journal says so; whether it did before the harness ended."""
@@ -95,7 +101,7 @@ class Harness:
             if self.process.poll() is not None:
                 return is_so(self.history)
             assert time.monotonic() < deadline_s, f"not in {self.history.events[-20:]}"
-            time.sleep(0.002)
+            time.sleep(0.004)
         return True
 
     def end(self, number: signal.Signals | None = None) -> tuple[str, str]:
@@ -147,9 +153,6 @@ def environment(mark: str, root: Path) -> Mapping[str, str]:
     return {**os.environ, MARK: mark, "TMPDIR": str(root / "tmp"), "PYTHONPATH": path}
 
 
-def chaoslab(*words: str) -> "subprocess.CompletedProcess[str]":
-    """Another command, to its end."""
-    return subprocess.run(
-        [sys.executable, "-m", "chaoslab", *words],
-        capture_output=True, text=True, cwd=ROOT, check=False, timeout=120,
-    )  # fmt: skip
+def chaoslab(*words: str) -> Result:
+    """Another command, to its end, in this process: its imports are paid for once."""
+    return CliRunner().invoke(main, words, catch_exceptions=False)

@@ -42,9 +42,9 @@ def must_have_stopped(harness: Harness, said: str) -> None:
     history = harness.history
     assert history.events
     judged = chaoslab("judge", str(harness.record), "--json")
-    assert judged.returncode == ExitCode.UNKNOWN, judged.stdout + judged.stderr
+    assert judged.exit_code == ExitCode.UNKNOWN, judged.output
     shown = chaoslab("show", str(harness.record))
-    assert shown.returncode == 0, shown.stderr
+    assert shown.exit_code == 0, shown.output
 
 
 def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
@@ -60,7 +60,7 @@ def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
         must_have_stopped(harness, said)
         assert "No space left on device" in said
         healed = chaoslab("heal", str(harness.record))
-        assert healed.returncode == 0, healed.stdout + healed.stderr
+        assert healed.exit_code == 0, healed.output
 
 
 def test_a_record_that_may_not_grow_stops_the_run_healed_without_any_rights(

@@ -1,0 +1,214 @@
+"""SIGKILL to `chaoslab run` at any moment leaves nothing behind but a record that can be read.
+
+    seed ─► which plan, which moment, how long after it ─► SIGKILL ─► machine as before? record?
+
+The moment is seen in the journal as it is written; a further delay is drawn, so that in the long
+run every line of the harness is hit.
+"""
+
+import random
+import secrets
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import ExitCode
+from chaoslab.events import Kind
+from chaoslab.fleet.base import NoObligations
+from chaoslab.janitor import find_runs
+from chaoslab.journal import JOURNAL, History
+from chaoslab.links import toxiproxy_binary
+from chaoslab.links.ports import HeldPort
+from chaoslab.links.server import Server
+from chaoslab.obligations import open_obligations
+from tests.harness.machine import Machine, look, residue
+from tests.harness.running import Harness, begun, chaoslab, in_phase, little, start_run
+
+pytestmark = pytest.mark.slow
+
+MOMENTS: Mapping[str, Callable[[History], bool]] = {
+    "before the record": lambda _: True,
+    "start": in_phase("start"),
+    "baseline": in_phase("baseline"),
+    "injecting": begun(Kind.FAULT_INJECTING),
+    "faults are in": begun(Kind.FAULT_INJECTED, 4),
+    "healing": begun(Kind.FAULT_HEALING),
+    "settling": in_phase("settle"),
+    "stopping": in_phase("stop"),
+    "judging": begun(Kind.RUN_FINISHED),
+}
+LATER_S = {"before the record": 1.5, "start": 0.6, "faults are in": 0.6, "healing": 0.05}
+"""How long after the moment the kill comes at the latest, where it is not a fifth of a second."""
+_GONE_S = 30.0
+REAL = """
+version: 1
+name: real
+seed: 1
+fleet: {links: embedded}
+training: {learners: 2, sync_every: 12, stop: {time: 6s}}
+control: none
+baseline: {warmup: 2 rounds, window: 6 rounds, max_variation: 300%}
+settle: 3s
+limits: {min_alive: 0, max_affected: 100%, timeout: 2m}
+faults:
+  - {id: dies, fault: process.kill, target: {learners: [learner-0]}, at: {round: 8}, for: 1s}
+  - {id: far, fault: network.latency, mean: 30ms, target: {learners: [learner-1]}, at: {round: 8},
+     for: 1s}
+  - {id: other, fault: process.pause, target: {learners: [learner-1]}, at: {after: far}, for: 1s}
+  - {id: again, fault: compute.slow, factor: 2x, target: {learners: [learner-1]},
+     at: {after: other}, for: 1s}
+expect: [{check: continuity, max_gap: 20s}]
+"""
+"""The true programs: slower to start, more to leave behind; the slow chip is a cgroup, if it can
+be one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """One draw."""
+
+    number: int
+    moment: str
+    later_s: float
+    plan: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"kill {self.number}: {self.name}, {self.moment} + {1e3 * self.later_s:.0f} ms"
+
+
+def draw(seed: int, count: int, plans: Mapping[str, str]) -> Iterator[Kill]:
+    """So many kills, all moments in turn; every plan gets its turn at each of them."""
+    moments, names = list(MOMENTS), list(plans)
+    for number in range(count):
+        chance = random.Random(f"{seed}/{number}")
+        moment = moments[number % len(moments)]
+        name = names[(number // len(moments) + number) % len(names)]
+        later_s = chance.uniform(0.0, LATER_S.get(moment, 0.2))
+        yield Kill(number=number, moment=moment, later_s=later_s, plan=plans[name], name=name)
+
+
+# ---------------------------------------------------------------- the plans
+
+
+def crowded(plan: str) -> str:
+    """The same with processes that compute without end beside one more learner."""
+    more = (
+        "  - {id: crowds, fault: compute.steal, at: {round: 10}, for: 600ms,\n"
+        "     target: {learners: [learner-4]}}\n"
+    )
+    return plan.replace("learners: 4", "learners: 5").replace("expect:", f"{more}expect:")
+
+
+@pytest.fixture(scope="module")
+def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+    """The API of a Toxiproxy server that belongs to somebody else; None without one."""
+    binary = toxiproxy_binary.find()
+    if binary is None:
+        yield None
+        return
+
+    def command(port: HeldPort) -> tuple[str, ...]:
+        return str(binary), "-host", port.host, "-port", str(port.number)
+
+    folder = tmp_path_factory.mktemp("somebody")
+    server = Server("somebodys-toxiproxy", command, folder, NoObligations())
+    yield server.api
+    server.stop()
+
+
+def by_somebodys(api: str) -> str:
+    """The little plan by links of a server that must be left as it was."""
+    return little(links="toxiproxy").replace(
+        "links: toxiproxy", f"links: toxiproxy\n  toxiproxy: {api}"
+    )
+
+
+# ---------------------------------------------------------------- one kill
+
+
+def strike(kill: Kill, root: Path, api: str | None) -> str:
+    """Carry it out and look at what is left; how the record was judged."""
+    before = look("", root, toxiproxy=api)
+    with start_run(root, kill.plan) as harness:
+        came = harness.until(MOMENTS[kill.moment])
+        assert came, f"{kill} never came: {harness.end()}"
+        time.sleep(kill.later_s)
+        told = harness.end(signal.SIGKILL)
+        hit = harness.process.returncode == -signal.SIGKILL
+        assert hit or kill.moment in ("stopping", "judging"), f"{kill} came too late: {told}"
+        nothing_is_left(before, harness, api)
+    record = harness.record
+    if record is None:
+        return "no record yet"
+    assert not open_obligations(record)
+    assert not find_runs(harness.runs)
+    return judged(harness, record)
+
+
+def nothing_is_left(before: Machine, harness: Harness, api: str | None) -> None:
+    """Soon; what is there still after half a minute stays."""
+    deadline_s = time.monotonic() + _GONE_S
+    while left := residue(before, look(harness.mark, harness.root, toxiproxy=api)):
+        assert time.monotonic() < deadline_s, "\n".join(left)
+        time.sleep(0.05)
+
+
+def judged(harness: Harness, record: Path) -> str:
+    """UNKNOWN, unless the run had been recorded to its end before the kill."""
+    code = chaoslab("judge", str(record), "--json")
+    was_whole = bool(harness.history.of(Kind.RUN_FINISHED))
+    if was_whole:
+        assert code.exit_code in (ExitCode.PASS, ExitCode.FAIL, ExitCode.UNKNOWN), code.output
+        return "judged by its whole record"
+    assert code.exit_code == ExitCode.UNKNOWN, code.output
+    if (record / JOURNAL).exists():
+        shown = chaoslab("show", str(record))
+        assert shown.exit_code == 0, shown.output
+    return "UNKNOWN"
+
+
+def strike_all(kills: Iterator[Kill], folder: Path, api: str | None) -> None:
+    """One after the other; each is told, so that it can be repeated."""
+    for kill in kills:
+        say(f"{kill}: {strike(kill, folder / str(kill.number), api)}")
+
+
+def say(line: str) -> None:
+    """At once with -s, and on failure."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def seed_of(config: pytest.Config) -> int:
+    """The one that was asked for, or a new one."""
+    asked = config.getoption("--kills-seed")
+    return secrets.randbelow(1_000_000) if asked is None else int(asked)
+
+
+@pytest.mark.timeout(600)
+def test_a_harness_that_is_killed_leaves_nothing_at_eight_moments(
+    tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
+    seed = seed_of(pytestconfig)
+    say(f"seed {seed}")
+    kills = list(draw(seed, len(MOMENTS), {"little": crowded(little())}))
+    strike_all(iter(kills), tmp_path, None)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_a_harness_that_is_killed_leaves_nothing_however_often(
+    tmp_path: Path, pytestconfig: pytest.Config, toxiproxy: str | None
+) -> None:
+    seed, count = seed_of(pytestconfig), pytestconfig.getoption("--kills")
+    say(f"seed {seed}")
+    plans = {"little": crowded(little()), "real": REAL}
+    if toxiproxy is not None:
+        plans["toxiproxy"] = by_somebodys(toxiproxy)
+    strike_all(draw(seed, count, plans), tmp_path, toxiproxy)
