@@ -19,7 +19,7 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.fleet import cgroups
+from chaoslab.fleet import cgroups, volume
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.janitor import find_runs
@@ -94,6 +94,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _pidfd(),
             _parent_death_signal(),
             _cgroups(),
+            _volumes(),
             _docker(),
             _toxiproxy(),
             _packet_loss(),
@@ -183,6 +184,12 @@ def _cgroups() -> Examined:
     if cpu or memory:
         return _limited("cgroups", f"{cpu or memory} for one of CPU and memory: {lacks}", remedy)
     return _missing("cgroups", f"none in which we may make one: {lacks}", remedy)
+
+
+def _volumes() -> Examined:
+    if volume.can_mount():
+        return _ok("volumes", "a node's disk can be full, for storage.disk_full")
+    return _missing("volumes", "no right to mount: no disk can be full", "run as root, on Linux")
 
 
 def _packet_loss() -> Examined:

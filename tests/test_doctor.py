@@ -10,6 +10,7 @@ import psutil
 import pytest
 
 from chaoslab.doctor import Diagnosis, State, examine, repair
+from chaoslab.fleet import volume
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.janitor import heal
 from chaoslab.links import toxiproxy_binary
@@ -26,7 +27,7 @@ def diagnosis(tmp_path: Path) -> Diagnosis:
 
 def test_every_ability_says_what_it_is_and_what_to_do(diagnosis: Diagnosis) -> None:
     names = [one.name for one in diagnosis.abilities]
-    assert len(names) == len(set(names)) == 13
+    assert len(names) == len(set(names)) == 14
     assert all(one.detail for one in diagnosis.abilities)
     assert not any(one.remedy for one in diagnosis.abilities if one.state is State.OK)
 
@@ -60,6 +61,16 @@ def test_a_kernel_without_pidfd_is_limited(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.delattr(os, "pidfd_open")
     found = {one.name: one for one in examine(tmp_path).abilities}
     assert found["pidfd"].state is State.LIMITED
+
+
+@pytest.mark.parametrize(("can", "state"), [(True, State.OK), (False, State.MISSING)])
+def test_a_machine_on_which_nothing_may_be_mounted_has_no_full_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool, state: State
+) -> None:
+    monkeypatch.setattr(volume, "can_mount", lambda: can)
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    assert found["volumes"].state is state
+    assert bool(found["volumes"].remedy) is not can
 
 
 def test_it_does_not_import_jax(tmp_path: Path) -> None:
