@@ -58,9 +58,9 @@ class Kind(StrEnum):
     """node, incarnation, injection, burden: slowness | neighbours | held_memory | memory_limit,
     mechanism (in words), settings {}: and it stood from then on, in this strength"""
     NODE_COUNTED = "node.counted"
-    """node, incarnation, injection, burden, and what the burden measures itself: throttled_s (of
-    all threads, by a quota), or cpu_s, rss_bytes (of the processes beside the node) and
-    available_bytes (of the machine), or oom_kills"""
+    """node, incarnation, injection, burden, and what the burden measures itself: cores (CPU time
+    per second that is left to the node) and throttled_s (of all its threads), or cpu_s, rss_bytes
+    (of the processes beside the node) and available_bytes (of the machine), or oom_kills"""
     NODE_RELIEVED = "node.relieved"
     """node, incarnation, injection, burden, because: "", or why nobody had asked for it"""
     STORAGE_DAMAGED = "storage.damaged"
@@ -133,7 +133,7 @@ class Kind(StrEnum):
     CHECKPOINT_SAVED = "checkpoint.saved"
     """learner, incarnation, file, step, bytes, took_s: on its own disk, whole"""
     CHECKPOINT_FAILED = "checkpoint.failed"
-    """learner, incarnation, step, reason: the disk refused; training goes on, the older ones stay"""
+    """learner, incarnation, step, reason: the disk refused; training goes on, older ones stay"""
     CHECKPOINT_FOUND = "checkpoint.found"
     """learner, incarnation, file | null (its own newest whole one), step | null, refused [{file,
     reason}] (newer ones that were passed over): when it started, whether it needs one or not"""

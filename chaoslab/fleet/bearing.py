@@ -42,6 +42,10 @@ class Bearer(Protocol):
         """Another strength of the same kind."""
         ...
 
+    def steer(self, correction: float) -> None:
+        """More CPU time by this, or less, because what it does is not what was asked for."""
+        ...
+
     def counts(self) -> Mapping[str, Json]:
         """What it measures itself; each key ends in its unit."""
         ...

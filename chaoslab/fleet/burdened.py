@@ -3,13 +3,16 @@
     Fleet.burden ──► put ──► a Bearer begins ─────► node.burdened
     Fleet.probe ───► count ──► what it measures ──► node.counted
     Fleet.relieve ─► relieve ──► it ends ─────────► node.relieved
+    learner.step ──► hear ──► a slowness that is too strong or too weak is steered
 
-It also knows how much CPU time each node used lately, because that is what a slowness is a part of.
+It also knows how much CPU time each node used lately, because that is what a slowness is a part of,
+and how long its steps took, because that is what a slowness is about.
 """
 
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
+from statistics import median
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
@@ -27,6 +30,12 @@ _LOOK_S = 1.0
 """How often it is noted what every node has used."""
 _LOOKS = 11
 """So many are kept: what a node uses is what it used in the last ten seconds."""
+_STEPS = 40
+"""So many reports of its steps are kept; about ten seconds of them."""
+_SETTLING, _TELLING = 1, 3
+"""The first report after a change is of both strengths; a few after it tell."""
+_HASTE = 0.7
+"""Not all the way at once: steps differ by themselves."""
 _LONG_ENOUGH_S = 1.5
 """Less tells nothing; then what it used before its last burden is believed."""
 
@@ -38,6 +47,12 @@ class _Standing:
     life: Life
     bearer: Bearer
     kind: str
+    factor: float
+    """What is asked of a slowness; 1 of everything else."""
+    own_s: float | None
+    """Its step time before, as it reported it."""
+    heard_s: list[float] = field(default_factory=list)
+    """Its step times since this strength was set, or steered last."""
     is_broken: bool = False
 
 
@@ -51,6 +66,8 @@ class Burdened:
     """By node: when, and how much CPU time it had used by then, in this life, while calm."""
     _calm: dict[str, float] = field(default_factory=dict)
     """By node: what it used per second, when it was last known."""
+    _steps_s: dict[str, deque[float]] = field(default_factory=dict)
+    """By node: its latest step times while it was calm, as it reported them."""
     _news: list[Sighting] = field(default_factory=list)
     _look_s: float = 0.0
 
@@ -58,8 +75,11 @@ class Burdened:
         """Begin a burden, or give it another strength. FleetError if the world refuses."""
         key = (life.spec.name, injection)
         standing = self._standing.get(key)
+        factor = burden.factor if isinstance(burden, Slowness) else 1.0
         if standing is not None and standing.kind == burden.kind:
             standing.bearer.set(burden)
+            standing.factor = factor
+            standing.heard_s.clear()
         else:
             bearing = Bearing(
                 life=life,
@@ -67,7 +87,14 @@ class Burdened:
                 obligations=self.place.obligations,
                 calm_cores=self._cores(life),
             )
-            standing = _Standing(life=life, bearer=_bearer(bearing, burden), kind=burden.kind)
+            calm_s = self._steps_s.get(life.spec.name)
+            standing = _Standing(
+                life=life,
+                bearer=_bearer(bearing, burden),
+                kind=burden.kind,
+                factor=factor,
+                own_s=median(calm_s) if calm_s else None,
+            )
             self._standing[key] = standing
             standing.bearer.begin()
         self._say(
@@ -102,6 +129,18 @@ class Burdened:
             if is_there and (counts := standing.bearer.counts()):
                 self._say(Kind.NODE_COUNTED, key, standing, **counts)
 
+    def hear(self, sightings: Iterable[Sighting]) -> None:
+        """What nodes reported: how long their steps take."""
+        for one in sightings:
+            step_s = one.data.get("step_s") if one.kind is Kind.LEARNER_STEP else None
+            if isinstance(step_s, int | float) and step_s > 0:
+                bears = [it for (name, _), it in self._standing.items() if name == one.source]
+                for standing in bears:
+                    standing.heard_s.append(float(step_s))
+                if not bears:
+                    kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
+                    kept.append(float(step_s))
+
     def news(self, lives: Iterable[Life]) -> list[Sighting]:
         """What is to be reported since the last call; looks at everybody once a second."""
         now_s = self.place.clock.now_s()
@@ -110,6 +149,7 @@ class Burdened:
             for life in lives:
                 self._note_use(life, now_s)
             for key, standing in self._standing.items():
+                _steer(standing)
                 if standing.bearer.is_broken and not standing.is_broken:
                     standing.is_broken = True
                     self._say(Kind.NODE_RELIEVED, key, standing, because="it let go by itself")
@@ -146,6 +186,16 @@ class Burdened:
             "burden": standing.kind,
         }
         self._news.append(Sighting(source=HARNESS, kind=kind, data={**who, **facts}))
+
+
+def _steer(standing: _Standing) -> None:
+    """Towards the factor that was asked for, by what the node's own steps show of it."""
+    heard_s = standing.heard_s[_SETTLING:]
+    is_known = standing.own_s is not None and len(heard_s) >= _TELLING
+    if standing.factor > 1 and standing.own_s and is_known and not standing.bearer.is_broken:
+        off = median(heard_s) / (standing.own_s * standing.factor)
+        standing.bearer.steer(off**_HASTE)
+        standing.heard_s.clear()
 
 
 def lacking() -> frozenset[Ability]:

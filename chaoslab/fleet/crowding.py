@@ -65,6 +65,9 @@ class Beside:
     def set(self, burden: Burden) -> None:
         """Nothing: they are as many as they were."""
 
+    def steer(self, correction: float) -> None:
+        """Nothing: what they do is what was asked for."""
+
     def counts(self) -> Mapping[str, Json]:
         """What they have used and hold, and what the machine has left."""
         seen = [keeper.look() for keeper in self._keepers]
@@ -117,6 +120,9 @@ class SharedLimit:
 
     def set(self, burden: Burden) -> None:
         """Nothing: the limit stands."""
+
+    def steer(self, correction: float) -> None:
+        """Nothing: what they do is what was asked for."""
 
     def counts(self) -> Mapping[str, Json]:
         """How many processes the kernel has killed in it."""

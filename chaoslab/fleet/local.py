@@ -331,7 +331,9 @@ class LocalFleet:
                 self._finish(life)
 
     def _read(self, life: Life) -> None:
-        self._news += life.read()
+        said = life.read()
+        self._burdened.hear(said)
+        self._news += said
         if life.is_silent:
             self._selector.unregister(life.pipe)
 

@@ -8,6 +8,7 @@ The first two cut CPU time, so they do nothing to a chip that is no CPU; there t
 """
 
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 
 from chaoslab.errors import FleetError, HarnessBug
@@ -20,13 +21,48 @@ from chaoslab.fleet.keeping import Keeper, start_ticks
 
 _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
 _BY_RESTING = "the learner's step hook"
+_CORRECTIONS = (4.0, 0.25)
+"""At most, at least: beyond that, something else is wrong with the node."""
 
 
-class Quota:
-    """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
+class _Share(ABC):
+    """A part of the CPU time that the node used before, and a little more or less of it."""
 
     def __init__(self, bearing: Bearing, burden: Slowness) -> None:
         self._bearing, self._burden = bearing, burden
+        self._correction = 1.0
+
+    @property
+    def _cores(self) -> float:
+        return self._bearing.share(self._burden.factor) * self._correction
+
+    @abstractmethod
+    def _apply(self) -> None:
+        """Hold the node to `_cores` from now on."""
+
+    def set(self, burden: Burden) -> None:
+        """Another factor; what was learned of the node still holds."""
+        self._burden = _slowness(burden)
+        self._apply()
+
+    def steer(self, correction: float) -> None:
+        """Not all that a learner does is stepping, so a part of the time is not that part of its
+        pace: what its steps show puts it right.
+        """
+        most, least = _CORRECTIONS
+        self._correction = max(least, min(most, self._correction * correction))
+        self._apply()
+
+    def counts(self) -> Mapping[str, Json]:
+        """Its share now."""
+        return {"cores": round(self._cores, 4)}
+
+
+class Quota(_Share):
+    """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        super().__init__(bearing, burden)
         self._own = OwnCgroup(bearing, Controller.CPU)
 
     @property
@@ -41,33 +77,30 @@ class Quota:
 
     def begin(self) -> None:
         """Make the cgroup, limit it, and only then move the node into it."""
-        share = self._bearing.share(self._burden.factor)
+        cores = self._cores
         group = self._own.make()
-        group.limit_cpu(share)
+        group.limit_cpu(cores)
         group.take_in(self._bearing.pids)
 
-    def set(self, burden: Burden) -> None:
-        """Another quota."""
-        self._own.group.limit_cpu(self._bearing.share(_slowness(burden).factor))
+    def _apply(self) -> None:
+        self._own.group.limit_cpu(self._cores)
 
     def counts(self) -> Mapping[str, Json]:
-        """For how long the kernel kept its threads from a core, added up."""
-        if not self._own.is_there:
-            return {}
-        return {"throttled_s": round(self._own.group.throttled_s, 3)}
+        """Its share, and for how long the kernel kept its threads from a core, added up."""
+        return {**super().counts(), "throttled_s": round(self._own.group.throttled_s, 3)}
 
     def end(self) -> None:
         """No quota, no cgroup."""
         self._own.remove()
 
 
-class DutyCycle:
+class DutyCycle(_Share):
     """Stopped whenever it has used its share of the time."""
 
     mechanism = _BY_STOPPING
 
     def __init__(self, bearing: Bearing, burden: Slowness) -> None:
-        self._bearing, self._burden = bearing, burden
+        super().__init__(bearing, burden)
         self._keeper: Keeper | None = None
 
     @property
@@ -77,20 +110,14 @@ class DutyCycle:
 
     def begin(self) -> None:
         """Start whoever stops it."""
-        share = self._bearing.share(self._burden.factor)
-        pid = self._bearing.life.identity.pid
+        cores, pid = self._cores, self._bearing.life.identity.pid
         for_s = self._burden.for_s
         self._keeper = self._bearing.keeper("duty", pid, start_ticks(pid), for_s=for_s)
-        self._keeper.ask(share)
+        self._keeper.ask(cores)
 
-    def set(self, burden: Burden) -> None:
-        """Another share."""
+    def _apply(self) -> None:
         if self._keeper is not None:
-            self._keeper.ask(self._bearing.share(_slowness(burden).factor))
-
-    def counts(self) -> Mapping[str, Json]:
-        """Nothing: whoever is stopped at one moment says nothing of the share."""
-        return {}
+            self._keeper.ask(self._cores)
 
     def end(self) -> None:
         """Let it go on, even if whoever stopped it was killed meanwhile."""
@@ -120,6 +147,9 @@ class Rest:
         """Another factor."""
         asked = _slowness(burden)
         self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
+
+    def steer(self, correction: float) -> None:
+        """Nothing: it goes by its own steps already."""
 
     def counts(self) -> Mapping[str, Json]:
         """Nothing that the learner's own reports do not say."""
