@@ -1,0 +1,74 @@
+"""`chaoslab halt`: every run ends in order, one that cannot is killed and healed."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from chaoslab.errors import ExitCode
+from chaoslab.events import Kind
+from chaoslab.halt import find_runs, halt
+from chaoslab.obligations import open_obligations
+from tests.harness.machine import look, residue
+from tests.harness.running import begun, chaoslab, little, start_run
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_is_found_by_its_record_and_anywhere_else_by_its_processes_and_ends_in_order(
+    tmp_path: Path,
+) -> None:
+    before = look("", tmp_path)
+    with start_run(tmp_path, little(last="50s", time="1m")) as harness:
+        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
+        record = harness.record
+        assert record is not None
+        assert record.resolve() in find_runs(harness.runs)
+        assert record.resolve() in find_runs(tmp_path / "elsewhere")
+
+        halted = chaoslab("halt", str(record), "--json")
+        assert halted.exit_code == ExitCode.PASS, halted.output
+        (said,) = json.loads(halted.stdout)["runs"]
+        assert said["how"] == f"process {harness.process.pid} ended in order"
+        assert said["remaining"] == []
+        assert any("learner-1" in action and "is stopped" in action for action in said["actions"])
+        assert any("injection-2.latency" in action for action in said["actions"])
+        harness.end()
+        assert harness.process.returncode == ExitCode.INTERRUPTED
+        assert residue(before, look(harness.mark, tmp_path)) == []
+
+    assert harness.history.events[-1].text("outcome") == "interrupted"
+    assert all(story.healed for story in harness.history.faults)
+    again = chaoslab("halt", str(record))
+    assert again.exit_code == ExitCode.PASS
+    assert "nobody ran it" in again.stdout
+
+
+def test_one_that_does_not_end_is_killed_and_its_heal_is_done(tmp_path: Path) -> None:
+    before = look("", tmp_path)
+    with start_run(tmp_path, little(last="50s", time="1m")) as harness:
+        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
+        assert harness.record is not None
+        told: list[str] = []
+        (said,) = halt([harness.record.resolve()], within_s=0.0, tell=told.append)
+        assert "did not end and was killed" in said.how
+        assert said.remaining == ()
+        assert said.actions
+        assert "does not end: killing process" in told[-1]
+        harness.end()
+        assert harness.process.returncode == -signal.SIGKILL
+        assert residue(before, look(harness.mark, tmp_path)) == []
+        assert not open_obligations(harness.record)
+
+
+def test_one_that_is_stopped_is_let_go_on_so_that_it_can_end(tmp_path: Path) -> None:
+    with start_run(tmp_path, little(last="50s", time="1m")) as harness:
+        assert harness.until(begun(Kind.FAULT_INJECTED, 4))
+        assert harness.record is not None
+        os.kill(harness.process.pid, signal.SIGSTOP)
+        (said,) = halt([harness.record.resolve()], within_s=30.0)
+        assert "ended in order" in said.how
+        harness.end()
+        assert harness.process.returncode in (ExitCode.INTERRUPTED, ExitCode.UNKNOWN)
