@@ -8,8 +8,8 @@ import pytest
 from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
-from chaoslab.fleet import volume
-from chaoslab.fleet.base import Damage, NodeSpec, NoObligations, Role
+from chaoslab.fleet import local, volume
+from chaoslab.fleet.base import Ability, Damage, NodeSpec, NoObligations, Role
 from chaoslab.fleet.life import Place
 from chaoslab.fleet.storage import Storage
 
@@ -97,3 +97,12 @@ def test_a_full_disk_is_told_as_the_kernel_sees_it(tmp_path: Path) -> None:
         full.close()
     assert (kept(tmp_path) / "a").stat().st_size == 50_000
     assert not volume.mounted()
+
+
+def test_where_nothing_may_be_mounted_the_fleet_does_not_claim_volumes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(local, "can_mount", lambda: True)
+    with_volumes = local.LocalFleet.abilities
+    monkeypatch.setattr(local, "can_mount", lambda: False)
+    assert with_volumes - local.LocalFleet.abilities == {Ability.VOLUME}
