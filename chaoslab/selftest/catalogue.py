@@ -237,7 +237,7 @@ _LEARNERS = (
         plan="disobeyed",
         programs={"learner": "stubborn_learner"},
         check="evidence",
-        words="did not exit on SIGTERM",
+        words="which is nothing unusual",
     ),
     Trial(
         name="false_hanger",
