@@ -15,6 +15,7 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.commands.invocation import latest
 from chaoslab.commands.plans import Prepared
+from chaoslab.commands.records import died_early, history_of
 from chaoslab.conduct import run_plan, was_interrupted
 from chaoslab.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
 from chaoslab.faults.catalogue import FAULTS
@@ -68,7 +69,7 @@ def carry_out(prepared: Prepared, root: Path, observers: Sequence[Observer] = ()
 
 def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
     """Judge a run by its record alone, and write verdict.json, junit.xml and report.md into it."""
-    history = History.read(directory.path)
+    history = history_of(directory)
     verdict = judge(history, checks)
     if was_interrupted(directory):
         verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
@@ -89,6 +90,8 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
     """What the plan of a run on record expects."""
     path = directory.path / "plan.resolved.yaml"
     if not path.is_file():
+        if died_early(directory):
+            return ()
         raise PlanError(
             f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
         )

@@ -1,8 +1,9 @@
-"""What the commands that read records share: one run in a list, its time, its verdict."""
+"""What the commands that read records share: one run in a list, its journal."""
 
 from collections.abc import Mapping
 
 from chaoslab.events import Json
+from chaoslab.journal import JOURNAL, History
 from chaoslab.record import RunDirectory
 
 
@@ -23,3 +24,18 @@ def run_json(run: RunDirectory) -> Mapping[str, Json]:
         "lasted_s": run.lasted_s,
         "path": str(run.path),
     }
+
+
+def history_of(directory: RunDirectory) -> History:
+    """Its journal; empty if the harness died before it could begin one.
+
+    FleetError, which names file and line, if the journal is missing otherwise, or damaged.
+    """
+    return History(()) if died_early(directory) else History.read(directory.path)
+
+
+def died_early(directory: RunDirectory) -> bool:
+    """Whether the harness was gone before it began to record."""
+    facts = directory.facts
+    has_begun = (directory.path / JOURNAL).exists()
+    return not has_begun and "outcome" in facts and facts["outcome"] is None

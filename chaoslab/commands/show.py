@@ -13,9 +13,8 @@ from chaoslab.commands.output import (
     print_page,
     shown_path,
 )
-from chaoslab.commands.records import run_json
+from chaoslab.commands.records import history_of, run_json
 from chaoslab.events import Json
-from chaoslab.journal import History
 from chaoslab.record import RunDirectory
 from chaoslab.report.files import read_verdict
 from chaoslab.report.page import run_page, timeline
@@ -34,7 +33,7 @@ def command(*, run: str, out: Path, as_json: bool) -> None:
     RUN is a path, `latest`, a plan's name or the beginning of an id; without it, the newest.
     """
     directory = RunDirectory.open(run, root=out)
-    verdict, history = read_verdict(directory.path), History.read(directory.path)
+    verdict, history = read_verdict(directory.path), history_of(directory)
     if as_json:
         told: list[Json] = [{"time_s": one.time_s, "text": one.text} for one in timeline(history)]
         found = verdict.to_json() if verdict else None

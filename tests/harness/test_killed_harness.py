@@ -21,11 +21,12 @@ from chaoslab.errors import ExitCode
 from chaoslab.events import Kind
 from chaoslab.fleet.base import NoObligations
 from chaoslab.janitor import find_runs
-from chaoslab.journal import JOURNAL, History
+from chaoslab.journal import History
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.server import Server
 from chaoslab.obligations import open_obligations
+from chaoslab.record import RUN_JSON
 from tests.harness.machine import Machine, look, residue
 from tests.harness.running import Harness, begun, chaoslab, in_phase, little, start_run
 
@@ -144,7 +145,7 @@ def strike(kill: Kill, root: Path, api: str | None) -> str:
         assert hit or kill.moment in ("stopping", "judging"), f"{kill} came too late: {told}"
         nothing_is_left(before, harness, api)
     record = harness.record
-    if record is None:
+    if record is None or not (record / RUN_JSON).exists():
         return "no record yet"
     assert not open_obligations(record)
     assert not find_runs(harness.runs)
@@ -167,9 +168,8 @@ def judged(harness: Harness, record: Path) -> str:
         assert code.exit_code in (ExitCode.PASS, ExitCode.FAIL, ExitCode.UNKNOWN), code.output
         return "judged by its whole record"
     assert code.exit_code == ExitCode.UNKNOWN, code.output
-    if (record / JOURNAL).exists():
-        shown = chaoslab("show", str(record))
-        assert shown.exit_code == 0, shown.output
+    shown = chaoslab("show", str(record))
+    assert shown.exit_code == 0, shown.output
     return "UNKNOWN"
 
 

@@ -1,0 +1,66 @@
+"""The record of a real run, cut off at any byte of its last lines, is read, judged and shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chaoslab.checks.verdict import judge
+from chaoslab.commands.judged_run import recorded_checks
+from chaoslab.errors import ExitCode
+from chaoslab.events import Kind
+from chaoslab.journal import JOURNAL, History
+from chaoslab.record import RUN_JSON, RunDirectory
+from tests.harness.running import chaoslab, little, start_run
+
+LAST = 3
+"""So many lines."""
+
+
+@pytest.mark.slow
+def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_path: Path) -> None:
+    with start_run(tmp_path, little(last="200ms", time="1s")) as harness:
+        harness.end()
+    assert harness.record is not None
+    path, checks = harness.record / JOURNAL, recorded_checks(RunDirectory(path=harness.record))
+    written = path.read_bytes()
+    lines = written.splitlines(keepends=True)
+    assert len(lines) > 100
+    begin = len(written) - sum(map(len, lines[-LAST:]))
+
+    for end in range(begin, len(written)):
+        path.write_bytes(written[:end])
+        history = History.read(harness.record)
+        assert len(history.events) == written[: end + 1].count(b"\n")
+        is_whole = bool(history.of(Kind.RUN_FINISHED))
+        assert is_whole == (end == len(written) - 1)
+        if end % 10 == 0 and not is_whole:
+            assert judge(history, checks).exit_code is ExitCode.UNKNOWN
+
+    for end in range(begin, len(written), (len(written) - begin) // 4):
+        path.write_bytes(written[:end])
+        judged = chaoslab("judge", str(harness.record), "--json")
+        assert judged.exit_code == ExitCode.UNKNOWN, judged.output
+        assert "the record breaks off" in judged.stdout
+        shown = chaoslab("show", str(harness.record))
+        assert shown.exit_code == ExitCode.PASS, shown.output
+
+
+def test_a_run_that_died_before_it_had_a_journal_is_unknown(tmp_path: Path) -> None:
+    record = tmp_path / "little" / "20261120T000000Z-abcdef"
+    record.mkdir(parents=True)
+    (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": None}))
+    judged = chaoslab("judge", "abcdef", "--out", str(tmp_path))
+    assert judged.exit_code == ExitCode.UNKNOWN
+    assert "the record breaks off" in judged.stdout
+    assert chaoslab("show", "abcdef", "--out", str(tmp_path)).exit_code == ExitCode.PASS
+
+
+def test_a_journal_that_is_missing_from_a_finished_run_is_named(tmp_path: Path) -> None:
+    record = tmp_path / "little" / "20261120T000000Z-abcdef"
+    record.mkdir(parents=True)
+    (record / RUN_JSON).write_text(json.dumps({"plan": "little", "outcome": "completed"}))
+    (record / "plan.resolved.yaml").write_text(little())
+    judged = chaoslab("judge", "abcdef", "--out", str(tmp_path))
+    assert judged.exit_code == ExitCode.BROKEN
+    assert JOURNAL in judged.output
