@@ -30,6 +30,7 @@ def stories() -> dict[str, Story]:
         "half is killed": half_killed().end(losses=losses),
         "one is paused": Story().baseline().pause("learner-0").train(8).heal().train(15).end(),
         "one is cut off": Story().baseline().cut("learner-0").train(8).heal().train(15).end(),
+        "the syncer dies": Story().baseline().lose_syncer().stall(6).regain_syncer().train(9).end(),
         "never healed": Story().baseline().kill("learner-0", for_s=None).train(9).prove().end(),
         "interrupted": Story().baseline().kill("learner-0").train(2).finish("interrupted"),
         "a stranger's kill": Story().baseline().strike("learner-2").train(4).end(),
