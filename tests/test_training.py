@@ -42,6 +42,37 @@ def test_a_training_runs_to_its_stop_rule_and_all_end_with_the_same_parameters(
         assert both, "they trained together"
 
 
+def test_spoilt_updates_are_refused_or_bounded_and_their_learners_take_part_again(
+    tmp_path: Path,
+) -> None:
+    rules = {"fragments": 2, "norm_rounds": 2}
+    with Processes(tmp_path, has_hooks=True, **rules).start() as training:
+        for name in training.names:
+            training.contributes(name, mark=0)
+        training.wait(Kind.ROUND_MERGED, version=lambda version: version > 3, fragment=0)
+        training.wait(Kind.ROUND_MERGED, version=lambda version: version > 3, fragment=1)
+        assert not training.told(Kind.PUSH_BOUNDED), "honest updates are not too large"
+        mark = training.mark()
+        training.tell("learner-0", "updates", kind="nan")
+        training.tell("learner-1", "updates", kind="scaled", factor=1000)
+        training.tell("learner-2", "updates", kind="duplicate")
+        training.wait(Kind.PUSH_REJECTED, mark=mark, learner="learner-0", reason="not_finite")
+        bounded = training.wait(Kind.PUSH_BOUNDED, mark=mark, learner="learner-1")
+        assert bounded["norm"] > 100 * bounded["usual"]
+        twice = training.wait(
+            Kind.PUSH_REJECTED, mark=mark, learner="learner-2",
+            reason=lambda reason: reason in ("late", "replay"),
+        )  # fmt: skip
+        same = {key: twice[key] for key in ("learner", "round", "fragment")}
+        assert len(training.told(Kind.PUSH_ACCEPTED, mark=mark, **same)) == 1
+        for name in training.names:
+            training.tell(name, "updates")
+        for name in training.names:
+            training.contributes(name, mark=training.mark())
+        losses = [step["loss"] for step in training.told(Kind.LEARNER_STEP, mark=mark)]
+        assert max(losses) < 6, "nothing of it came into the model"
+
+
 def test_the_example_of_the_documentation_trains(tmp_path: Path) -> None:
     task = ("--task", "next_byte:make", "--data", str(Path(argparse.__file__)), "--batch", "64")
     with Processes(

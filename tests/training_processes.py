@@ -46,8 +46,10 @@ class Processes:
         learners: int = 3,
         model: tuple[str, ...] = ("--model", "nano"),
         environment: Mapping[str, str] | None = None,
+        has_hooks: bool = False,
         **rules: Any,
     ) -> None:
+        self._hooks = ("--test-hooks",) if has_hooks else ()
         self.folder = folder
         self.names = tuple(f"learner-{index}" for index in range(learners))
         self._model = model
@@ -67,6 +69,8 @@ class Processes:
                 process.kill()
         for process in self._processes.values():
             process.wait(PATIENCE_S)
+            if process.stdin is not None:
+                process.stdin.close()
         for reader in self._readers:
             reader.join(PATIENCE_S)
 
@@ -99,7 +103,15 @@ class Processes:
             "--shard", str(self.names.index(name)), "--shards", str(len(self.names)),
             *self._model,
             "--compilation-cache", str(compilation_cache()),
+            *self._hooks,
         )  # fmt: skip
+
+    def tell(self, name: str, do: str, **facts: Any) -> None:
+        """Ask something of a learner's test hooks."""
+        hearing = self._processes[name].stdin
+        assert hearing is not None
+        hearing.write(json.dumps({"do": do, **facts}) + "\n")
+        hearing.flush()
 
     def _start(self, name: str, module: str, *flags: str) -> None:
         home = self.folder / name
@@ -108,6 +120,7 @@ class Processes:
         with (home / "stderr.log").open("a") as errors:
             process = subprocess.Popen(
                 [sys.executable, "-m", module, "--name", name, "--directory", str(home), *flags],
+                stdin=subprocess.PIPE if self._hooks else None,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
