@@ -1,7 +1,7 @@
 """What this machine can do, and what earlier runs left on it.
 
     examine ─► abilities: ok, limited or missing, each with what to do about it
-            └► residue:   processes that outlived their run, each with the command that ends it
+            └► residue:   what outlived its run (`residue`), each with the command that removes it
 
 Examining changes nothing, starts no node, imports no accelerator library and takes a few seconds at
 most; `repair` obtains what can be had. Pure data: printing is the command line's.
@@ -19,14 +19,12 @@ from pathlib import Path
 
 import psutil
 
+from chaoslab import residue
 from chaoslab.fleet import cgroups, volume
-from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.cgroups import Controller
-from chaoslab.janitor import find_runs
 from chaoslab.launch import compilation_cache
-from chaoslab.links import netem, netfilter, toxiproxy_binary
-from chaoslab.obligations import open_obligations
-from chaoslab.undo import leftovers
+from chaoslab.links import kernel, netem, netfilter, toxiproxy_binary
+from chaoslab.residue import Residue
 
 TOXIPROXY = "toxiproxy"
 _ASK_S = 5.0
@@ -35,8 +33,6 @@ _DISK_BYTES = 2 << 30
 _MEMORY_BYTES = 3 << 30
 """Four nano learners, a syncer and the harness, with room to breathe."""
 _PR_GET_PDEATHSIG = 2
-_ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
-"""What takes in the children of the dead beside process 1."""
 
 
 class State(StrEnum):
@@ -56,15 +52,6 @@ class Examined:
     detail: str
     remedy: str = ""
     """What to do about it; empty when it is ok or nothing can be done."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Residue:
-    """Something that an earlier run left, and the command that removes it."""
-
-    what: str
-    where: str
-    remedy: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +82,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _parent_death_signal(),
             _cgroups(),
             _volumes(),
+            _namespaces(),
             _docker(),
             _toxiproxy(),
             _packet_loss(),
@@ -102,7 +90,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _accelerators(),
             _cache(),
         ),
-        residue=(*_owed(runs_root), *strays()),
+        residue=residue.find(runs_root),
     )
 
 
@@ -192,6 +180,16 @@ def _volumes() -> Examined:
     return _missing("volumes", "no right to mount: no disk can be full", "run as root, on Linux")
 
 
+def _namespaces() -> Examined:
+    """Where rules for packets are tried without touching anybody's."""
+    why_not = kernel.why_no_namespace()
+    if not why_not:
+        return _ok("namespaces", "a network of its own can be made to try rules for packets in")
+    return _missing(
+        "namespaces", f"rules for packets are tried in place, and taken back: {why_not}"
+    )
+
+
 def _packet_loss() -> Examined:
     """Tried with a rule on a port of our own, which goes with the trial."""
     can, how = netfilter.is_available()
@@ -270,57 +268,3 @@ def _ask(*command: str) -> tuple[int, str]:
         return 1, str(error)
     lines = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).splitlines()
     return done.returncode, lines[0] if lines else ""
-
-
-# ---------------------------------------------------------------- what was left
-
-
-def _owed(runs_root: Path) -> list[Residue]:
-    """Processes and rules of runs whose harness is dead."""
-    found = []
-    for run in find_runs(runs_root):
-        left = sorted({what for owed in open_obligations(run) for what in leftovers(owed)})
-        if left:
-            found.append(
-                Residue(
-                    what=f"{len(left)} things outlived their run ({_listed(left)})",
-                    where=str(run),
-                    remedy=f"chaoslab heal {run}",
-                )
-            )
-    return found
-
-
-def strays() -> list[Residue]:
-    """Nodes and proxies whose parent is dead, whichever run they belonged to."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            words, environment = process.cmdline(), process.environ()
-            is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
-            if is_ours and _is_orphan(process):
-                mark = environment.get(NODE_MARK, "unknown run")
-                found.append(
-                    Residue(
-                        what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
-                        where=mark,
-                        remedy=f"kill -KILL {process.pid}",
-                    )
-                )
-        except (psutil.Error, OSError):
-            continue  # gone meanwhile, or another user's, which we could not end anyway
-    return found
-
-
-def _is_orphan(process: psutil.Process) -> bool:
-    """Adopted by process 1 or its like, unless that is a harness in a container."""
-    parent = process.parent()
-    if parent is None:
-        return True
-    is_adopter = parent.pid == 1 or parent.name() in _ADOPTERS
-    return is_adopter and not any("chaoslab" in word for word in parent.cmdline())
-
-
-def _listed(left: list[str]) -> str:
-    shown = ", ".join(left[:5])
-    return f"{shown}, …" if len(left) > 5 else shown

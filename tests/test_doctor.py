@@ -10,10 +10,13 @@ import psutil
 import pytest
 
 from chaoslab.doctor import Diagnosis, State, examine, repair
-from chaoslab.fleet import volume
+from chaoslab.fleet import cgroups, volume
 from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.cgroups import Controller
 from chaoslab.janitor import heal
-from chaoslab.links import toxiproxy_binary
+from chaoslab.links import netfilter, toxiproxy_binary
+from chaoslab.links.effects import Direction
+from chaoslab.links.netfilter import Drop, Iptables
 from chaoslab.obligations import OBLIGATIONS, Obligations
 from tests.contracts.fleet_kit import wait_until
 
@@ -27,7 +30,7 @@ def diagnosis(tmp_path: Path) -> Diagnosis:
 
 def test_every_ability_says_what_it_is_and_what_to_do(diagnosis: Diagnosis) -> None:
     names = [one.name for one in diagnosis.abilities]
-    assert len(names) == len(set(names)) == 14
+    assert len(names) == len(set(names)) == 15
     assert all(one.detail for one in diagnosis.abilities)
     assert not any(one.remedy for one in diagnosis.abilities if one.state is State.OK)
 
@@ -121,3 +124,62 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
     assert heal(run).actions
     assert not [one for one in examine(tmp_path).residue if one.where == str(run)]
     assert (run / OBLIGATIONS).exists()
+
+
+def test_half_a_file_in_the_record_of_a_dead_run_is_residue_until_it_is_healed(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
+    run.mkdir(parents=True)
+    (run / ".run.json.new").write_text("{")
+    (found,) = [one for one in examine(tmp_path).residue if one.where == str(run)]
+    assert found.remedy == f"chaoslab heal {run}"
+    heal(run)
+    assert not [one for one in examine(tmp_path).residue if one.where == str(run)]
+
+
+def test_a_volume_without_a_run_is_residue_and_its_remedy_removes_it(tmp_path: Path) -> None:
+    if not volume.can_mount():
+        pytest.skip("this process may not mount")
+    folder = tmp_path / "run" / "nodes" / "learner-0" / "state"
+    volume.mount(folder)
+    (found,) = [one for one in examine(tmp_path).residue if one.where == str(folder)]
+    subprocess.run(found.remedy, shell=True, check=True)
+    assert not [one for one in examine(tmp_path).residue if one.where == str(folder)]
+
+
+def test_a_cgroup_of_a_dead_harness_is_residue_and_its_remedy_removes_it(tmp_path: Path) -> None:
+    home = cgroups.where(Controller.CPU)
+    if home is None:
+        pytest.skip("no cgroup can be made here")
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    group = cgroups.Cgroup(home, f"{dead.pid}-learner-0-1-injection-0")
+    group.make()
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        group.take_in([sleeper.pid])
+        (found,) = [one for one in examine(tmp_path).residue if one.where == str(group.path)]
+        subprocess.run(["bash", "-c", found.remedy], check=True)
+        assert not group.path.exists()
+        assert sleeper.poll() is None
+        sleeper.kill()
+
+
+def test_a_rule_for_packets_that_no_run_names_is_residue_and_its_remedy_removes_it(
+    tmp_path: Path,
+) -> None:
+    if not netfilter.is_available()[0]:
+        pytest.skip("packets cannot be dropped here")
+    drop = Drop(comment=f"chaoslab/{tmp_path.name}/x", port=9, way=Direction.UP, share=0.1)
+    tool = netfilter.drops()
+    if tool.tool != Iptables.tool:
+        pytest.skip("a table of nft is residue as a whole, and may be somebody's")
+    tool.add(drop)
+    try:
+        found = [one for one in examine(tmp_path).residue if drop.comment in one.what]
+        assert len(found) == 2
+        for one in found:
+            subprocess.run(["bash", "-c", one.remedy], check=True)
+        assert not [one for one in examine(tmp_path).residue if drop.comment in one.what]
+    finally:
+        tool.remove(drop.comment)

@@ -32,6 +32,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "lifeline",
         "obligations",
         "halt",
+        "residue",
         "undo",
         "doctor",
     ),

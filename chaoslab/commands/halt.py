@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from chaoslab.commands.output import advise, examples, json_option, out_option, print_json
-from chaoslab.doctor import strays
 from chaoslab.errors import ExitCode
 from chaoslab.halt import Halted, find_runs, halt
 from chaoslab.record import RunDirectory
+from chaoslab.residue import strays
 
 
 @click.command(

@@ -161,6 +161,17 @@ def remove(path: Path, back: Path) -> bool:
     return True
 
 
+def made() -> tuple[tuple[Path, Path], ...]:
+    """Every cgroup of ours that is there now, whichever run made it, and where it came from."""
+    homes = filter(None, map(where, Controller))
+    return tuple(
+        (path, home.back)
+        for home in homes
+        for path in sorted((home.parent / _OURS).glob("*"))
+        if path.is_dir()
+    )
+
+
 # ---------------------------------------------------------------- asking the kernel
 
 _PROCS = "cgroup.procs"

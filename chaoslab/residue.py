@@ -1,0 +1,156 @@
+"""What earlier runs left on this machine, each with the command that removes it.
+
+    books of dead runs ─► what is owed and still there
+    the machine itself ─► what no book that is known names: its record is elsewhere, or gone
+
+    processes by their mark · cgroups by the pid of their harness · volumes by what the table of
+    mounts calls ours · rules for packets by their comment · half-written files in records
+
+Looking changes nothing. A qdisc is known by a book alone: it bears no name of ours.
+"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from chaoslab.fleet import cgroups, volume
+from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.tree import is_running
+from chaoslab.halt import find_runs as known_runs
+from chaoslab.janitor import find_runs
+from chaoslab.links import kernel
+from chaoslab.obligations import holder_of, open_obligations
+from chaoslab.undo import leftovers
+
+_ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
+"""What takes in the children of the dead beside process 1."""
+_LABEL = "chaoslab/"
+"""How the comment of every rule of ours begins."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residue:
+    """Something that an earlier run left, and the command that removes it."""
+
+    what: str
+    where: str
+    remedy: str
+
+
+def find(runs_root: Path) -> tuple[Residue, ...]:
+    """Everything, looked for on the machine and below `runs_root`, which need not exist."""
+    return (
+        *_owed(runs_root),
+        *strays(),
+        *_cgroups(),
+        *_volumes(),
+        *_rules(runs_root),
+        *_half_written(runs_root),
+    )
+
+
+# ---------------------------------------------------------------- by the books
+
+
+def _owed(runs_root: Path) -> Iterator[Residue]:
+    """What is left of runs whose harness is dead."""
+    for run in find_runs(runs_root):
+        left = sorted({what for owed in open_obligations(run) for what in leftovers(owed)})
+        if left:
+            shown = ", ".join(left[:5]) + (", …" if len(left) > 5 else "")
+            yield Residue(
+                what=f"{len(left)} things outlived their run ({shown})",
+                where=str(run),
+                remedy=f"chaoslab heal {run}",
+            )
+
+
+def _half_written(runs_root: Path) -> Iterator[Residue]:
+    """Files that a harness was about to put in place of others."""
+    for path in (*runs_root.glob("*/2*/.*.new"), *runs_root.glob("*/2*/control/.*.new")):
+        run = path.parent.parent if path.parent.name == "control" else path.parent
+        if holder_of(run) is None and not run.parent.is_symlink():
+            yield Residue(what=f"half a file, {path.name}", where=str(path.parent),
+                          remedy=f"chaoslab heal {run}")  # fmt: skip
+
+
+# ---------------------------------------------------------------- by the machine itself
+
+
+def strays() -> tuple[Residue, ...]:
+    """Nodes and proxies whose parent is dead, whichever run they belonged to."""
+    return tuple(_strays())
+
+
+def _strays() -> Iterator[Residue]:
+    for process in psutil.process_iter():
+        try:
+            words, environment = process.cmdline(), process.environ()
+            is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
+            if is_ours and _is_orphan(process):
+                yield Residue(
+                    what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
+                    where=environment.get(NODE_MARK, "unknown run"),
+                    remedy=f"kill -KILL {process.pid}",
+                )
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile, or another user's, which we could not end anyway
+
+
+def _is_orphan(process: psutil.Process) -> bool:
+    """Adopted by process 1 or its like, unless that is a harness in a container."""
+    parent = process.parent()
+    if parent is None:
+        return True
+    is_adopter = parent.pid == 1 or parent.name() in _ADOPTERS
+    return is_adopter and not any("chaoslab" in word for word in parent.cmdline())
+
+
+def _cgroups() -> Iterator[Residue]:
+    """Those whose harness, by whose pid they are called, is dead."""
+    for path, back in cgroups.made():
+        pid = path.name.partition("-")[0]
+        if pid.isdecimal() and is_running(int(pid)):
+            continue
+        here, there = (shlex.quote(str(one / "cgroup.procs")) for one in (path, back))
+        yield Residue(
+            what=f"a cgroup of the dead harness {pid}",
+            where=str(path),
+            remedy=f"while read p; do echo $p > {there}; done < {here}; "
+            f"rmdir {shlex.quote(str(path))}",
+        )
+
+
+def _volumes() -> Iterator[Residue]:
+    """Those below no run that somebody runs: RUN/nodes/<name>/<folder>."""
+    for where in volume.mounted():
+        folder = Path(where)
+        run = folder.parents[2] if len(folder.parents) > 2 else folder
+        if holder_of(run) is None:
+            yield Residue(what="a volume of a node", where=where,
+                          remedy=f"umount {shlex.quote(where)}")  # fmt: skip
+
+
+def _rules(runs_root: Path) -> Iterator[Residue]:
+    """By iptables or nft, those with our label that no book names; only root sees any."""
+    if not kernel.may_administer_network():
+        return
+    named = {
+        str(owed.facts.get("comment"))
+        for run in known_runs(runs_root)
+        for owed in open_obligations(run)
+    }
+    code, listed = kernel.ask(("iptables", "-S", "INPUT"))
+    for line in listed.splitlines() if code == 0 else ():
+        words = shlex.split(line)
+        comment = next((word for word in words if word.startswith(_LABEL)), None)
+        if comment is not None and comment not in named:
+            yield Residue(what=f"a rule for packets ({comment})", where="iptables, INPUT",
+                          remedy=f"iptables -D {line.removeprefix('-A ')}")  # fmt: skip
+    code, listed = kernel.ask(("nft", "list", "table", "inet", "chaoslab"))
+    if code == 0 and not any(comment and comment in listed for comment in named):
+        yield Residue(what="a table of rules for packets", where="nft, inet chaoslab",
+                      remedy="nft delete table inet chaoslab")  # fmt: skip
