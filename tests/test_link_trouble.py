@@ -37,7 +37,7 @@ abort: [{when: {no_round_for: 60s}}]
 expect:
   - {check: rejoin, within: 8s}
   - {check: recovery, within: 8s, min_share: 20%}
-  - {check: staleness, max_rounds: 30, within: 8s}
+  - {check: staleness, max_rounds: 12, within: 8s}
   - {check: retries}
   - {check: ledger}
 """
