@@ -3,6 +3,7 @@
     books of dead runs ─► what is owed and still there
     the machine itself ─► what no book that is known names: its record is elsewhere, or gone
 
+    containers, networks and volumes of an engine by their labels
     processes by their mark · cgroups by the pid of their harness · volumes by what the table of
     mounts calls ours · rules for packets by their comment · half-written files in records
 
@@ -16,11 +17,13 @@ from pathlib import Path
 
 import psutil
 
+from chaoslab.errors import AbilityError
 from chaoslab.fleet import cgroups, volume
 from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.docker.verbs import LABEL_RUN
 from chaoslab.fleet.tree import is_running
 from chaoslab.halt import find_runs as known_runs
-from chaoslab.janitor import find_runs
+from chaoslab.janitor import find_runs, half_written
 from chaoslab.links import kernel
 from chaoslab.obligations import holder_of, open_obligations
 from chaoslab.undo import leftovers
@@ -49,6 +52,7 @@ def find(runs_root: Path) -> tuple[Residue, ...]:
         *_volumes(),
         *_rules(runs_root),
         *_half_written(runs_root),
+        *_containers(),
     )
 
 
@@ -70,9 +74,10 @@ def _owed(runs_root: Path) -> Iterator[Residue]:
 
 def _half_written(runs_root: Path) -> Iterator[Residue]:
     """Files that a harness was about to put in place of others."""
-    for path in (*runs_root.glob("*/2*/.*.new"), *runs_root.glob("*/2*/control/.*.new")):
-        run = path.parent.parent if path.parent.name == "control" else path.parent
-        if holder_of(run) is None and not run.parent.is_symlink():
+    for run in runs_root.glob("[!.]*/[!.]*"):
+        if run.is_symlink() or run.parent.is_symlink() or holder_of(run) is not None:
+            continue
+        for path in half_written(run):
             yield Residue(what=f"half a file, {path.name}", where=str(path.parent),
                           remedy=f"chaoslab heal {run}")  # fmt: skip
 
@@ -90,7 +95,7 @@ def _strays() -> Iterator[Residue]:
         try:
             words, environment = process.cmdline(), process.environ()
             is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
-            if is_ours and _is_orphan(process):
+            if is_ours and not _is_contained(process) and _is_orphan(process):
                 yield Residue(
                     what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
                     where=environment.get(NODE_MARK, "unknown run"),
@@ -98,6 +103,11 @@ def _strays() -> Iterator[Residue]:
                 )
         except (psutil.Error, OSError):
             continue  # gone meanwhile, or another user's, which we could not end anyway
+
+
+def _is_contained(process: psutil.Process) -> bool:
+    """In a container, whose engine answers for it."""
+    return Path(f"/proc/{process.pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
 
 
 def _is_orphan(process: psutil.Process) -> bool:
@@ -154,3 +164,30 @@ def _rules(runs_root: Path) -> Iterator[Residue]:
     if code == 0 and not any(comment and comment in listed for comment in named):
         yield Residue(what="a table of rules for packets", where="nft, inet chaoslab",
                       remedy="nft delete table inet chaoslab")  # fmt: skip
+
+
+def _containers() -> Iterator[Residue]:
+    """On the engine that answers here: what this machine made for runs that nobody runs."""
+    try:
+        from chaoslab.fleet.docker.cleanup import estates  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+
+        engine = Engine.connect()
+    except AbilityError:
+        return  # no engine, and so nothing on it that could be seen
+    for run, directory in estates(engine).items():
+        path = Path(directory)
+        holding = path.parent if path.name == "control" else path
+        if not path.exists() or holder_of(holding) is None:
+            here = f"$(docker ps -aq --filter label={LABEL_RUN}={run})"
+            is_known = path.exists() and bool(open_obligations(holding))
+            yield Residue(
+                what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
+                where=engine.url,
+                remedy=f"chaoslab heal {holding}"
+                if is_known
+                else f"docker rm -f {here}; "
+                f"docker network rm chaoslab-{run}; docker volume rm "
+                f"$(docker volume ls -q --filter label={LABEL_RUN}={run})",
+            )
+    engine.close()

@@ -13,6 +13,9 @@
     remove_cgroup          a limit on some processes, which go back to where they were
     unmount                a node's own volume; what is in it stays
     free_volume            a volume that is full has room again
+    empty_estate           the containers, network and volumes of a run on a Docker engine
+    unpause_container, unwedge_container, unlimit_container, plug_container
+                           a container goes on
 
 Nothing here knows where obligations are kept (`obligations`) or when they are met (`janitor`). All
 of it may be done twice. A new verb is one line in `VERBS`.
@@ -27,9 +30,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from chaoslab.errors import FleetError
+from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Json
 from chaoslab.fleet import cgroups, storage, volume
+from chaoslab.fleet.docker import verbs as containers
 from chaoslab.fleet.tree import Identity, end_tree, is_running, is_same, living, look, signal_trees
 from chaoslab.links import packets, standing
 
@@ -241,6 +245,33 @@ def _full(facts: Facts) -> tuple[str, ...]:
     return (f"the full volume at {folder}",) if is_full else ()
 
 
+# ---------------------------------------------------------------- containers
+
+
+def _on_engine(do: str, *, lets_go: bool = False) -> Verb:
+    """The engine is asked when it comes to that: few runs owe this, and the SDK may be missing."""
+
+    def undone(facts: Facts) -> Healed:
+        return Healed(actions=_ask_engine(do, facts, is_undone=True))
+
+    def left(facts: Facts) -> tuple[str, ...]:
+        try:
+            return _ask_engine(do, facts, is_undone=False)
+        except FleetError as error:
+            return (str(error),)
+
+    return Verb(undo=undone, left=left, lets_go=lets_go)
+
+
+def _ask_engine(do: str, facts: Facts, *, is_undone: bool) -> tuple[str, ...]:
+    """FleetError without the SDK, as without an engine."""
+    try:
+        from chaoslab.fleet.docker import cleanup  # noqa: PLC0415  # as above
+    except AbilityError as error:
+        raise FleetError(str(error)) from error
+    return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
+
+
 VERBS: Mapping[str, Verb] = MappingProxyType(
     {
         "end_process": Verb(undo=_end_process, left=_processes),
@@ -260,6 +291,8 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         cgroups.UNDO_CGROUP: Verb(undo=_remove_cgroup, left=_cgroup, lets_go=True),
         storage.UNDO_VOLUME: Verb(undo=_unmount, left=_volume),
         storage.UNDO_FILLED: Verb(undo=_free, left=_full, lets_go=True),
+        containers.EMPTY_ESTATE: _on_engine(containers.EMPTY_ESTATE),
+        **{do: _on_engine(do, lets_go=True) for do in containers.LETTING_GO},
     }
 )
 """Every verb that an obligation may name."""

@@ -44,15 +44,16 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
     from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
 
     engine = Engine.connect()
-    is_there = not force and None not in map(engine.image_id, _names())
-    if is_there and base is None:
-        found = engine.image_labels(images.node_image())
+    source = images.source()
+    if base is None and not force and engine.image_id(source.image) is not None:
+        found = engine.image_labels(source.image)
         used = found.get("org.opencontainers.image.base.name", "an unknown base")
     else:
         used = _last(images.find_base(engine, base))
-        _say(images.build_node(engine, used, wheels, force=force))
+    _say(images.build_node(engine, source, used, wheels, force=force))
     _say(images.build_proxy(engine, force=force))
-    _report(engine.url, used, {name: engine.image_bytes(name) for name in _names()}, as_json)
+    names = (source.image, source.next_image, images.proxy_image())
+    _report(engine.url, used, {name: engine.image_bytes(name) for name in names}, as_json)
 
 
 @command.command(
@@ -61,10 +62,13 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
 @json_option
 def show(*, as_json: bool) -> None:
     """Say which images this source needs, and whether the engine has them."""
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
 
     engine = Engine.connect()
-    there = {name: engine.image_id(name) is not None for name in _names()}
+    source = images.source()
+    names = (source.image, source.next_image, images.proxy_image())
+    there = {name: engine.image_id(name) is not None for name in names}
     if as_json:
         print_json({"engine": engine.url, "images": there})
         return
@@ -72,12 +76,6 @@ def show(*, as_json: bool) -> None:
         click.echo(f"{name}  {'there' if is_there else 'missing'}")
     if not all(there.values()):
         advise("chaoslab images build", "build what is missing")
-
-
-def _names() -> tuple[str, ...]:
-    from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
-
-    return images.node_image(), images.next_image(), images.proxy_image()
 
 
 def _say(lines: Iterator[str]) -> None:

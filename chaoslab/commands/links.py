@@ -18,7 +18,7 @@ from chaoslab.fleet.base import ObligationLog
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.profiles import profile
-from chaoslab.plan import REGION, FaultPlan, FaultSpec, LinkKind
+from chaoslab.plan import REGION, FaultPlan, FaultSpec, FleetKind, LinkKind
 from chaoslab.schedule import Schedule
 
 
@@ -30,14 +30,21 @@ def link_setup(plan: FaultPlan) -> LinkSetup:
     for spec in plan.faults:
         if isinstance(spec.settings, ShapesLinks):
             _refuse_impossible(spec, spec.settings)
-    return LinkSetup(factory=FACTORIES[link_kind(plan)](plan), standing=standing(plan))
+    factories = FACTORIES if plan.fleet.kind is FleetKind.LOCAL else HOUSED
+    return LinkSetup(factory=factories[link_kind(plan)](plan), standing=standing(plan))
 
 
 def link_kind(plan: FaultPlan) -> LinkKind:
-    """What the plan says; if it does not, embedded when anything needs links, else none."""
+    """What the plan says; if it does not, embedded when anything needs links, else none.
+
+    Between containers Toxiproxy in the place of embedded: it is one more of them.
+    """
     if plan.fleet.links is not None:
         return plan.fleet.links
-    return LinkKind.EMBEDDED if _needs_links(plan) else LinkKind.NONE
+    if not _needs_links(plan):
+        return LinkKind.NONE
+    is_local = plan.fleet.kind is FleetKind.LOCAL
+    return LinkKind.EMBEDDED if is_local else LinkKind.TOXIPROXY
 
 
 def why_this_kind(plan: FaultPlan) -> str:
@@ -103,6 +110,20 @@ def _none(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001 -
     return NoLinks()
 
 
+def _housed(run_directory: Path, /, *, obligations: ObligationLog, seed: int | None) -> Links:
+    """In a container; with a seed the embedded proxy, without one Toxiproxy."""
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.proxy import ContainerHouse  # noqa: PLC0415
+
+    house = ContainerHouse(run_directory, Engine.connect())
+    if seed is not None:
+        return EmbeddedLinks(run_directory, obligations=obligations, seed=seed, house=house)
+    from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
+
+    house.require_toxiproxy()
+    return ToxiproxyLinks(run_directory, obligations=obligations, house=house)
+
+
 def _toxiproxy(run_directory: Path, /, *, obligations: ObligationLog, address: str | None) -> Links:
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 
@@ -114,3 +135,9 @@ FACTORIES: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
     LinkKind.EMBEDDED: lambda plan: partial(EmbeddedLinks, seed=plan.seed),
     LinkKind.TOXIPROXY: lambda plan: partial(_toxiproxy, address=plan.fleet.toxiproxy),
 }
+HOUSED: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
+    LinkKind.NONE: lambda _: _none,
+    LinkKind.EMBEDDED: lambda plan: partial(_housed, seed=plan.seed),
+    LinkKind.TOXIPROXY: lambda _: partial(_housed, seed=None),
+}
+"""Between containers."""

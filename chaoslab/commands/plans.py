@@ -17,6 +17,7 @@ import click
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.clock import Clock, WallClock
+from chaoslab.commands.containers import containers
 from chaoslab.commands.links import link_kind, link_setup
 from chaoslab.conduct import FleetFactory, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
@@ -36,6 +37,7 @@ class Ground:
 
 
 GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
+"""Of the kinds that need nothing from a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,9 +107,15 @@ def prepare(asked: Asked) -> Prepared:
             resolved=resolved_yaml(_with_links(plan), secrets=secrets),
             secrets=tuple(secrets.values()),
         ),
-        ground=GROUNDS[plan.fleet.kind],
+        ground=_ground(plan),
         links=link_setup(plan),
     )
+
+
+def _ground(plan: FaultPlan) -> Ground:
+    if plan.fleet.kind is FleetKind.DOCKER:
+        return Ground(fleet=containers(plan), clock=WallClock)
+    return GROUNDS[plan.fleet.kind]
 
 
 def _with_links(plan: FaultPlan) -> FaultPlan:

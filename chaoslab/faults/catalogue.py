@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from chaoslab.faults.base import Fault
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
+from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.network import (
@@ -70,6 +71,8 @@ _ALL: tuple[type[Fault], ...] = (
     ControlLeave,
     ControlRejoinStorm,
     RegionOutage,
+    NetworkDisconnect,
+    ContainerReplace,
     UpdateNan,
     UpdateScaled,
     UpdateStale,

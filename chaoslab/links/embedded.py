@@ -16,6 +16,7 @@ from chaoslab.fleet.base import NoObligations, ObligationLog
 from chaoslab.links.base import Counters
 from chaoslab.links.carrier import Carrier, Sight, Toxic
 from chaoslab.links.effects import Direction, Effect, LinkAbility
+from chaoslab.links.house import House
 from chaoslab.links.http_api import an_object, call
 from chaoslab.links.packets import PACKET_ABILITIES
 from chaoslab.links.ports import HeldPort
@@ -33,26 +34,44 @@ class EmbeddedLinks(ProxiedLinks):
     stream_abilities = frozenset(LinkAbility) - PACKET_ABILITIES
 
     def __init__(
-        self, directory: Path, *, obligations: ObligationLog | None = None, seed: int = 0
+        self,
+        directory: Path,
+        *,
+        obligations: ObligationLog | None = None,
+        seed: int = 0,
+        house: House | None = None,
     ) -> None:
-        """The proxy's log goes to `directory`; how to end it is written to `obligations`."""
-        super().__init__(obligations or NoObligations())
+        """The proxy's log goes to `directory`; how to end it is written to `obligations`.
+
+        In a `house` it is that one's to log and to end.
+        """
+        super().__init__(obligations or NoObligations(), house)
         self._directory, self._seed = directory, seed
         self._server: Server | None = None
+        self._api = ""
 
     def _begin(self) -> Carrier:
+        if self._house is not None:
+            self._api = self._house.open(self.kind)
+            return EmbeddedCarrier(self._api, self._seed)
+
         def command(port: HeldPort) -> Sequence[str]:
             module = "chaoslab.links.embedded_proxy"
             return sys.executable, "-m", module, "--port", str(port.number)
 
         self._server = Server("embedded-proxy", command, self._directory, self.obligations)
-        return EmbeddedCarrier(self._server.api, self._seed)
+        self._api = self._server.api
+        return EmbeddedCarrier(self._api, self._seed)
 
     def _end(self) -> None:
         if self._server is not None:
             self._server.stop()
+        if self._house is not None:
+            self._house.close()
 
     def _ended(self) -> str:
+        if self._house is not None:
+            return self._house.ended()
         return self._server.ended() if self._server is not None else "it was never started"
 
     def _proxy_name(self, link: str) -> str:
@@ -61,7 +80,7 @@ class EmbeddedLinks(ProxiedLinks):
     @property
     def api(self) -> str:
         """See `ProxiedLinks.api`."""
-        return self._server.api if self._server is not None else ""
+        return self._api
 
     @property
     def pid(self) -> int | None:

@@ -32,15 +32,23 @@ class HeldPort:
         """host:port."""
         return f"{self.host}:{self.number}"
 
+    @property
+    def listen(self) -> str:
+        """The same: a proxy of this machine listens where it is dialled."""
+        return self.address
+
     def close(self) -> None:
         """Anybody may have it now."""
         self._socket.close()
 
 
-def established(port: int) -> int | None:
-    """How many TCP connections this machine has on that local port now; None if it cannot say."""
+def established(port: int, net: Path = Path("/proc/net")) -> int | None:
+    """How many TCP connections this machine has on that local port now; None if it cannot say.
+
+    `net` is where the kernel shows a network: that of this process, or of another one.
+    """
     try:
-        lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+        lines = (net / "tcp").read_text().splitlines()[1:]
     except OSError:
         return None
     words = (line.split() for line in lines)

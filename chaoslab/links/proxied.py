@@ -31,6 +31,7 @@ from chaoslab.links.effects import (
     Reorder,
     Reset,
 )
+from chaoslab.links.house import House, LinkPort
 from chaoslab.links.http_api import NotThere
 from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets
 from chaoslab.links.ports import HeldPort
@@ -45,7 +46,7 @@ class ProxiedLink:
         self,
         name: str,
         proxy: str,
-        port: HeldPort,
+        port: LinkPort,
         *,
         links: "ProxiedLinks",
         carrier: Carrier,
@@ -181,11 +182,13 @@ class ProxiedLinks(ABC):
     kind: ClassVar[str]
     stream_abilities: ClassVar[frozenset[LinkAbility]]
 
-    def __init__(self, obligations: ObligationLog) -> None:
+    def __init__(self, obligations: ObligationLog, house: House | None = None) -> None:
+        """The server is a process of this machine's own, unless there is a house for it."""
+        self._house = house
         self.obligations = obligations
         self._packets = KernelPackets(obligations)
         self._links: dict[str, ProxiedLink] = {}
-        self._ports: list[HeldPort] = []
+        self._ports: list[LinkPort] = []
         self._carrier: Carrier | None = None
 
     # ---------------------------------------------------------------- the server
@@ -216,10 +219,13 @@ class ProxiedLinks(ABC):
     @property
     def abilities(self) -> frozenset[LinkAbility]:
         """The kind's own for the stream; for packets what this kernel and user can do."""
-        return self.stream_abilities | self._packets.abilities
+        packets = self._packets.abilities if self._house is None else frozenset()
+        return self.stream_abilities | packets
 
     def why_not(self, ability: LinkAbility) -> str:
         """Why it is missing."""
+        if ability in PACKET_ABILITIES and self._house is not None:
+            return "packets between containers are out of reach; use --fleet local"
         if ability in PACKET_ABILITIES:
             return self._packets.why_not(ability)
         return "use fleet.links: embedded"
@@ -260,12 +266,12 @@ class ProxiedLinks(ABC):
             raise FleetError(f"there is a link for {name} already")
         carrier = self._open_carrier()
         try:
-            port = HeldPort()
+            port = self._house.port() if self._house is not None else HeldPort()
         except OSError as error:
             raise FleetError(f"no port is free for the link of {name}: {error}") from error
         self._ports.append(port)
         proxy = self._proxy_name(name)
-        carrier.create(proxy, port.address, upstream)
+        carrier.create(proxy, port.listen, upstream)
         self._links[name] = ProxiedLink(
             name, proxy, port, links=self, carrier=carrier, packets=self._packets
         )

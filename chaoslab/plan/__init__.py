@@ -22,7 +22,7 @@ from chaoslab.plan.faults import (
     Target,
     Trigger,
 )
-from chaoslab.plan.fleet import PROGRAMS, REGION, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan.fleet import PROGRAMS, REGION, Containers, FleetKind, FleetSpec, LinkKind
 from chaoslab.plan.frame import AbortRule, Baseline, CheckSpec, Control, Limits
 from chaoslab.plan.groups import LearnerGroup
 from chaoslab.plan.injection import Injection
@@ -38,6 +38,7 @@ __all__ = [
     "Arrivals",
     "Baseline",
     "CheckSpec",
+    "Containers",
     "Control",
     "Distribution",
     "FaultPlan",

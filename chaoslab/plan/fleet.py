@@ -14,6 +14,7 @@ from chaoslab.errors import PlanError
 PROGRAMS: Final = ("syncer", "learner", "evaluator")
 """The roles whose program a plan may name."""
 
+_MEMORY_LEAST: Final = 64_000_000
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
@@ -21,6 +22,9 @@ class FleetKind(StrEnum):
     """Where nodes run."""
 
     LOCAL = "local"
+    """Processes of this machine."""
+    DOCKER = "docker"
+    """Containers of the Docker engine of this machine, or of DOCKER_HOST."""
 
 
 class LinkKind(StrEnum):
@@ -36,6 +40,28 @@ class LinkKind(StrEnum):
 
 REGION = "region"
 """The label that `fleet.regions` gives."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containers:
+    """What each container of a docker fleet is made of; the other fleets pass it over."""
+
+    image: str = ""
+    """Its image; empty: the one that `chaoslab images build` makes of this very source."""
+    cpus: float | None = None
+    """Cores that it may use; None: all of the engine's machine."""
+    memory_bytes: int | None = None
+    """Memory that it may use; None: all of the engine's machine."""
+    processes: int = 512
+    """Processes and threads that it may have."""
+
+    def __post_init__(self) -> None:
+        if self.cpus is not None and self.cpus <= 0:
+            raise PlanError(f"`cpus: {self.cpus:g}` lets nothing run: write 0.5, or leave it out")
+        if self.memory_bytes is not None and self.memory_bytes < _MEMORY_LEAST:
+            raise PlanError("`memory` is too little for a learner: write 512MB or more")
+        if self.processes < 1:
+            raise PlanError(f"`processes: {self.processes}` lets nothing run: write 512")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +82,8 @@ class FleetSpec:
     programs: Mapping[str, str] = field(default_factory=dict)
     """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place
     of chaoslab's own, with the same flags; any program that keeps the node contract will do."""
+    containers: Containers = field(default_factory=Containers)
+    """What the containers of a docker fleet are made of."""
 
     def __post_init__(self) -> None:
         for region, members in self.regions.items():

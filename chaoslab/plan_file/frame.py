@@ -12,7 +12,7 @@ from pydantic import PlainValidator, WithJsonSchema
 
 from chaoslab import units
 from chaoslab.errors import PlanError
-from chaoslab.plan import PROGRAMS, AbortRule, Baseline, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan import PROGRAMS, AbortRule, Baseline, Containers, FleetKind, FleetSpec, LinkKind
 from chaoslab.plan_file.conventions import class_doc, field_docs
 from chaoslab.plan_file.document import Tree
 from chaoslab.plan_file.shape import (
@@ -129,6 +129,7 @@ FLEET: Final = mapping(
         "profiles": entry(_PROFILES, _FLEET_DOCS["profiles"]),
         "toxiproxy": entry(_ADDRESS, _FLEET_DOCS["toxiproxy"]),
         "programs": entry(_PROGRAMS, _FLEET_DOCS["programs"]),
+        "containers": entry(record(Containers), _FLEET_DOCS["containers"]),
     },
     lambda found: FleetSpec(**arguments(FleetSpec, found)),
     doc=class_doc(FleetSpec),

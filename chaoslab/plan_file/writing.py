@@ -16,6 +16,7 @@ from chaoslab.plan import (
     AbortRule,
     Baseline,
     CheckSpec,
+    Containers,
     Distribution,
     FaultPlan,
     FaultSpec,
@@ -108,6 +109,8 @@ def _(fleet: FleetSpec) -> dict[str, Tree]:
         entry["profiles"] = dict(fleet.profiles)
     if fleet.programs:
         entry["programs"] = dict(fleet.programs)
+    if fleet.containers != Containers():
+        entry["containers"] = written(fleet.containers)
     return entry | ({"toxiproxy": fleet.toxiproxy} if fleet.toxiproxy else {})
 
 

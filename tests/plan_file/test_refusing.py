@@ -68,7 +68,7 @@ def told(load: Loader, text: str, *overrides: str) -> str:
         ("baseline: {max_variation: 0.25}", "3:27", "write 25%"),
         ("limits: {max_affected: 150%}", "3:9", "at most 100%"),
         ("limits: {protected: learner-0}", "3:21", "'learner-0' is not a list: write [learner-0]"),
-        ("fleet: {kind: dockr}", "3:15", "unknown value `dockr`; known: local"),
+        ("fleet: {kind: dockr}", "3:15", "unknown value `dockr`; did you mean `docker`?"),
         ("fleet: {links: embeded}", "3:16", "did you mean `embedded`?"),
         ("fleet: {regions: [eu]}", "3:18", "write {eu: [learner-0, learner-1], us: 2}"),
         ("fleet: {regions: {eu: half}}", "3:18", "no learners of the region eu: write 2"),

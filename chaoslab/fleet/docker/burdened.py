@@ -76,7 +76,10 @@ class Burdened:
         self._used.pop(name, None)
 
     def count(self, name: str) -> None:
-        """Nothing more than a probe says is measured here."""
+        """Report kills for want of memory, by the engine's word, under a limit of memory."""
+        for key, standing in self._standing.items():
+            if key[0] == name and isinstance(standing.burden, MemoryLimit):
+                self._say(Kind.NODE_COUNTED, key, oom_kills=int(standing.life.was_out_of_memory))
 
     def news(self, lives: Iterable[Container]) -> list[Sighting]:
         """What is to be reported since the last call; now and then looks at what everybody uses."""
@@ -103,10 +106,25 @@ class Burdened:
                 self._limit(life, replace(life.limits, cpus=cores / burden.factor))
                 return f"CPU quota of its container, {cores / burden.factor:.2f} cores"
             case MemoryLimit():
-                self._limit(life, replace(life.limits, memory_bytes=burden.limit_bytes))
-                return f"memory limit of its container, {burden.limit_bytes} bytes"
+                limit_bytes = self._starve(life, burden.limit_bytes)
+                return f"memory limit of its container, {limit_bytes} bytes"
             case _:
                 raise FleetError(f"the docker fleet cannot put a {burden.kind} upon a node")
+
+    def _starve(self, life: Container, limit_bytes: int) -> int:
+        """The least limit from there on that the kernel takes: one below what is used may not be.
+
+        (cgroup v1 refuses what it cannot reclaim at once; the next allocation meets the limit.)
+        """
+        while True:
+            try:
+                self._limit(life, replace(life.limits, memory_bytes=limit_bytes))
+            except FleetError:
+                if limit_bytes >= life.yard_limits.memory_bytes:
+                    raise
+                limit_bytes = min(limit_bytes * 51 // 50, life.yard_limits.memory_bytes)
+            else:
+                return limit_bytes
 
     def _limit(self, life: Container, limits: Limits) -> None:
         before: Mapping[str, Json] = asdict(life.yard_limits)

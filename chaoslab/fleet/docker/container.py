@@ -80,6 +80,8 @@ class Container:
         home = yard.estate.run_directory / "nodes" / spec.name
         self._directory = home / str(incarnation)
         self._is_closing = False
+        self.was_out_of_memory = False
+        """That it was killed for want of memory, by the engine's word."""
         self._usage: Usage | None = None
         self._is_measured = False
         self._begin()
@@ -289,7 +291,9 @@ class Container:
                 raise FleetError(
                     f"{self.spec.name} ({self.name}) says nothing more and has not ended"
                 )
-            ending = self._ending(self._engine.inspect(self.name))
+            seen = self._engine.inspect(self.name)
+            self.was_out_of_memory = seen.was_out_of_memory
+            ending = self._ending(seen)
         except Missing:  # somebody else removed it, and how it ended with it
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
         self.is_over = True

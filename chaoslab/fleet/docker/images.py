@@ -39,30 +39,48 @@ _BUILD_S: Final = 1200.0
 _DIGITS: Final = 12
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Built:
-    """One image, and how it came to be."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """All that goes into the image of learner and syncer but wheels, read at one moment."""
 
-    name: str
-    base: str
-    was_there: bool
-    size_bytes: int
+    files: Mapping[str, bytes]
+    """By name in the build context."""
+
+    @property
+    def content(self) -> str:
+        """Other files, other digits."""
+        return _content(self.files)
+
+    @property
+    def image(self) -> str:
+        """What it is called when it is built."""
+        return f"{NODE}:{chaoslab.__version__}-{self.content}"
+
+    @property
+    def next_image(self) -> str:
+        """The same, as the next release."""
+        return f"{self.image}-{NEXT}"
+
+
+def source() -> Source:
+    """The source that runs here, as it stands now."""
+    return Source({name: path.read_bytes() for name, path in _node_files().items()})
 
 
 def node_image() -> str:
     """The image of learner and syncer for exactly this source."""
-    return f"{NODE}:{chaoslab.__version__}-{_content(_node_files())}"
+    return source().image
 
 
 def next_image() -> str:
     """The same, as the next release."""
-    return f"{node_image()}-{NEXT}"
+    return source().next_image
 
 
 def proxy_image() -> str:
     """The image of the Toxiproxy server that chaoslab pins."""
-    files = {"toxiproxy.Dockerfile": _recipes() / "toxiproxy.Dockerfile"}
-    return f"{PROXY}:{toxiproxy_binary.VERSION}-{_content(files)}"
+    recipe = (_recipes() / "toxiproxy.Dockerfile").read_bytes()
+    return f"{PROXY}:{toxiproxy_binary.VERSION}-{_content({'Dockerfile': recipe})}"
 
 
 def base_here(engine: Engine) -> str:
@@ -104,9 +122,11 @@ def find_base(engine: Engine, asked: str | None) -> Iterator[str]:
         yield DEBIAN_BASE
 
 
-def build_node(engine: Engine, base: str, wheels: Path | None, *, force: bool) -> Iterator[str]:
+def build_node(
+    engine: Engine, made_of: Source, base: str, wheels: Path | None, *, force: bool
+) -> Iterator[str]:
     """Build the image of learner and syncer, if it is not there; yields what goes on."""
-    name = node_image()
+    name = made_of.image
     if engine.image_id(name) is not None and not force:
         yield f"{name} is there"
     else:
@@ -115,18 +135,23 @@ def build_node(engine: Engine, base: str, wheels: Path | None, *, force: bool) -
                 wheels = Path(scratch)
                 yield "collecting the wheels of what a learner needs"
                 _collect_wheels(wheels)
-            with _archive({**_node_files(), **_wheels(wheels)}) as context:
+            with _archive({**made_of.files, **_wheels(wheels)}) as context:
                 yield f"building {name} on {base}"
                 yield from engine.build(
                     context, dockerfile="docker/Dockerfile", name=name,
-                    arguments=_arguments(base, "current"),
+                    arguments={
+                        "BASE": base,
+                        "VERSION": chaoslab.__version__,
+                        "CONTENT": made_of.content,
+                    },
                 )  # fmt: skip
-    if engine.image_id(next_image()) is None or force:
+    if engine.image_id(made_of.next_image) is None or force:
         recipe = f'FROM {name}\nLABEL chaoslab.release="{NEXT}"\n'
         with _archive({"Dockerfile": recipe.encode()}) as context:
-            yield f"calling it {next_image()}, too"
-            yield from engine.build(context, dockerfile="Dockerfile", name=next_image(),
-                                    arguments={})  # fmt: skip
+            yield f"calling it {made_of.next_image}, too"
+            yield from engine.build(
+                context, dockerfile="Dockerfile", name=made_of.next_image, arguments={}
+            )
 
 
 def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
@@ -137,7 +162,10 @@ def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
         return
     yield f"obtaining toxiproxy-server {toxiproxy_binary.VERSION}, linked statically"
     server = toxiproxy_binary.static()
-    files = {"Dockerfile": _recipes() / "toxiproxy.Dockerfile", "toxiproxy-server": server}
+    files: dict[str, Path | bytes] = {
+        "Dockerfile": _recipes() / "toxiproxy.Dockerfile",
+        "toxiproxy-server": server,
+    }
     with _archive(files) as context:
         yield f"building {name}"
         yield from engine.build(
@@ -157,12 +185,10 @@ def _recipes() -> Path:
     raise FleetError(f"the Dockerfiles are missing beside {_PACKAGE}: install chaoslab again")
 
 
-def _node_files() -> Mapping[str, "Path | bytes"]:
+def _node_files() -> Mapping[str, Path]:
     """Every file of the build context by its name there, without the wheels."""
     recipes = _recipes()
-    files: dict[str, Path | bytes] = {
-        f"docker/{name}": recipes / name for name in ("Dockerfile", "requirements.txt")
-    }
+    files = {f"docker/{name}": recipes / name for name in ("Dockerfile", "requirements.txt")}
     for part in _INSIDE:
         place = _PACKAGE / part
         found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
@@ -174,22 +200,11 @@ def _wheels(folder: Path) -> Mapping[str, Path]:
     return {f"docker/wheelhouse/{wheel.name}": wheel for wheel in sorted(folder.glob("*.whl"))}
 
 
-def _content(files: Mapping[str, "Path | bytes"]) -> str:
+def _content(files: Mapping[str, bytes]) -> str:
     digest = hashlib.sha256()
-    for name, what in sorted(files.items()):
-        content = what if isinstance(what, bytes) else what.read_bytes()
+    for name, content in sorted(files.items()):
         digest.update(f"{name} {len(content)}\n".encode() + content)
     return digest.hexdigest()[:_DIGITS]
-
-
-def _arguments(base: str, release: str) -> Mapping[str, str]:
-    content = _content(_node_files())
-    return {
-        "BASE": base,
-        "VERSION": chaoslab.__version__,
-        "CONTENT": content,
-        "RELEASE": release,
-    }
 
 
 def _archive(files: Mapping[str, "Path | bytes"]) -> "tempfile._TemporaryFileWrapper[bytes]":

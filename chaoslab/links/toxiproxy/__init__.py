@@ -34,8 +34,9 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
+from chaoslab.links.house import House
 from chaoslab.links.http_api import NobodyThere, NotThere, call
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied import ProxiedLinks
 from chaoslab.links.server import Server
 from chaoslab.links.toxics import whole_numbers
@@ -69,15 +70,17 @@ class ToxiproxyLinks(ProxiedLinks):
         *,
         obligations: ObligationLog | None = None,
         address: str | None = None,
+        house: House | None = None,
     ) -> None:
         """Uses the server whose API is at `address` on this machine, or starts one that it finds.
 
-        AbilityError says how to get what is missing.
+        With a `house` it is started there. AbilityError says how to get what is missing.
         """
-        super().__init__(obligations or NoObligations())
+        super().__init__(obligations or NoObligations(), house)
         self._directory, self._address = directory, address
-        self._binary = toxiproxy_binary.find() if address is None else None
-        if address is None and self._binary is None:
+        is_own = address is None and house is None
+        self._binary = toxiproxy_binary.find() if is_own else None
+        if is_own and self._binary is None:
             raise AbilityError(
                 "links: toxiproxy needs a Toxiproxy server, and there is none on PATH or in the "
                 "cache: run `chaoslab doctor --fix` to install one, or use links: embedded, which "
@@ -101,9 +104,10 @@ class ToxiproxyLinks(ProxiedLinks):
             )
         if self._address is not None:
             call(self._address, "GET", "/version")
-        api = self._address or self._start()
+        api = self._address or (self._house.open(self.kind) if self._house else self._start())
         ToxiproxyLinks._open = api
-        self._asker = ToxiproxyCarrier(api)
+        count = established if self._house is None else self._house.established
+        self._asker = ToxiproxyCarrier(api, count)
         return self._asker
 
     def _start(self) -> str:
@@ -124,6 +128,8 @@ class ToxiproxyLinks(ProxiedLinks):
         if self._asker is not None:
             self._asker.close()
             self._asker, ToxiproxyLinks._open = None, ""
+        if self._house is not None:
+            self._house.close()
         if self._server is not None:
             self._server.stop()
             return
@@ -133,12 +139,14 @@ class ToxiproxyLinks(ProxiedLinks):
         self._owed.clear()
 
     def _ended(self) -> str:
+        if self._house is not None:
+            return self._house.ended()
         return self._server.ended() if self._server is not None else ""
 
     def _proxy_name(self, link: str) -> str:
         """Unique on a server that may serve others; written down before it is made there."""
         name = f"chaoslab-{self._run}-{link}"
-        if self._server is None:
+        if self._server is None and self._house is None:
             self._owed[name] = self.obligations.open(UNDO_PROXY, api=self._address, proxy=name)
         return name
 

@@ -8,7 +8,7 @@ it raises says little, so every call is wrapped into one that says what was aske
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -41,9 +41,13 @@ _VERBS = ("get", "post", "delete")
 
 
 class ToxiproxyCarrier:
-    """The server whose API is at host:port `api`; binds the library to it."""
+    """The server whose API is at host:port `api`; binds the library to it.
 
-    def __init__(self, api: str) -> None:
+    `connections` says how many there are on a port of it.
+    """
+
+    def __init__(self, api: str, connections: Callable[[int], int | None] = established) -> None:
+        self._connections = connections
         host, _, port = api.rpartition(":")
         self.api = api
         self._released_s = -math.inf
@@ -95,7 +99,7 @@ class ToxiproxyCarrier:
 
     def count(self, proxy: str, port: int) -> Counters:  # noqa: ARG002 - the protocol's signature
         """The server counts bytes when a connection closes: too late. The kernel knows who is."""
-        connections = established(port)
+        connections = self._connections(port)
         return Counters(up_bytes=None, down_bytes=None, connections=connections, opened=None)
 
     # ---------------------------------------------------------------- toxics

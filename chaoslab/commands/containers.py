@@ -1,0 +1,109 @@
+"""What a plan needs of a Docker engine: the fleet `docker`, made for one plan.
+
+    fleet.containers, training.data ─► ContainerFleets ─ engine, images ─► DockerFleet for each run
+
+The engine is asked when it is needed and not before: a plan can be read without one.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chaoslab.clock import Clock
+from chaoslab.errors import AbilityError
+from chaoslab.fleet.base import Ability, Fleet, ObligationLog
+from chaoslab.fleet.linkage import Linkage
+from chaoslab.plan import Containers, FaultPlan
+
+if TYPE_CHECKING:
+    from chaoslab.fleet.docker.engine import Engine
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFleets:
+    """Makes the fleets of one plan; see `conduct.FleetFactory`."""
+
+    containers: Containers
+    data: str
+    kind: str = "docker"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do on the engine that answers; AbilityError if none does, or lacks images."""
+        from chaoslab.fleet.docker.fleet import ABILITIES  # noqa: PLC0415  # needs the SDK
+
+        engine = _connect()
+        try:
+            self._require_image(engine)
+            self._mounts(engine)
+            missing = frozenset() if self._releases(engine) else frozenset({Ability.UPGRADE})
+            return ABILITIES - missing
+        finally:
+            engine.close()
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> Fleet:
+        """One for this run."""
+        from chaoslab.fleet.docker.engine import Limits  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: PLC0415
+
+        engine = _connect()
+        machine = engine.facts()
+        asked = self.containers
+        setup = Setup(
+            image=self._require_image(engine),
+            limits=Limits(
+                cpus=asked.cpus or float(str(machine["NCPU"])),
+                memory_bytes=asked.memory_bytes or int(str(machine["MemTotal"])),
+                processes=asked.processes,
+            ),
+            releases=self._releases(engine),
+            mounts=self._mounts(engine),
+        )
+        return DockerFleet(
+            run_directory, clock, obligations=obligations, engine=engine, setup=setup,
+            linkage=linkage,
+        )  # fmt: skip
+
+    def _require_image(self, engine: "Engine") -> str:
+        from chaoslab.fleet.docker.images import node_image  # noqa: PLC0415  # needs the SDK
+
+        name = self.containers.image or node_image()
+        if engine.image_id(name) is None:
+            raise AbilityError(
+                f"the Docker engine at {engine.url} has no image {name}: "
+                "run `chaoslab images build`, or name another as fleet.containers.image"
+            )
+        return name
+
+    def _releases(self, engine: "Engine") -> Mapping[str, str]:
+        from chaoslab.fleet.docker.images import NEXT, next_image  # noqa: PLC0415  # needs the SDK
+
+        name = next_image()
+        return {NEXT: name} if engine.image_id(name) is not None else {}
+
+    def _mounts(self, engine: "Engine") -> Mapping[str, str]:
+        """The text to train on, where it is a file or folder of this machine."""
+        place = Path(self.data)
+        if not place.exists():
+            return {}
+        if not engine.is_local:
+            raise AbilityError(
+                f"the text {self.data} is on this machine, and the Docker engine at {engine.url} "
+                "on another: put it into the image, and name that as fleet.containers.image"
+            )
+        path = str(place.resolve())
+        return {path: path}
+
+
+def containers(plan: FaultPlan) -> ContainerFleets:
+    """The fleets that a plan asks for."""
+    return ContainerFleets(containers=plan.fleet.containers, data=plan.training.data)
+
+
+def _connect() -> "Engine":
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+
+    return Engine.connect()

@@ -1,0 +1,140 @@
+"""Faults that only a container engine can do: unplug a node, replace it by another release.
+
+Both are proved by two witnesses: what the node and the syncer show, and what the engine itself
+reports of its containers, which no fault and no node can write.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.silence import look_silent
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.journal import History
+from chaoslab.links.base import Direction
+from chaoslab.plan import Injection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NetworkDisconnect(OneAct):
+    """Take the node off its network, as when a cable is pulled, and plug it in again at the heal.
+
+    Nobody is told: open connections fall silent, and go on if the cable is back soon enough.
+    """
+
+    name: ClassVar[str] = "network.disconnect"
+    summary: ClassVar[str] = "the container is taken off its network; open sockets hear nothing"
+    proof: ClassVar[str] = "the engine's own report, traffic until then, and none afterwards"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.UNPLUG})
+    takes_away: ClassVar[bool] = True
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Unplug every target."""
+        for name in injection.targets:
+            fleet.unplug(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Plug every target in again."""
+        for name in injection.targets:
+            fleet.plug(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Silence both ways, and the engine's word."""
+        requested: dict[str, Json] = {"silent": Direction.BOTH.value, "for_s": injection.for_s}
+        return look_at_each(injection, history, _look_unplugged, requested)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerReplace:
+    """Ask the node to leave and start its next life from another release: an upgrade.
+
+    What it keeps is on its volume and goes with it.
+    """
+
+    image: str = "next"
+    """The release: `next`, which `chaoslab images build` makes, or the name of an image."""
+
+    name: ClassVar[str] = "container.replace"
+    summary: ClassVar[str] = "leave in order, come back from another image"
+    proof: ClassVar[str] = "left with exit code 0; the next life's image is another, by the engine"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.UPGRADE})
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not self.image:
+            raise PlanError("`image` names a release: write next, or an image", key="image")
+
+    def beats(self) -> tuple[float, ...]:
+        """When the next life begins."""
+        return (_LEAVE_S,)
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every target to leave."""
+        for name in injection.targets:
+            fleet.upgrade(name, self.image)
+        fleet.kill(*injection.targets, signal="SIGTERM")
+
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:  # noqa: ARG002
+        """Start it from the other release."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start a target that is not there; otherwise nothing is left to do."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """How it left, and what its next life runs."""
+        return look_at_each(injection, history, self._look, {"image": self.image})
+
+    def _look(self, scene: Scene) -> Found:
+        exited, restarted = scene.exited, scene.restarted
+        before = next((e for e in reversed(scene.before) if e.kind is Kind.NODE_STARTED), None)
+        if scene.incarnation is None or before is None:
+            return nothing("was not running when the fault began")
+        if exited is None or restarted is None:
+            return nothing("was not replaced before the fault ended")
+        old, new = before.data.get("image_id"), restarted.data.get("image_id")
+        if new is None or old == new:
+            return nothing("came back from the same image", image_id=new)
+        is_orderly = exited.data.get("exit_code") == 0
+        return Found(
+            status=Status.PROVED if is_orderly else Status.WEAK,
+            text=f"{'left in order' if is_orderly else f'ended ({how_it_ended(exited)})'} and came "
+            f"back {restarted.time_s - exited.time_s:.1f} s later from another image",
+            measured={
+                "image_id": new,
+                "image_id_before": old,
+                "left_by_itself": is_orderly,
+                "down_s": restarted.time_s - exited.time_s,
+            },
+            proof=(before, exited, restarted, reported(scene, "die")),
+        )
+
+
+_LEAVE_S = 1.5
+"""How long a node has to leave by itself; then its next life begins, and ends it if need be."""
+
+
+def reported(scene: Scene, action: str) -> Event | None:
+    """What the engine itself reported of the target while the fault was upon it."""
+    return scene.first(Kind.ENGINE_REPORTED, lambda e: e.data.get("action") == action)
+
+
+def _look_unplugged(scene: Scene) -> Found:
+    unplugged = reported(scene, "disconnect")
+    if scene.incarnation is None:
+        return nothing("was not running when the fault began")
+    if unplugged is None:
+        return nothing("was taken off no network, as far as the engine reports")
+    silent = look_silent(scene, Direction.BOTH)
+    return Found(
+        status=silent.status,
+        text=f"was taken off its network, by the engine's word, and {silent.text}",
+        measured=silent.measured,
+        proof=(unplugged, *silent.proof),
+    )

@@ -1,0 +1,145 @@
+"""A proxy server in a container on the network of a run; see `links.house`.
+
+    learner ── dials its address on the network ──► the server's container ──► syncer:4600
+    harness ── its API, on a port that the engine publishes to this machine alone ──┘
+
+Toxiproxy comes from an image of its own, chaoslab's proxy from that of the nodes. What the server
+leaves goes with the run's estate.
+"""
+
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.fleet.base import NoObligations
+from chaoslab.fleet.docker import images
+from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits, Missing
+from chaoslab.fleet.docker.estate import Estate
+from chaoslab.links.http_api import call
+from chaoslab.links.ports import established
+
+_API_PORT: Final = 8474
+_FIRST_PORT: Final = 4700
+_READY_S: Final = 20.0
+_PAUSE_S: Final = 0.02
+_LIMITS: Final = Limits(cpus=1.0, memory_bytes=512 << 20, processes=256)
+_COMMANDS: Final = {
+    "toxiproxy": ("/toxiproxy-server", "-host", "0.0.0.0", "-port", str(_API_PORT)),  # noqa: S104
+    "embedded": (
+        "python3", "-m", "chaoslab.links.embedded_proxy",
+        "--host", "0.0.0.0", "--port", str(_API_PORT),  # noqa: S104 - inside its container
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HousePort:
+    """A port of the container."""
+
+    host: str
+    number: int
+
+    @property
+    def address(self) -> str:
+        """As learners on the network dial it."""
+        return f"{self.host}:{self.number}"
+
+    @property
+    def listen(self) -> str:
+        """The same: the container has one address."""
+        return self.address
+
+    def close(self) -> None:
+        """It goes with the container."""
+
+
+class ContainerHouse:
+    """One container for one server."""
+
+    def __init__(self, run_directory: Path, engine: Engine) -> None:
+        """Nothing is made before `open`; the network is there by then."""
+        self._engine = engine
+        self._estate = Estate(
+            engine=engine, run_directory=run_directory.resolve(), obligations=NoObligations()
+        )
+        self._name = f"{self._estate.network}-proxy"
+        self._next = _FIRST_PORT
+        self._is_open = False
+
+    def require_toxiproxy(self) -> None:
+        """AbilityError if the engine has no image of it."""
+        if self._engine.image_id(name := images.proxy_image()) is None:
+            raise AbilityError(
+                f"links: toxiproxy need the image {name}: run `chaoslab images build`, or use "
+                "links: embedded"
+            )
+
+    def open(self, kind: str) -> str:
+        """See `House.open`. FleetError if it does not answer."""
+        image = images.proxy_image() if kind == "toxiproxy" else images.node_image()
+        cpus = min(_LIMITS.cpus, float(str(self._engine.facts()["NCPU"])))
+        self._engine.create(
+            ContainerSpec(
+                name=self._name,
+                image=image,
+                command=_COMMANDS[kind],
+                limits=Limits(
+                    cpus=cpus, memory_bytes=_LIMITS.memory_bytes, processes=_LIMITS.processes
+                ),
+                network=self._estate.network,
+                aliases=("proxy",),
+                environment={"LOG_LEVEL": "warn"},
+                labels=self._estate.labels,
+                hears=True,  # the embedded proxy ends with its standard input
+                published=_API_PORT,
+            )
+        )
+        self._is_open = True
+        self._engine.start(self._name)
+        api = self._engine.reached(self._name, _API_PORT)
+        self._await_answer(api)
+        return api
+
+    def ended(self) -> str:
+        """By the engine's word."""
+        try:
+            seen = self._engine.inspect(self._name)
+        except Missing:
+            return f"container {self._name} is gone"
+        if seen.is_alive:
+            return ""
+        return f"container {self._name} has ended with exit code {seen.exit_code}"
+
+    def port(self) -> HousePort:
+        """The next one: nobody else is in there."""
+        self._next += 1
+        return HousePort(host=self._engine.inspect(self._name).address, number=self._next)
+
+    def established(self, number: int) -> int | None:
+        """From the kernel, if the engine is on this machine."""
+        if not self._engine.is_local:
+            return None
+        pid = self._engine.inspect(self._name).pid
+        return established(number, Path(f"/proc/{pid}/net"))
+
+    def close(self) -> None:
+        """Remove it."""
+        if self._is_open:
+            self._engine.remove(self._name)
+            self._is_open = False
+        self._engine.close()
+
+    def _await_answer(self, api: str) -> None:
+        deadline = time.monotonic() + _READY_S
+        while True:
+            with suppress(FleetError):
+                call(api, "GET", "/version")
+                return
+            if how := self.ended():
+                raise FleetError(f"the proxy for links did not come up: {how}")
+            if time.monotonic() > deadline:
+                raise FleetError(f"the proxy for links does not answer at {api}")
+            time.sleep(_PAUSE_S)
