@@ -8,6 +8,7 @@ The learners inherit the current folder, so what is found here is what they find
 `data` as it stands and may read anything into it; then nothing is looked for.
 """
 
+import ast
 import glob
 import importlib.util
 import os
@@ -19,6 +20,9 @@ from pathlib import Path
 from chaoslab.plan import FaultPlan, Training
 
 _CACHES = "__pycache__"
+_WINDOWS_PER_BLOCK = 32
+_HELD_OUT_EVERY = 20
+"""Both as in `diloco.data`, which the harness does not import."""
 
 
 def missing(plan: FaultPlan) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -32,9 +36,11 @@ def missing(plan: FaultPlan) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _missing_to_train(training: Training) -> Iterator[tuple[str, str]]:
     if training.task is not None:
-        if trouble := _trouble_with_module(training.task.partition(":")[0]):
+        if trouble := _trouble_with_task(training.task):
             yield "task", trouble
-    elif training.data != "stdlib" and (trouble := _trouble_with_data(training.data)):
+    elif training.data != "stdlib" and (
+        trouble := _trouble_with_data(training.data) or _want_of_text(training)
+    ):
         yield "data", trouble
 
 
@@ -65,7 +71,74 @@ def _files(data: str) -> Iterator[Path]:
         yield from filter(Path.is_file, map(Path, glob.iglob(data, recursive=True)))
 
 
+def _want_of_text(training: Training) -> str:
+    """Whether every learner can fill one batch: as `diloco.data` cuts text into blocks of windows,
+    holds every twentieth back, and deals out the rest.
+    """
+    inner, shards = training.inner, len(training.roster)
+    files = list(_files(training.data))
+    joined = len(files) if len(files) > 1 or not Path(training.data).is_file() else 0
+    size_bytes = sum(file.stat().st_size for file in files) + joined
+    blocks = size_bytes // (_WINDOWS_PER_BLOCK * inner.sequence + 1)
+    training_blocks = blocks - max(1, blocks // _HELD_OUT_EVERY)
+    if blocks >= 2 and training_blocks // shards * _WINDOWS_PER_BLOCK >= inner.batch:
+        return ""
+    return (
+        f"{training.data!r} has {size_bytes:,} bytes, too few for {shards} learners with batches "
+        f"of {inner.batch} windows of {inner.sequence} bytes: name more text, or write fewer "
+        "learners, a smaller training.inner.batch or a shorter training.inner.sequence"
+    )
+
+
+def _trouble_with_task(task: str) -> str:
+    """Its module is read, never imported: what a name is bound to shows at the start alone."""
+    module, _, name = task.partition(":")
+    if trouble := _trouble_with_module(module):
+        return trouble
+    spec, _ = _spec_of(module)
+    origin = Path(spec.origin) if spec is not None and spec.origin else None
+    if origin is None or origin.suffix != ".py" or not origin.is_file():
+        return ""  # compiled, frozen, or a folder of modules: its names cannot be read
+    try:
+        tree = ast.parse(origin.read_bytes(), str(origin))
+    except (SyntaxError, ValueError, OSError) as error:
+        return f"{origin} cannot be read as Python: {error}"
+    names = set(_bound(tree))
+    if name in names or not names.isdisjoint(("*", "__getattr__")):
+        return ""
+    return f"{origin} has nothing called {name!r}: write def {name}(data), or another name"
+
+
+def _bound(scope: ast.AST) -> Iterator[str]:
+    """The names that running a module binds, whichever of its branches it takes."""
+    for node in ast.iter_child_nodes(scope):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                yield name
+            case ast.ClassDef(name=name):
+                yield name
+            case ast.alias(name=name, asname=other):
+                yield other or name.partition(".")[0]
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case ast.Lambda():
+                pass
+            case _:
+                yield from _bound(node)
+
+
 def _trouble_with_module(name: str) -> str:
+    spec, found = _spec_of(name)
+    if spec is not None:
+        return ""
+    return (
+        f"there is no module {found!r} (seen from {Path.cwd()} and PYTHONPATH): start in the "
+        f"folder that holds {name.partition('.')[0]!r}, or name that folder in PYTHONPATH"
+    )
+
+
+def _spec_of(name: str) -> tuple[ModuleSpec | None, str]:
+    """Where a module is, without importing what is around it; and how far it was found."""
     first, *others = name.split(".")
     spec = PathFinder.find_spec(first, [os.getcwd(), *sys.path]) or _by_other_finders(first)
     found = first
@@ -75,12 +148,7 @@ def _trouble_with_module(name: str) -> str:
         # by its last name alone: by the whole one, Python would import the packages around it
         spec = PathFinder.find_spec(part, _folders(spec))
         found = f"{found}.{part}"
-    if spec is not None:
-        return ""
-    return (
-        f"there is no module {found!r} (seen from {Path.cwd()} and PYTHONPATH): start in the "
-        f"folder that holds {first!r}, or name that folder in PYTHONPATH"
-    )
+    return spec, found
 
 
 def _folders(spec: ModuleSpec) -> Sequence[str]:

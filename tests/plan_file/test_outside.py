@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.diloco import data as text_of
 from chaoslab.errors import PlanError
 from chaoslab.plan import FaultPlan
 from chaoslab.plan_file import load, refuse_what_is_not_here
@@ -16,6 +17,9 @@ from tests.plan_file.catalogue import CHECKS, FAULTS, HEAD
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+TASK = "raise SystemExit('imported')\ndef make(data): ..."
 
 
 def looked_for(training: str, *overrides: str) -> FaultPlan:
@@ -35,8 +39,8 @@ def told(training: str, *overrides: str) -> str:
 @pytest.mark.parametrize("data", ["book.txt", "books", "books/**/*.txt", "*.txt", "stdlib"])
 def test_text_is_found_as_a_file_a_folder_or_a_pattern(folder: Path, data: str) -> None:
     (folder / "books" / "old").mkdir(parents=True)
-    (folder / "books" / "old" / "one.txt").write_text("It was the best of times")
-    (folder / "book.txt").write_text("It was the worst of times")
+    (folder / "books" / "old" / "one.txt").write_text("It was the best of times. " * 40_000)
+    (folder / "book.txt").write_text("It was the worst of times. " * 40_000)
     looked_for(f"data: '{data}'")
     if data not in ("*.txt", "stdlib"):
         looked_for(f"data: '{folder / data}'")
@@ -77,11 +81,11 @@ def test_a_task_is_found_in_this_folder_and_on_the_path_and_never_imported(
 ) -> None:
     for package in ("mine", "elsewhere/theirs"):
         (folder / package).mkdir(parents=True)
-        (folder / package / "__init__.py").write_text("raise SystemExit('imported')")
-        (folder / package / "task.py").write_text("raise SystemExit('imported')")
-    (folder / "alone.py").write_text("raise SystemExit('imported')")
+        (folder / package / "__init__.py").write_text(TASK)
+        (folder / package / "task.py").write_text(TASK)
+    (folder / "alone.py").write_text(TASK)
     (folder / "spread" / "deep").mkdir(parents=True)
-    (folder / "spread" / "deep" / "task.py").write_text("raise SystemExit('imported')")
+    (folder / "spread" / "deep" / "task.py").write_text(TASK)
     monkeypatch.syspath_prepend(os.fspath(folder / "elsewhere"))
     for task in ("mine.task", "mine", "alone", "spread.deep.task", "theirs.task", "sys"):
         looked_for(f"task: '{task}:make', data: 's3://anything'")
@@ -90,7 +94,7 @@ def test_a_task_is_found_in_this_folder_and_on_the_path_and_never_imported(
 
 def test_a_program_that_is_nowhere_is_refused_at_its_place(folder: Path) -> None:
     (folder / "mine").mkdir()
-    (folder / "mine" / "learner.py").write_text("raise SystemExit('imported')")
+    (folder / "mine" / "learner.py").write_text(TASK)
     looked_for("", "fleet.programs.learner=mine.learner")
     said = told("", "fleet.programs.syncer=mine.syncer")
     assert "fleet.programs.syncer: there is no module 'mine.syncer'" in said
@@ -108,3 +112,56 @@ def test_a_task_that_is_nowhere_is_refused_at_its_place(
     message = told(f"task: '{task}'")
     assert message.startswith(f"trial.yaml:3:18: training.task: there is no module '{absent}")
     assert "start in the folder that holds" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def make(data): ...",
+        "class make: ...",
+        "try:\n    from fast import build as make\nexcept ImportError:\n    make = None",
+        "import functools, make",
+        "from .shared import *",
+        "def __getattr__(name): ...",
+    ],
+)
+def test_whatever_binds_the_name_of_a_task_is_believed(folder: Path, text: str) -> None:
+    (folder / "mine.py").write_text(text)
+    looked_for("task: 'mine:make'")
+
+
+@pytest.mark.parametrize(
+    "text", ["def mke(data): ...", "", "def other():\n    make = 1", "print(make)"]
+)
+def test_a_task_whose_module_binds_no_such_name_is_refused_at_its_place(
+    folder: Path, text: str
+) -> None:
+    (folder / "mine.py").write_text(text)
+    message = told("task: 'mine:make'")
+    assert message.startswith("trial.yaml:3:18: training.task: ")
+    assert "has nothing called 'make': write def make(data)" in message
+
+
+def test_a_task_that_is_no_python_is_refused_with_its_line(folder: Path) -> None:
+    (folder / "mine.py").write_text("def make(data):\n    return (")
+    assert "mine.py cannot be read as Python" in told("task: 'mine:make'")
+
+
+@pytest.mark.parametrize("learners", [1, 3, 8])
+@pytest.mark.parametrize("sequence", [64, 200])
+@pytest.mark.parametrize("batch", [1, 33, 64])
+def test_text_is_refused_exactly_where_a_learner_would_refuse_it(
+    folder: Path, learners: int, sequence: int, batch: int
+) -> None:
+    shape = f"learners: {learners}, inner: {{sequence: {sequence}, batch: {batch}}}"
+    needed = text_of._bytes_needed(sequence, batch, learners)
+    (folder / "text").write_bytes(b"x" * needed)
+    looked_for(f"{shape}, data: text")
+    next(
+        text_of.batches(
+            text_of.open_text("text"),
+            sequence=sequence, batch=batch, shard=(learners - 1, learners), seed=0, position=0,
+        )
+    )  # fmt: skip
+    (folder / "text").write_bytes(b"x" * (needed - 1))
+    assert "too few for" in told(f"{shape}, data: text")
