@@ -82,9 +82,16 @@ def _close(path: Path, owed: Obligation, done: Healed) -> None:
         logging.getLogger(__name__).warning("%s cannot be written: %s", path, error)
 
 
+def half_written(run_directory: Path) -> tuple[Path, ...]:
+    """Files that its harness, or one of its nodes, was just about to put in place of others."""
+    ours = ("", "evidence/", "control/", "control/evidence/")
+    theirs = ("nodes/*/*/", "snapshots/", "control/nodes/*/*/", "control/snapshots/")
+    patterns = [f"{folder}.*.new" for folder in ours] + [f"{one}.*.partial" for one in theirs]
+    return tuple(path for pattern in patterns for path in run_directory.glob(pattern))
+
+
 def _sweep(run_directory: Path) -> None:
-    """Files that the harness was just about to put in place of others."""
-    for path in (*run_directory.glob(".*.new"), *run_directory.glob("control/.*.new")):
+    for path in half_written(run_directory):
         path.unlink(missing_ok=True)
 
 
