@@ -40,12 +40,17 @@ def obligations() -> Remembered:
 def stage(tmp_path: Path, obligations: Remembered) -> Iterator[Stage]:
     clock = WallClock()
     with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
-        stage = Stage(fleet=fleet, clock=clock)
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
-        until_s = clock.now_s() + 3.0  # what it uses while it is calm
-        while clock.now_s() < until_s:
-            stage.poll(0.5)
-        yield stage
+        yield Stage(fleet=fleet, clock=clock)
+
+
+@pytest.fixture
+def calm(stage: Stage) -> Stage:
+    """The same, once it is known what the node uses while nothing is upon it."""
+    until_s = stage.clock.now_s() + 1.8
+    while stage.clock.now_s() < until_s:
+        stage.poll(0.5)
+    return stage
 
 
 def put(stage: Stage, burden: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Sighting:
@@ -66,57 +71,57 @@ def keepers() -> list[psutil.Process]:
 
 @needs_quota
 def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
-    stage: Stage, obligations: Remembered
+    calm: Stage, obligations: Remembered
 ) -> None:
-    said = put(stage, Slowness(factor=4, mechanism=Mechanism.CGROUP))
+    said = put(calm, Slowness(factor=4, mechanism=Mechanism.CGROUP))
     assert "CPU quota" in str(said.data["mechanism"])
-    wait_until(lambda: float(str(counted(stage).data["throttled_s"])) > 0.1)
+    wait_until(lambda: float(str(counted(calm).data["throttled_s"])) > 0.1)
     (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
-    stage.fleet.relieve("n", "injection-0")
+    calm.fleet.relieve("n", "injection-0")
     assert not Path(str(owed["path"])).exists()
     assert obligations.opened.index(owed) in obligations.closed
 
 
 @needs_quota
 def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
-    stage: Stage, obligations: Remembered
+    calm: Stage, obligations: Remembered
 ) -> None:
-    put(stage, Slowness(factor=2, mechanism=Mechanism.CGROUP))
+    put(calm, Slowness(factor=2, mechanism=Mechanism.CGROUP))
     facts = next(one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP)
     owed = Obligation(number=0, do=cgroups.UNDO_CGROUP, facts=facts)  # type: ignore[arg-type]
     assert "removed" in undo(owed).actions[0]
     assert undo(owed).actions == ()
-    assert stage.until(Kind.NODE_RELIEVED).data["because"]
-    stage.fleet.relieve("n", "injection-0")
+    assert calm.until(Kind.NODE_RELIEVED).data["because"]
+    calm.fleet.relieve("n", "injection-0")
 
 
-def test_a_duty_cycle_stops_a_node_again_and_again_and_lets_it_go_on(stage: Stage) -> None:
-    put(stage, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE))
-    pid = int(str(stage.fleet.probe("n").data["pid"]))
+def test_a_duty_cycle_stops_a_node_again_and_again_and_lets_it_go_on(calm: Stage) -> None:
+    put(calm, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE))
+    pid = int(str(calm.fleet.probe("n").data["pid"]))
     node = psutil.Process(pid)
     wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
     wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
-    stage.fleet.relieve("n", "injection-0")
+    calm.fleet.relieve("n", "injection-0")
     assert node.status() != psutil.STATUS_STOPPED
     assert not keepers()
 
 
 def test_who_kills_the_keeper_of_a_duty_cycle_leaves_a_node_that_healing_lets_go_on(
-    stage: Stage,
+    calm: Stage,
 ) -> None:
-    put(stage, Slowness(factor=20, mechanism=Mechanism.DUTY_CYCLE))
-    node = psutil.Process(int(str(stage.fleet.probe("n").data["pid"])))
+    put(calm, Slowness(factor=20, mechanism=Mechanism.DUTY_CYCLE))
+    node = psutil.Process(int(str(calm.fleet.probe("n").data["pid"])))
     wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
     for keeper in keepers():
         keeper.kill()
-    assert stage.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
-    stage.fleet.relieve("n", "injection-0")
+    assert calm.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
+    calm.fleet.relieve("n", "injection-0")
     wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
 
 
-def test_a_duty_cycle_ends_by_itself_when_nobody_heals_it(stage: Stage) -> None:
-    put(stage, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE, for_s=0.1))
-    assert stage.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
+def test_a_duty_cycle_ends_by_itself_when_nobody_heals_it(calm: Stage) -> None:
+    put(calm, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE, for_s=0.1))
+    assert calm.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
 
 
 def test_a_node_without_an_ear_cannot_be_told_to_rest(stage: Stage) -> None:
@@ -125,10 +130,10 @@ def test_a_node_without_an_ear_cannot_be_told_to_rest(stage: Stage) -> None:
     stage.fleet.relieve("n", "injection-0")
 
 
-def test_another_strength_is_no_second_burden(stage: Stage, obligations: Remembered) -> None:
-    put(stage, Slowness(factor=2, mechanism=Mechanism.DUTY_CYCLE))
+def test_another_strength_is_no_second_burden(calm: Stage, obligations: Remembered) -> None:
+    put(calm, Slowness(factor=2, mechanism=Mechanism.DUTY_CYCLE))
     opened = len(obligations.opened)
-    put(stage, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
+    put(calm, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
     assert len(obligations.opened) == opened
     assert len(keepers()) == 1
 
