@@ -294,7 +294,7 @@ def test_what_cannot_work_is_refused_by_plan_as_by_run_and_nothing_starts(
 
 
 def test_a_record_is_judged_when_its_data_is_long_gone(fleets: FakeFleets, tmp_path: Path) -> None:
-    (tmp_path / "book.txt").write_text("It was the best of times")
+    (tmp_path / "book.txt").write_text("It was the best of times. " * 40_000)
     assert run_once("--quiet", "--set", "training.data=book.txt").exit_code == 0
     (tmp_path / "book.txt").unlink()
     assert call("judge").exit_code == 0
