@@ -16,8 +16,8 @@ from statistics import median
 
 from chaoslab.events import Json
 
-_CALM_STEPS = 200
-"""The middle one of so many steps is its own pace."""
+_CALM_STEPS = 60
+"""The middle one of so many steps is its own pace: a few seconds, or what was before counts, too."""
 _NAP_S = 0.1
 """It looks this often whether it is to hurry."""
 
