@@ -9,6 +9,7 @@ same kind on one node are refused.
 """
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from chaoslab.clock import Clock
@@ -24,6 +25,9 @@ HARNESS = "harness"
 _LOOK_S = 2.0
 """How often it is noted what every node has used."""
 _LONG_ENOUGH_S = 1.5
+_TIGHTEN_S = 0.2
+_LEAST_BYTES = 16 << 20
+"""Engines refuse less than a few megabytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,7 @@ class Burdened:
     """By node: cores that it used while nothing was upon it."""
     _news: list[Sighting] = field(default_factory=list)
     _look_s: float = 0.0
+    _tighten_s: float = 0.0
 
     def put(self, life: Container, injection: str, burden: Burden) -> None:
         """Begin a burden, or give it another strength. FleetError if the engine refuses."""
@@ -88,6 +93,9 @@ class Burdened:
             self._look_s = now_s + _LOOK_S
             for life in lives:
                 self._note_use(life, now_s)
+        if now_s >= self._tighten_s:
+            self._tighten_s = now_s + _TIGHTEN_S
+            self._tighten()
         news, self._news = self._news, []
         return news
 
@@ -111,20 +119,33 @@ class Burdened:
             case _:
                 raise FleetError(f"the docker fleet cannot put a {burden.kind} upon a node")
 
-    def _starve(self, life: Container, limit_bytes: int) -> int:
-        """The least limit from there on that the kernel takes: one below what is used may not be.
+    def _starve(self, life: Container, most_bytes: int) -> int:
+        """Less than it uses, as far as the kernel allows; the limit that holds.
 
-        (cgroup v1 refuses what it cannot reclaim at once; the next allocation meets the limit.)
+        cgroup v1 refuses a limit below what it cannot reclaim at once: then the least that it takes
+        holds, and is tried again (`news`) until an allocation meets it.
         """
+        usage = life.usage
+        used_bytes = usage.memory_bytes if usage is not None else 0
+        limit_bytes = max(_LEAST_BYTES, min(most_bytes, used_bytes * 4 // 5 or most_bytes))
         while True:
             try:
                 self._limit(life, replace(life.limits, memory_bytes=limit_bytes))
             except FleetError:
-                if limit_bytes >= life.yard_limits.memory_bytes:
+                if limit_bytes >= life.yard_limits.memory_bytes or life.has_exited:
                     raise
                 limit_bytes = min(limit_bytes * 51 // 50, life.yard_limits.memory_bytes)
             else:
                 return limit_bytes
+
+    def _tighten(self) -> None:
+        """Once more less memory for whoever still lives under a limit of it."""
+        for standing in self._standing.values():
+            if isinstance(standing.burden, MemoryLimit) and not standing.life.has_exited:
+                with suppress(FleetError):  # it holds as it is, or the node is gone
+                    lower = standing.life.limits.memory_bytes * 49 // 50
+                    limits = replace(standing.life.limits, memory_bytes=max(_LEAST_BYTES, lower))
+                    standing.life.limit(limits)
 
     def _limit(self, life: Container, limits: Limits) -> None:
         before: Mapping[str, Json] = asdict(life.yard_limits)

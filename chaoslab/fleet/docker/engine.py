@@ -160,11 +160,11 @@ class Engine:
         with self._asked("for its version"):
             return {**self._client.version(), **self._client.info()}
 
-    def events(self, labels: Mapping[str, str]) -> "EventStream":
-        """What happens from now on to containers and networks with these labels."""
+    def events(self) -> "EventStream":
+        """What happens from now on to containers and networks, those of others included."""
         with self._asked("for its events"):
             own = Engine.connect(self.url)
-            filters = {"label": [f"{key}={value}" for key, value in labels.items()]}
+            filters = {"type": ["container", "network"]}
             return EventStream(own._client.events(filters=filters, decode=True), own)  # noqa: SLF001
 
     # ---------------------------------------------------------------- images

@@ -18,6 +18,7 @@ from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import Sighting
 from chaoslab.fleet.docker.container import Arrival
 from chaoslab.fleet.docker.estate import LABEL_NODE, Estate
+from chaoslab.fleet.docker.verbs import LABEL_RUN
 
 ENGINE: Final = "engine"
 _TOLD: Final = frozenset(
@@ -35,7 +36,8 @@ class Witness:
         self._is_closing = False
         self._nodes: dict[str, tuple[str, int]] = {}
         """By container id: which node, which incarnation."""
-        self._events = estate.engine.events(estate.own)
+        self._run, self._network = estate.run, estate.network
+        self._events = estate.engine.events()
         threading.Thread(target=self._listen, name="witness", daemon=True).start()
 
     def close(self) -> None:
@@ -90,9 +92,12 @@ class Witness:
     def _who(
         self, event: Mapping[str, Json], actor: str, attributes: Mapping[str, Json]
     ) -> tuple[str, int] | None:
-        """Whom it is about; a network names its container by id alone."""
+        """Whom it is about; a network names its container by id alone. None: nobody of ours."""
         if event.get("Type") == "network":
-            return self._nodes.get(str(attributes.get("container")))
+            is_ours = attributes.get("name") == self._network
+            return self._nodes.get(str(attributes.get("container"))) if is_ours else None
+        if attributes.get(LABEL_RUN) != self._run:
+            return None
         node, incarnation = attributes.get(LABEL_NODE), attributes.get("chaoslab.incarnation")
         if node is None or incarnation is None:
             return None
