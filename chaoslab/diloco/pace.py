@@ -17,7 +17,7 @@ from statistics import median
 from chaoslab.events import Json
 
 _CALM_STEPS = 60
-"""The middle one of so many steps is its own pace: a few seconds, or what was before counts, too."""
+"""The middle one of so many steps, a few seconds of them, is its own pace."""
 _NAP_S = 0.1
 """It looks this often whether it is to hurry."""
 
