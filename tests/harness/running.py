@@ -20,10 +20,11 @@ from click.testing import CliRunner, Result
 from chaoslab.cli import main
 from chaoslab.events import Kind
 from chaoslab.journal import JOURNAL, History
-from tests.harness.machine import MARK
+from tests.harness.machine import MARK, Machine, look, residue
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE_S = 60.0
+_GONE_S = 30.0
 _AS_ON_A_TERMINAL = """
 import runpy, signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -156,3 +157,11 @@ def environment(mark: str, root: Path) -> Mapping[str, str]:
 def chaoslab(*words: str) -> Result:
     """Another command, to its end, in this process: its imports are paid for once."""
     return CliRunner().invoke(main, words, catch_exceptions=False)
+
+
+def nothing_is_left(before: Machine, harness: Harness, api: str | None = None) -> None:
+    """Soon: whoever cleans up after a dead harness needs a moment. What is there later stays."""
+    deadline_s = time.monotonic() + _GONE_S
+    while left := residue(before, look(harness.mark, harness.root, toxiproxy=api)):
+        assert time.monotonic() < deadline_s, "\n".join(left)
+        time.sleep(0.05)

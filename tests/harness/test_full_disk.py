@@ -10,8 +10,8 @@ import pytest
 from chaoslab.errors import ExitCode
 from chaoslab.events import Kind
 from chaoslab.fleet import volume
-from tests.harness.machine import look, residue
-from tests.harness.running import Harness, begun, chaoslab, little, start_run
+from tests.harness.machine import look
+from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
 
 pytestmark = pytest.mark.slow
 
@@ -55,7 +55,7 @@ def test_a_full_disk_stops_the_run_healed_and_nothing_is_left(
         assert harness.until(begun(Kind.FAULT_INJECTED, 4))
         volume.fill(small_disk)
         _, said = harness.end()
-        assert residue(before, look(harness.mark, small_disk)) == []
+        nothing_is_left(before, harness)
         volume.free(small_disk)
         must_have_stopped(harness, said)
         assert "No space left on device" in said
@@ -73,4 +73,4 @@ def test_a_record_that_may_not_grow_stops_the_run_healed_without_any_rights(
         must_have_stopped(harness, said)
         assert "the journal cannot be written" in said
         assert "File too large" in said
-        assert residue(before, look(harness.mark, tmp_path)) == []
+        nothing_is_left(before, harness)

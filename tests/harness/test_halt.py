@@ -11,8 +11,8 @@ from chaoslab.errors import ExitCode
 from chaoslab.events import Kind
 from chaoslab.halt import find_runs, halt
 from chaoslab.obligations import open_obligations
-from tests.harness.machine import look, residue
-from tests.harness.running import begun, chaoslab, little, start_run
+from tests.harness.machine import look
+from tests.harness.running import begun, chaoslab, little, nothing_is_left, start_run
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def test_a_run_is_found_by_its_record_and_anywhere_else_by_its_processes_and_end
         assert any("injection-2.latency" in action for action in said["actions"])
         harness.end()
         assert harness.process.returncode == ExitCode.INTERRUPTED
-        assert residue(before, look(harness.mark, tmp_path)) == []
+        nothing_is_left(before, harness)
 
     assert harness.history.events[-1].text("outcome") == "interrupted"
     assert all(story.healed for story in harness.history.faults)
@@ -59,7 +59,7 @@ def test_one_that_does_not_end_is_killed_and_its_heal_is_done(tmp_path: Path) ->
         assert "does not end: killing process" in told[-1]
         harness.end()
         assert harness.process.returncode == -signal.SIGKILL
-        assert residue(before, look(harness.mark, tmp_path)) == []
+        nothing_is_left(before, harness)
         assert not open_obligations(harness.record)
 
 

@@ -27,8 +27,16 @@ from chaoslab.links.ports import HeldPort
 from chaoslab.links.server import Server
 from chaoslab.obligations import open_obligations
 from chaoslab.record import RUN_JSON
-from tests.harness.machine import Machine, look, residue
-from tests.harness.running import Harness, begun, chaoslab, in_phase, little, start_run
+from tests.harness.machine import look
+from tests.harness.running import (
+    Harness,
+    begun,
+    chaoslab,
+    in_phase,
+    little,
+    nothing_is_left,
+    start_run,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -45,7 +53,6 @@ MOMENTS: Mapping[str, Callable[[History], bool]] = {
 }
 LATER_S = {"before the record": 1.5, "start": 0.6, "faults are in": 0.6, "healing": 0.05}
 """How long after the moment the kill comes at the latest, where it is not a fifth of a second."""
-_GONE_S = 30.0
 REAL = """
 version: 1
 name: real
@@ -150,14 +157,6 @@ def strike(kill: Kill, root: Path, api: str | None) -> str:
     assert not open_obligations(record)
     assert not find_runs(harness.runs)
     return judged(harness, record)
-
-
-def nothing_is_left(before: Machine, harness: Harness, api: str | None) -> None:
-    """Soon; what is there still after half a minute stays."""
-    deadline_s = time.monotonic() + _GONE_S
-    while left := residue(before, look(harness.mark, harness.root, toxiproxy=api)):
-        assert time.monotonic() < deadline_s, "\n".join(left)
-        time.sleep(0.05)
 
 
 def judged(harness: Harness, record: Path) -> str:

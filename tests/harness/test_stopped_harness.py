@@ -14,7 +14,7 @@ from chaoslab.journal import History
 from chaoslab.links.http_api import an_object, call
 from chaoslab.obligations import open_obligations
 from tests.contracts.fleet_kit import wait_until
-from tests.harness.machine import look, residue
+from tests.harness.machine import look
 from tests.harness.running import Harness, begun, little, start_run
 
 pytestmark = pytest.mark.slow
@@ -67,6 +67,4 @@ def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path
     assert all(story.healed for story in history.faults)
     assert harness.record is not None
     assert not open_obligations(harness.record)
-    assert (
-        residue(before, look(harness.mark, tmp_path)) == [f"processes: {harness.process.pid}"][:0]
-    )
+    nothing_is_left(before, harness)
