@@ -15,7 +15,7 @@ from chaoslab.links.http_api import an_object, call
 from chaoslab.obligations import open_obligations
 from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look
-from tests.harness.running import Harness, begun, little, start_run
+from tests.harness.running import Harness, begun, little, nothing_is_left, start_run
 
 pytestmark = pytest.mark.slow
 
