@@ -1,4 +1,8 @@
-"""A Docker engine for tests, and a fleet on it that needs nothing but Python in its image."""
+"""A Docker engine for tests, and a fleet on it that needs nothing but Python in its image.
+
+Importing this skips a module of tests where the Docker SDK is missing; CHAOSLAB_REQUIRE=docker
+makes that, and the absence of an engine, a failure.
+"""
 
 import os
 from pathlib import Path
@@ -7,27 +11,46 @@ import pytest
 
 from chaoslab.clock import Clock
 from chaoslab.errors import AbilityError
-from chaoslab.fleet.base import ObligationLog
-from chaoslab.fleet.docker.engine import Engine, Limits
-from chaoslab.fleet.docker.fleet import DockerFleet, Setup
-from chaoslab.fleet.docker.images import base_here
+from chaoslab.fleet.base import NodeSpec, ObligationLog, Role
+from tests.contracts import node_program
 
+IS_REQUIRED = "docker" in os.environ.get("CHAOSLAB_REQUIRE", "")
+if not IS_REQUIRED:
+    pytest.importorskip("docker.errors", reason="the Docker SDK is missing", exc_type=ImportError)
+
+from chaoslab.fleet.docker.engine import Engine, Limits  # noqa: E402 - see above
+from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: E402
+from chaoslab.fleet.docker.images import base_here  # noqa: E402
+
+__all__ = ["Engine", "engine_or_skip", "learner", "small_fleet"]
 LIMITS = Limits(cpus=2.0, memory_bytes=512 << 20, processes=128)
 
 
 def engine_or_skip() -> Engine:
-    """The engine. CHAOSLAB_REQUIRE=docker makes its absence a failure."""
+    """An engine that has an image with Python."""
     try:
-        return Engine.connect()
+        engine = Engine.connect()
+        base_here(engine)
     except AbilityError as error:
-        if "docker" in os.environ.get("CHAOSLAB_REQUIRE", ""):
+        if IS_REQUIRED:
             raise
         pytest.skip(str(error))
+    return engine
 
 
 def small_fleet(
     run_directory: Path, clock: Clock, engine: Engine, obligations: ObligationLog
 ) -> DockerFleet:
     """Its nodes run whatever the image has that the real ones begin with."""
-    setup = Setup(image=base_here(engine), limits=LIMITS)
+    image = base_here(engine)
+    setup = Setup(image=image, limits=LIMITS, releases={"other": f"{image}-other"})
     return DockerFleet(run_directory, clock, obligations=obligations, engine=engine, setup=setup)
+
+
+def learner(name: str, *flags: str) -> NodeSpec:
+    """The stand-in for a learner; its source travels on the command line."""
+    source = Path(node_program.__file__).read_text(encoding="utf-8")
+    command = ("python3", "-S", "-c", source, "--name", name, "--incarnation", "{incarnation}")
+    return NodeSpec(
+        name=name, role=Role.LEARNER, command=(*command, *flags), labels={"region": "eu"}
+    )

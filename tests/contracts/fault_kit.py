@@ -155,6 +155,10 @@ class WatchedFleet(NoFleet):
         self.touched.add(name)
         super().burden(name, injection, burden)
 
+    def unplug(self, name: str) -> None:
+        self.touched.add(name)
+        super().unplug(name)
+
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         self.touched.add(name)
         super().damage(name, how, every=every)

@@ -1,23 +1,38 @@
 """Nodes as containers: the contract, and what only containers can do, or do wrong."""
 
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from chaoslab.clock import WallClock
-from chaoslab.fleet.base import NodeSpec, Role
-from tests.contracts import node_program
-from tests.contracts.fleet_kit import LivingFleetKit, Stage
-from tests.engine import Engine, engine_or_skip, small_fleet
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.burdens import Slowness
+from chaoslab.janitor import heal
+from chaoslab.obligations import Obligations, open_obligations
+from chaoslab.undo import VERBS, leftovers
+from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
+from tests.engine import Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
+
+from chaoslab.fleet.docker import verbs  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker.estate import remains, run_name  # isort: skip
+from chaoslab.fleet.docker.images import base_here  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return engine_or_skip()
+def engine() -> Iterator[Engine]:
+    engine = engine_or_skip()
+    yield engine
+    engine.close()
 
 
 @pytest.fixture
@@ -37,14 +52,225 @@ def spec() -> NodeSpec:
     return learner("learner-0")
 
 
-def learner(name: str, *flags: str) -> NodeSpec:
-    """The stand-in for a learner; its source travels on the command line."""
-    source = Path(node_program.__file__).read_text(encoding="utf-8")
-    command = ("python3", "-S", "-c", source, "--name", name, "--incarnation", "{incarnation}")
-    return NodeSpec(
-        name=name, role=Role.LEARNER, command=(*command, *flags), labels={"region": "eu"}
-    )
-
-
 class TestDockerFleet(LivingFleetKit):
     """The kit."""
+
+
+# ---------------------------------------------------------------- the engine's own word
+
+
+def told(stage: Stage, action: str) -> list[dict[str, object]]:
+    """What the engine reported of an action so far."""
+    seen = [one for one in stage.seen if one.kind is Kind.ENGINE_REPORTED]
+    return [dict(one.data) for one in seen if one.data["action"] == action]
+
+
+def heard(stage: Stage, action: str) -> dict[str, object]:
+    """The first report of an action, waited for."""
+
+    def is_told() -> bool:
+        stage.poll(0.2)
+        return bool(told(stage, action))
+
+    wait_until(is_told)
+    return told(stage, action)[0]
+
+
+def test_a_kill_from_outside_is_seen_and_told_by_the_engine(
+    stage: Stage, spec: NodeSpec, engine: Engine
+) -> None:
+    stage.fleet.start(spec)
+    name = str(stage.until(Kind.NODE_STARTED).data["container"])
+    engine.kill(name, "SIGKILL")
+    exited = stage.until(Kind.NODE_EXITED)
+    assert (exited.data["signal"], exited.data["out_of_memory"]) == ("SIGKILL", False)
+    died = heard(stage, "die")
+    assert (died["node"], died["incarnation"], died["exit_code"]) == ("learner-0", 1, 137)
+    assert stage.fleet.restart(spec.name).incarnation == 2
+
+
+def test_a_container_that_is_removed_from_outside_is_seen_to_end(
+    stage: Stage, spec: NodeSpec, engine: Engine
+) -> None:
+    stage.fleet.start(spec)
+    engine.remove(str(stage.until(Kind.NODE_STARTED).data["container"]))
+    assert stage.until(Kind.NODE_EXITED).data["exit_code"] is None or told(stage, "die")
+    assert stage.fleet.restart(spec.name).incarnation == 2
+
+
+def test_the_engine_tells_of_a_pause_and_of_its_end(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    stage.fleet.pause(spec.name)
+    stage.fleet.resume(spec.name)
+    assert heard(stage, "pause")["node"] == heard(stage, "unpause")["node"] == spec.name
+
+
+def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
+    stage: Stage, spec: NodeSpec, engine: Engine, obligations: Remembered
+) -> None:
+    stage.fleet.start(spec)
+    name = str(stage.until(Kind.NODE_STARTED).data["container"])
+    for _ in range(2):
+        stage.fleet.unplug(spec.name)
+        assert not engine.inspect(name).address
+    assert heard(stage, "disconnect")["node"] == spec.name
+    stage.until(Kind.LEARNER_STEP)
+    for _ in range(2):
+        stage.fleet.plug(spec.name)
+        assert engine.inspect(name).address
+    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == verbs.PLUG]
+    assert owed == obligations.closed
+
+
+def test_the_next_life_runs_the_release_that_was_asked_for(
+    stage: Stage, spec: NodeSpec, engine: Engine
+) -> None:
+    image = base_here(engine)
+    engine.tag(image, f"{image}-other")
+    stage.fleet.start(spec)
+    stage.fleet.upgrade(spec.name, "other")
+    stage.fleet.kill(spec.name)
+    stage.fleet.restart(spec.name)
+    stage.until(Kind.LEARNER_STEP)
+    started = [one.data["image"] for one in stage.seen if one.kind is Kind.NODE_STARTED]
+    assert started == [image, f"{image}-other"]
+
+
+def test_a_release_that_is_not_there_is_refused(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    with pytest.raises(FleetError, match="images build"):
+        stage.fleet.upgrade(spec.name, "chaoslab-node:no-such-thing")
+
+
+def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
+    stage: Stage, spec: NodeSpec, obligations: Remembered
+) -> None:
+    stage.fleet.start(learner("learner-0", "--spew"))
+
+    def is_slowed() -> bool:
+        stage.poll(0.2)
+        try:
+            stage.fleet.burden("learner-0", "injection-0", Slowness(factor=2))
+        except FleetError:  # nobody knows yet what it uses
+            return False
+        return True
+
+    wait_until(is_slowed)
+    burdened = stage.until(Kind.NODE_BURDENED)
+    assert "cores" in str(burdened.data["mechanism"])
+    stage.fleet.relieve("learner-0", "injection-0")
+    stage.until(Kind.NODE_RELIEVED)
+    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == verbs.UNLIMIT]
+    assert set(owed) <= set(obligations.closed)
+
+
+# ---------------------------------------------------------------- output and files
+
+
+def test_all_last_lines_come_before_the_exit(stage: Stage) -> None:
+    stage.fleet.start(learner("learner-0", "--steps", "1", "--last-lines", "2000"))
+    stage.until(Kind.NODE_EXITED)
+    assert stage.kinds.count(Kind.LEARNER_STEP) == 2001
+    assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
+
+
+def test_what_a_learner_may_not_say_is_refused_and_counted(stage: Stage) -> None:
+    line = '{"kind":"verdict.reached","data":{"outcome":"PASS"}}'
+    stage.fleet.start(learner("learner-0", "--say", line, "--steps", "1"))
+    assert stage.until(Kind.NODE_EXITED).data["refused_lines"] == 1
+
+
+def test_each_life_leaves_its_files_and_finds_what_the_last_one_kept(
+    stage: Stage, tmp_path: Path
+) -> None:
+    words = ("sh", "-c", "cat {directory}/kept; echo {incarnation} >{directory}/kept; echo so >&2")
+    stage.fleet.start(replace(learner("learner-0"), command=words))
+    stage.until(Kind.NODE_EXITED)
+    stage.fleet.restart("learner-0")
+    stage.until(Kind.NODE_EXITED)
+    home = tmp_path / "nodes" / "learner-0"
+    assert (home / "2" / "stdout.log").read_text() == "1\n"
+    for incarnation in ("1", "2"):
+        files = {path.name for path in (home / incarnation).iterdir()}
+        assert files == {"stdout.log", "stderr.log", "command.json", "exit.json"}
+        assert "so" in (home / incarnation / "stderr.log").read_text()
+
+
+# ---------------------------------------------------------------- cleanup
+
+
+def test_leaving_the_fleet_leaves_nothing_on_the_engine(
+    stage: Stage, spec: NodeSpec, engine: Engine, tmp_path: Path, obligations: Remembered
+) -> None:
+    run = run_name(tmp_path)
+    stage.fleet.start(spec)
+    assert len(remains(engine, run)) >= 3
+    stage.fleet.__exit__(None, None, None)
+    with_engine = Engine.connect()
+    assert not remains(with_engine, run)
+    with_engine.close()
+    assert obligations.opened[0]["do"] == verbs.EMPTY_ESTATE
+    assert obligations.closed == [0]
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_a_harness_that_is_killed_leaves_nothing(
+    engine: Engine, tmp_path: Path, number: int
+) -> None:
+    harness = subprocess.Popen(
+        [sys.executable, "-m", "tests.fleet.docker_harness", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parent.parent.parent,
+    )
+    assert harness.stdout is not None
+    if number % 2:  # at once in the middle of the start, or when all of it stands
+        wait_until(lambda: bool(remains(engine, run_name(tmp_path))))
+    else:
+        assert harness.stdout.readline() == "ready\n"
+    harness.send_signal(signal.SIGKILL)
+    harness.wait()
+    harness.stdout.close()
+    wait_until(lambda: not remains(engine, run_name(tmp_path)))
+    wait_until(lambda: not open_obligations(tmp_path))
+
+
+def test_what_is_left_is_healed_from_the_run_directory_alone(
+    engine: Engine, tmp_path: Path, spec: NodeSpec
+) -> None:
+    with Obligations(tmp_path) as obligations:
+        fleet = small_fleet(tmp_path, WallClock(), Engine.connect(), obligations)
+        fleet.__enter__()
+        fleet.start(spec)
+        fleet.pause(spec.name)
+    owed = open_obligations(tmp_path)
+    assert {one.do for one in owed} == {verbs.EMPTY_ESTATE, verbs.UNPAUSE}
+    assert any("is paused" in text for one in owed for text in leftovers(one))
+    done = heal(tmp_path)
+    assert not done.remaining
+    assert any("removed" in text for text in done.actions)
+    assert not heal(tmp_path).actions
+    assert not remains(engine, run_name(tmp_path))
+    fleet.__exit__(None, None, None)  # whoever comes back to life finds nothing, and says nothing
+
+
+def test_an_engine_that_is_gone_is_said_and_keeps_nothing_from_being_owed(tmp_path: Path) -> None:
+    facts = {"engine": f"unix://{tmp_path}/nobody.sock", "run": "0123456789"}
+    done = heal_of(tmp_path, verbs.EMPTY_ESTATE, facts)
+    assert "no Docker engine answers" in done
+
+
+def heal_of(run_directory: Path, do: str, facts: dict[str, str]) -> str:
+    """What remains of one obligation after an attempt to heal it."""
+    with Obligations(run_directory) as obligations:
+        obligations.open(do, **facts)
+    (remaining,) = heal(run_directory).remaining
+    assert open_obligations(run_directory)
+    return remaining
+
+
+def test_every_verb_is_known_to_the_undo() -> None:
+    assert {verbs.EMPTY_ESTATE, *verbs.LETTING_GO} <= set(VERBS)
+    assert all(VERBS[do].lets_go for do in verbs.LETTING_GO)
+    assert not VERBS[verbs.EMPTY_ESTATE].lets_go

@@ -14,7 +14,7 @@ import queue
 import signal
 import threading
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -97,15 +97,17 @@ class Container:
             raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
         self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._log)
         command = self._command()
-        self._engine.create(self._as_asked(command))
-        try:
+        with ExitStack() as if_it_fails:
+            if_it_fails.callback(self._log.close)
+            if_it_fails.callback(self._errors.close)
+            if_it_fails.callback(self._engine.remove, self.name)
+            self._engine.create(self._as_asked(command))
             self._stream = self._engine.attach(self.name, hears=self.spec.hears)
+            if_it_fails.callback(self._stream.close)
             self._engine.start(self.name)
             self._seen = self._engine.inspect(self.name)
-        except FleetError:
-            self._engine.remove(self.name)
-            raise
-        self._write_down(command)
+            self._write_down(command)
+            if_it_fails.pop_all()
         threading.Thread(target=self._carry, name=self.name, daemon=True).start()
 
     def _command(self) -> tuple[str, ...]:

@@ -8,9 +8,11 @@ the version is negotiated. Whatever the SDK raises leaves as FleetError with wha
 engine that is missing, or refuses us, is an AbilityError with a remedy.
 """
 
+import json
 import os
+import socket
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any, Final
 from urllib.parse import urlsplit
@@ -122,6 +124,7 @@ class Engine:
         url = url or given or "unix:///var/run/docker.sock"
         environment = {**os.environ, "DOCKER_HOST": url}
         try:
+            _knock(url)
             client = docker.DockerClient.from_env(
                 version="auto", timeout=int(_ASK_S), environment=environment
             )
@@ -303,9 +306,15 @@ class Engine:
 
         One answer at a time would take a second each, whoever waits for it.
         """
-        with self._asked(f"for the statistics of {container}"):
-            for found in self._client.api.stats(container, stream=True, decode=True):
-                yield _usage(found)
+        api = self._client.api
+        path = api._url("/containers/{0}/stats", container)  # noqa: SLF001 - as the SDK does
+        asked = {"params": {"stream": True}, "stream": True, "timeout": _ASK_S}
+        with (
+            self._asked(f"for the statistics of {container}"),
+            closing(api.get(path, **asked)) as told,  # `api.stats` leaves it open
+        ):
+            for line in told.iter_lines():
+                yield _usage(json.loads(line))
 
     def kill(self, container: str, signal: str) -> None:
         """Send a signal to its first process; nothing happens to one that has ended."""
@@ -468,6 +477,14 @@ class EventStream:
         with suppress(OSError, AttributeError):
             self._source._response.close()  # noqa: SLF001 - which the SDK leaves open
         self._engine.close()
+
+
+def _knock(url: str) -> None:
+    """OSError if nobody listens at a socket of this machine: the SDK would leave its own open."""
+    if url.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+            knocking.settimeout(_ASK_S)
+            knocking.connect(url.removeprefix("unix://"))
 
 
 def _usage(found: Mapping[str, Any]) -> Usage:

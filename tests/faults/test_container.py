@@ -1,0 +1,81 @@
+"""Faults of a container engine: the kit, and what their evidence makes of records."""
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Kind
+from chaoslab.faults.base import Fault, Status
+from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
+from tests.contracts.fault_kit import FaultKit
+from tests.faults.test_network import SILENT, Record
+
+
+@pytest.fixture(params=[NetworkDisconnect(), ContainerReplace()], ids=lambda one: one.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    found = request.param
+    assert isinstance(found, Fault)
+    return found
+
+
+class TestContainerFaults(FaultKit):
+    """The kit."""
+
+
+def reported(record: Record, time_s: float, action: str) -> Record:
+    return record.add(
+        time_s, Kind.ENGINE_REPORTED, node="learner-1", incarnation=1, action=action, at_s=0.0,
+        exit_code=None, signal=None,
+    )  # fmt: skip
+
+
+def test_an_unplugged_node_is_proved_by_the_engine_and_by_silence() -> None:
+    record = reported(Record(NetworkDisconnect()), 20.1, "disconnect")
+    for second in range(21, 31):
+        record.reported(float(second), **{**SILENT, "silent_s": second - 19.9})
+    assert record.evidence.status is Status.PROVED
+    assert "by the engine's word" in record.evidence.text
+
+
+def test_silence_that_the_engine_knows_nothing_of_proves_no_unplugging() -> None:
+    record = Record(NetworkDisconnect())
+    for second in range(21, 31):
+        record.reported(float(second), **{**SILENT, "silent_s": second - 19.9})
+    assert record.evidence.status is Status.FAILED
+
+
+def test_an_unplugged_node_that_goes_on_talking_is_not_proved() -> None:
+    record = reported(Record(NetworkDisconnect()), 20.1, "disconnect").until(30.0)
+    assert record.evidence.status is Status.FAILED
+
+
+def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
+    """A learner that left and came back from an image."""
+    record = Record(ContainerReplace())
+    started = {"node": "learner-1", "incarnation": 1, "image_id": before}
+    record.history = type(record.history)(())
+    record.add(1.0, Kind.NODE_STARTED, **started)
+    record.begin(20.0)
+    died_by = None if exit_code is not None else "SIGKILL"
+    record.add(21.0, Kind.NODE_EXITED, node="learner-1", incarnation=1, exit_code=exit_code,
+               signal=died_by)  # fmt: skip
+    again = {"node": "learner-1", "incarnation": 2, "image_id": after}
+    return record.add(21.5, Kind.NODE_STARTED, **again)
+
+
+def test_a_replaced_node_is_proved_by_the_image_of_its_next_life() -> None:
+    evidence = replaced("sha256:a", "sha256:b", exit_code=0).evidence
+    assert evidence.status is Status.PROVED
+    assert evidence.measured["image_id"] == "sha256:b"
+
+
+def test_a_node_that_was_killed_to_be_replaced_is_weak() -> None:
+    assert replaced("sha256:a", "sha256:b", exit_code=None).evidence.status is Status.WEAK
+
+
+def test_a_node_that_comes_back_from_the_same_image_was_not_replaced() -> None:
+    assert replaced("sha256:a", "sha256:a", exit_code=0).evidence.status is Status.FAILED
+
+
+def test_a_release_has_a_name() -> None:
+    with pytest.raises(PlanError, match="image"):
+        ContainerReplace(image="")

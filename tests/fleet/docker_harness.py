@@ -1,0 +1,40 @@
+"""A stand-in for the harness on an engine: janitor, obligations and a fleet of two containers.
+
+    python -m tests.fleet.docker_harness RUN_DIR
+
+It says `ready` when both step, pauses one of them, and waits to be killed.
+"""
+
+import sys
+from pathlib import Path
+
+from chaoslab.clock import WallClock
+from chaoslab.events import Kind
+from chaoslab.janitor import start_janitor
+from chaoslab.obligations import Obligations
+from tests.engine import Engine, learner, small_fleet
+
+
+def main(run_directory: Path) -> None:
+    """Start two nodes, pause one, poll for ever."""
+    clock = WallClock()
+    with (
+        start_janitor(run_directory),
+        Obligations(run_directory) as obligations,
+        small_fleet(run_directory, clock, Engine.connect(), obligations) as fleet,
+    ):
+        stepping: set[str] = set()
+        for name in ("learner-0", "learner-1"):
+            fleet.start(learner(name))
+        while len(stepping) < 2:
+            news = fleet.poll(clock.now_s() + 1.0)
+            stepping |= {one.source for one in news if one.kind is Kind.LEARNER_STEP}
+        fleet.pause("learner-1")
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while True:
+            fleet.poll(clock.now_s() + 1.0)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
