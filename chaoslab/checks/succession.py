@@ -44,8 +44,8 @@ class Succession:
             self.name,
             violations,
             doubt=_doubt(found, lives),
-            passed=f"the syncer came back {len(lives)} times with all that it had published, and "
-            f"everybody was heard again after at most {longest_s:.1f} s",
+            passed=f"{_came_back(len(lives))}; everybody was heard again after at most "
+            f"{longest_s:.1f} s",
             samples=len(found) + len(lives),
             numbers=_numbers(found),
         )
@@ -139,6 +139,13 @@ def _doubt(found: Sequence[Outage], lives: Sequence[Event]) -> str:
     if any(not isinstance(ready.data.get("versions"), Mapping) for ready in lives):
         return "the syncer did not say what it came back with"
     return ""
+
+
+def _came_back(lives: int) -> str:
+    times = "once" if lives == 1 else f"{lives} times"
+    if not lives:
+        return "the syncer went on where it had stood still"
+    return f"the syncer came back {times} with all that it had published"
 
 
 def _numbers(found: Sequence[Outage]) -> Mapping[str, Json]:
