@@ -281,7 +281,10 @@ def test_a_plan_that_cannot_work_is_refused_at_its_place(
         ("training.task=foo.bar:baz", "there is no module 'foo'"),
         ("training.outer.lr=-1", "use above 0"),
         ("faults.one-dies.for=20m", "`limits.timeout` ends the run after 10m"),
-        ("faults.one-dies.target={syncer: all}", "one_dies.yaml:9:5: process.kill (fault 'one-dies') acts on"),
+        (
+            "faults.one-dies.target={syncer: all}",
+            "one_dies.yaml:9:5: process.kill (fault 'one-dies') acts on",
+        ),
     ],
 )
 def test_what_cannot_work_is_refused_by_plan_as_by_run_and_nothing_starts(
