@@ -214,7 +214,9 @@ def test_leaving_the_fleet_leaves_nothing_on_the_engine(
     assert obligations.closed == [0]
 
 
-@pytest.mark.parametrize("number", range(10))
+@pytest.mark.parametrize(
+    "number", [0, 1, *(pytest.param(number, marks=pytest.mark.soak) for number in range(2, 12))]
+)
 def test_a_harness_that_is_killed_leaves_nothing(
     engine: Engine, tmp_path: Path, number: int
 ) -> None:

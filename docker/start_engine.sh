@@ -1,0 +1,44 @@
+#!/bin/sh
+# Sees to it that a Docker engine answers: installs one from Debian packages if there is none, and
+# starts it if nobody has. For continuous integration and throw-away machines, as root.
+#
+#     docker/start_engine.sh [LOG]       0: it answers; 1: it cannot be had, and LOG says why
+#
+# It tries the engine's own defaults first, then with less and less of the kernel's help: a copying
+# storage driver where overlays cannot be mounted, no rules of iptables where they are refused.
+# Without those, no port can be published: links: toxiproxy and embedded do not work there.
+set -eu
+
+log="${1:-/tmp/dockerd.log}"
+mkdir -p "$(dirname "$log")"
+
+answers() { docker version --format '{{.Server.Version}}' 2>/dev/null; }
+
+if answers; then exit 0; fi
+
+if ! command -v dockerd >/dev/null; then
+  apt-get update -qq >>"$log" 2>&1
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    docker.io iptables iproute2 mmdebstrap >>"$log" 2>&1
+  if answers; then exit 0; fi
+fi
+
+try() {
+  echo "# dockerd $*" >>"$log"
+  # setsid: it outlives the shell that starts it, and its signals
+  setsid dockerd "$@" >>"$log" 2>&1 </dev/null &
+  engine=$!
+  for _ in $(seq 100); do
+    if answers; then exit 0; fi
+    kill -0 "$engine" 2>/dev/null || return 0
+    sleep 0.2
+  done
+  kill "$engine" 2>/dev/null || true
+}
+
+try
+try --storage-driver=vfs
+try --storage-driver=vfs --iptables=false --ip6tables=false
+echo "start_engine.sh: no Docker engine can run here:" >&2
+tail -n 20 "$log" >&2
+exit 1

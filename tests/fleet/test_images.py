@@ -1,0 +1,92 @@
+"""What containers run, as far as no engine is needed to say it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from ruamel.yaml import YAML
+
+from chaoslab.diloco import learner_options, syncer_options
+from tests.engine import Engine
+
+from chaoslab.errors import AbilityError, ExitCode  # isort: skip  # the engine may skip all this
+from chaoslab.fleet.docker import images  # isort: skip
+from chaoslab.fleet.docker.images import Source  # isort: skip
+from click.testing import CliRunner  # isort: skip
+from chaoslab.cli import main  # isort: skip
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def changed(made_of: Source, name: str) -> Source:
+    return Source({**made_of.files, name: made_of.files[name] + b"\n"})
+
+
+@pytest.mark.parametrize("name", ["docker/Dockerfile", "chaoslab/diloco/learner.py"])
+def test_a_changed_source_is_another_image(name: str) -> None:
+    now = images.source()
+    assert changed(now, name).image != now.image == images.source().image
+    assert now.next_image.startswith(now.image)
+
+
+def test_a_tag_carries_the_version() -> None:
+    import chaoslab  # noqa: PLC0415
+
+    assert f":{chaoslab.__version__}-" in images.node_image()
+    assert f":{images.toxiproxy_binary.VERSION}-" in images.proxy_image()
+
+
+def test_the_harness_is_not_in_the_image() -> None:
+    files = images.source().files
+    assert "chaoslab/diloco/syncer.py" in files
+    assert not any(name.startswith(("chaoslab/fleet", "chaoslab/run")) for name in files)
+
+
+def test_all_that_the_run_under_test_needs_is_asked_for() -> None:
+    asked = {line.split(">")[0] for line in lines(ROOT / "docker" / "requirements.txt")}
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert asked == {"grpcio", "jax", "ml_dtypes", "numpy", "optax", "protobuf"}
+    assert all(f'  "{line}",' in project for line in lines(ROOT / "docker" / "requirements.txt"))
+
+
+def lines(path: Path) -> list[str]:
+    text = path.read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def services() -> Mapping[str, Mapping[str, list[str]]]:
+    found = YAML(typ="safe").load((ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8"))
+    assert isinstance(found, dict)
+    services = found["services"]
+    assert isinstance(services, dict)
+    return services
+
+
+@pytest.mark.parametrize("name", services())
+def test_the_compose_file_passes_flags_that_are_understood(name: str) -> None:
+    python, _, module, *flags = services()[name]["command"]
+    assert python == "python3"
+    options = syncer_options if module == "chaoslab.diloco.syncer" else learner_options
+    found = options.parser().parse_args(flags)
+    assert found.private_network
+    assert name in ("syncer", found.name)
+
+
+def test_a_missing_engine_is_a_refusal_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    with pytest.raises(AbilityError, match="start it"):
+        Engine.connect()
+    done = CliRunner().invoke(
+        main, ["run", "kill_half", "--fleet", "docker", "--out", str(tmp_path / "runs")]
+    )
+    assert done.exit_code == ExitCode.REFUSED
+    assert "no Docker engine answers" in done.output
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("url", ["nonsense", "tcp://127.0.0.1:1"])
+def test_an_engine_that_cannot_be_asked_is_refused_in_words(url: str) -> None:
+    with pytest.raises(AbilityError, match="no Docker engine answers"):
+        Engine.connect(url)
