@@ -72,7 +72,7 @@ def test_counters_begin_at_nothing(api: str) -> None:
         ("POST", "/proxies", {"name": "p", "upstream": UPSTREAM}, "already"),
         ("POST", "/proxies", {"name": "a b", "upstream": UPSTREAM}, "names no proxy"),
         ("POST", "/proxies", {"name": "q"}, "upstream is an IPv4 address"),
-        ("POST", "/proxies", {"name": "q", "upstream": "db:1"}, "upstream is an IPv4 address"),
+        ("POST", "/proxies", {"name": "q", "upstream": "d b:1"}, "upstream is an IPv4 address"),
         ("POST", "/proxies", {"name": "q", "upstream": "127.0.0.1:99999"}, "no port between"),
         ("POST", "/proxies", {"name": "q", "upsteam": UPSTREAM}, "did you mean upstream"),
         ("POST", "/proxies", {"name": "q", "upstream": UPSTREAM, "listen": "9.9.9.9:1"}, "listen"),

@@ -14,6 +14,7 @@ Strict: what would not be read is refused. /reset and /populate do not exist: th
 other people and apply in part.
 """
 
+import re
 import socket
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -21,6 +22,7 @@ from typing import TypeAlias
 from chaoslab.links.proxy.link import ProxyLink
 from chaoslab.links.proxy.toxics import NAME, Json, Refused, Toxic, changed, only, read_toxic
 
+_HOST_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*")
 Answer: TypeAlias = tuple[int, Json]
 Body: TypeAlias = Mapping[str, Json]
 
@@ -103,7 +105,7 @@ class Api:
         if name in self._links:
             raise Refused(f"there is a proxy {name!r} already", status=409)
         listen = _address("listen", body.get("listen", "127.0.0.1:0"))
-        link = ProxyLink(name, listen, _address("upstream", body.get("upstream")))
+        link = ProxyLink(name, listen, _upstream(body.get("upstream")))
         if _flag("enabled", body.get("enabled", True)):
             link.enable()
         self._links[name] = link
@@ -169,8 +171,16 @@ def _flag(what: str, value: Json) -> bool:
     return value
 
 
+def _upstream(value: Json) -> tuple[str, int]:
+    """As an address, or with a host name: it is looked up at every dial, as a container's needs."""
+    host, _, port = str(value).rpartition(":")
+    if _HOST_NAME.fullmatch(host) and port.isdecimal() and int(port) <= 65535:
+        return host, int(port)
+    return _address("upstream", value)
+
+
 def _address(what: str, value: Json) -> tuple[str, int]:
-    """An IPv4 address and a port: names would be looked up while bytes wait."""
+    """An IPv4 address and a port."""
     host, _, port = str(value).rpartition(":")
     host = "127.0.0.1" if host == "localhost" else host
     try:
