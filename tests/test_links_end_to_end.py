@@ -14,9 +14,9 @@ import pytest
 
 from chaoslab.events import Kind
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.obligations import open_obligations
 from chaoslab.journal import History
 from chaoslab.links import toxiproxy_binary
+from chaoslab.obligations import open_obligations
 
 pytestmark = pytest.mark.slow
 is_missing = toxiproxy_binary.find() is None

@@ -25,8 +25,8 @@ import chaoslab.events
 from chaoslab.checks.verdict import schema
 from chaoslab.events import Event, Kind
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.obligations import open_obligations
 from chaoslab.journal import History
+from chaoslab.obligations import open_obligations
 from chaoslab.schedule import from_lines
 
 pytestmark = pytest.mark.slow
