@@ -8,6 +8,7 @@ The verbs are `verbs`'; who calls, and when, is the janitor's and `chaoslab heal
 """
 
 import socket
+import time
 from collections.abc import Mapping
 
 from chaoslab.errors import AbilityError, FleetError
@@ -16,13 +17,19 @@ from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import empty, remains
 
+_IN_FLIGHT_S = 0.3
+"""What a harness asked for as it died may still be made for so long."""
+
 
 def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
     """Do one undo; what was done. FleetError if the engine is not there or refuses."""
     engine = _engine(facts)
     try:
         if do == verbs.EMPTY_ESTATE:
-            return tuple(f"{one}, removed" for one in empty(engine, str(facts.get("run"))))
+            run = str(facts.get("run"))
+            done = empty(engine, run)
+            time.sleep(_IN_FLIGHT_S)
+            return tuple(f"{one}, removed" for one in (*done, *empty(engine, run)))
         return _let_go(engine, do, str(facts.get("container")), facts)
     except Missing:
         return ()
