@@ -18,6 +18,7 @@ from chaoslab import __version__, conduct
 from chaoslab.cli import SUMMARIES, main
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands import plans
+from chaoslab.errors import ExitCode
 from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.lifeline import Lifeline
@@ -338,6 +339,10 @@ def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
 @pytest.mark.parametrize("name", plans.bundled_plans())
 def test_every_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None:
     done = call("plan", name, "--json")
+    if done.exit_code == ExitCode.REFUSED:
+        assert "docker" in plans.bundled_plans()[name].read_text()
+        assert "use --fleet local" in done.stderr
+        pytest.skip("no Docker engine here")
     assert done.exit_code == 0, done.stderr
     preview = json.loads(done.stdout)
     assert preview["plan"] == name

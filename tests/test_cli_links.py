@@ -168,7 +168,8 @@ def test_a_fault_that_would_be_healed_before_it_is_through_is_refused(folder: Pa
 
 
 def test_a_network_fault_on_the_syncer_is_refused(folder: Path) -> None:
-    assert "target learners" in refused("--set", "faults.slow.target={syncer: all}")
+    said = refused("--set", "faults.slow.target={syncer: all}")
+    assert "acts on learners; the syncer has faults of its own" in said
 
 
 @pytest.mark.parametrize(

@@ -212,7 +212,7 @@ def test_a_frozen_dataclass_becomes_plain_json() -> None:
     assert found["settings"] == "random"
     assert found["trigger"] == {
         "time_s": None, "round": 4, "step": None, "loss": None, "after": None, "of": None,
-        "offset_s": 0.0,
+        "offset_s": 0.0, "phase": None, "after_round": 0, "hold_s": 0.0,
     }  # fmt: skip
 
 

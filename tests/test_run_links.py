@@ -12,7 +12,7 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import judge
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.conduct import LinkSetup, PlanText, run_plan
-from chaoslab.errors import AbilityError, ExitCode
+from chaoslab.errors import AbilityError, ExitCode, PlanError
 from chaoslab.events import Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.network import NetworkLatency
@@ -264,4 +264,4 @@ def test_a_profile_beyond_the_links_is_refused(tmp_path: Path) -> None:
 def test_a_fault_on_the_link_of_the_syncer_is_refused(tmp_path: Path) -> None:
     setup = LinkSetup(factory=Roads())
     hits = injection(NetworkLatency(), targets=("syncer",))
-    assert "target learners" in refused(tmp_path, AbilityError, setup, hits)
+    assert "acts on learners" in refused(tmp_path, PlanError, setup, hits)

@@ -20,7 +20,7 @@ _STANDSTILL_LEAST = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """Versions rise by one, from a single writer, by rounds with numbers of their own; they change."""
+    """Versions rise by one and change, from a single writer, by rounds with their own numbers."""
 
     name: ClassVar[str] = "versions"
     summary: ClassVar[str] = "every fragment's versions rise by one, from a single writer"
