@@ -1,0 +1,132 @@
+"""What containers cost beside processes: from start to first round, from kill to rejoin.
+
+    python benchmarks/fleets.py [--turns 3] [--json] [--no-fail]
+
+    turn 1: local, docker      turn 2: docker, local      …
+
+The same plan on both fleets in turns, so that a machine that gets busy slows both: one of two
+learners is killed and comes back 3 seconds later. All times are read from the journals. Needs a
+Docker engine with the images (`chaoslab images build`); without them it leaves with 2.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+
+from figures import Cell, Figure, Result, Surroundings, add_options, finish
+
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+TURNS = 3
+WITHIN_S = 300.0
+FLEETS = ("local", "docker")
+FIRST_ROUND, EXIT, STARTED, BACK = (
+    "start of the run to the first round",
+    "kill to the exit being seen",
+    "heal to the next life being started",
+    "heal to the first accepted contribution",
+)
+PLAN = """
+version: 1
+name: fleets
+seed: 3
+training: {learners: 2, model: nano, stop: {rounds: 60}}
+baseline: {warmup: 6 rounds, window: 12 rounds, max_variation: 300%}
+control: none
+limits: {min_alive: 1, max_affected: 100%, timeout: 4m}
+faults:
+  - {id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {round: 24}, for: 3s}
+expect: [{check: rejoin, within: 60s}]
+"""
+
+
+def main() -> int:
+    """Measure and print."""
+    options = _options()
+    surroundings = Surroundings()
+    took_s: dict[tuple[str, str], list[float]] = {}
+    with TemporaryDirectory(prefix="chaoslab-benchmark-") as name:
+        plan = Path(name) / "fleets.yaml"
+        plan.write_text(PLAN, encoding="utf-8")
+        for fleet in FLEETS:  # fills both caches of compiled steps
+            _measure(plan, fleet, Path(name) / f"warm-up-{fleet}")
+        for turn in range(options.turns):
+            for fleet in FLEETS if turn % 2 == 0 else reversed(FLEETS):
+                found = _measure(plan, fleet, Path(name) / f"{turn}-{fleet}")
+                for what, s in found.items():
+                    took_s.setdefault((what, fleet), []).append(s)
+    return finish([_result(took_s, surroundings.place())], options)
+
+
+def _measure(plan: Path, fleet: str, folder: Path) -> Mapping[str, float]:
+    command = (sys.executable, "-m", "chaoslab", "run", str(plan), "--fleet", fleet, "--json")
+    done = subprocess.run(
+        [*command, "--quiet", "--out", str(folder)], stdout=subprocess.PIPE, timeout=WITHIN_S,
+        check=False,
+    )  # fmt: skip
+    if done.returncode:
+        sys.stderr.write(f"the {fleet} run left with {done.returncode}\n")
+        raise SystemExit(2)
+    (record,) = (folder / "fleets").glob("2*")
+    history = History.read(record)
+    back_s = json.loads(done.stdout)["learners_rejoined"]["learner-1"]["after_s"]
+
+    def first_s(kind: Kind, of: str | None = None, after_s: float = 0.0) -> float:
+        return next(
+            event.time_s
+            for event in history.of(kind)
+            if event.time_s >= after_s and of in (None, _node(event))
+        )
+
+    killed_s = first_s(Kind.FAULT_INJECTING)
+    healing_s = first_s(Kind.FAULT_HEALING)
+    return {
+        FIRST_ROUND: first_s(Kind.ROUND_MERGED),
+        EXIT: first_s(Kind.NODE_EXITED, "learner-1") - killed_s,
+        STARTED: first_s(Kind.NODE_STARTED, "learner-1", healing_s) - healing_s,
+        BACK: back_s,
+    }
+
+
+def _node(event: Event) -> str:
+    return str(event.data.get("node"))
+
+
+def _result(took_s: Mapping[tuple[str, str], list[float]], place: Mapping[str, Cell]) -> Result:
+    figures = tuple(
+        Figure(name=f"{what}, {fleet}", observed=median(values), unit="s", samples=len(values))
+        for (what, fleet), values in took_s.items()
+    )
+    rows = tuple(
+        {
+            "what": what,
+            **{f"{fleet} (s)": round(median(took_s[what, fleet]), 2) for fleet in FLEETS},
+        }
+        for what in dict.fromkeys(what for what, _ in took_s)
+    )
+    return Result(
+        number=10,
+        name="containers beside processes",
+        what="the same plan on both fleets, in turns: medians",
+        command="python benchmarks/fleets.py",
+        figures=figures,
+        rows=rows,
+        place=place,
+    )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--turns", type=int, default=TURNS, help="of both fleets")
+    add_options(parser)
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
