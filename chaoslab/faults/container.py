@@ -56,6 +56,8 @@ class ContainerReplace:
 
     image: str = "next"
     """The release: `next`, which `chaoslab images build` makes, or the name of an image."""
+    grace_s: float = 6.0
+    """How long it has to leave by itself; its next life begins as soon as it has, or is made to."""
 
     name: ClassVar[str] = "container.replace"
     summary: ClassVar[str] = "leave in order, come back from another image"
@@ -66,10 +68,13 @@ class ContainerReplace:
     def __post_init__(self) -> None:
         if not self.image:
             raise PlanError("`image` names a release: write next, or an image", key="image")
+        if self.grace_s < _LOOK_S:
+            raise PlanError(f"`grace` is a duration of at least {_LOOK_S:g}s", key="grace")
 
     def beats(self) -> tuple[float, ...]:
-        """When the next life begins."""
-        return (_LEAVE_S,)
+        """When it is looked whether it has left; last, when it must have."""
+        looks = int(self.grace_s / _LOOK_S)
+        return (*(_LOOK_S * look for look in range(1, looks)), self.grace_s)
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask every target to leave."""
@@ -77,10 +82,12 @@ class ContainerReplace:
             fleet.upgrade(name, self.image)
         fleet.kill(*injection.targets, signal="SIGTERM")
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:  # noqa: ARG002
-        """Start it from the other release."""
+    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+        """Start whoever has left from the other release; at the last beat whoever has not, too."""
+        is_last = beat == len(self.beats()) - 1
         for name in injection.targets:
-            fleet.restart(name)
+            if is_last or not fleet.nodes[name].is_alive:
+                fleet.restart(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start a target that is not there; otherwise nothing is left to do."""
@@ -116,8 +123,8 @@ class ContainerReplace:
         )
 
 
-_LEAVE_S = 1.5
-"""How long a node has to leave by itself; then its next life begins, and ends it if need be."""
+_LOOK_S = 0.5
+"""How often it is looked whether a node that was asked to leave has left."""
 
 
 def reported(scene: Scene, action: str) -> Event | None:
