@@ -1,4 +1,4 @@
-"""Where nodes run: the `Fleet` interface, what it can do, and the fleet that does nothing.
+"""Where nodes run: the `Fleet` interface, what it can do, and what it is told and tells.
 
     run ── start / kill / pause / link / … ──► Fleet ──► processes, containers, VMs, a simulator
         ◄── poll(until): the reports of the nodes, their exits, the state of their links ──
@@ -10,18 +10,16 @@ outlives a call, it first writes down in an `ObligationLog`, so that another pro
 """
 
 import sys
-import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
-from chaoslab.clock import Clock, VirtualClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
 from chaoslab.fleet.burdens import Burden
-from chaoslab.links.base import Link, NoLinks
+from chaoslab.links.base import Link
 
 NODE_MARK = "CHAOSLAB_NODE"
 """Set in every node's environment and inherited by all it starts: which run, node, incarnation."""
@@ -305,148 +303,6 @@ class Fleet(Protocol):
     def poll(self, until_s: float) -> Sequence[Sighting]:
         """News since the last call, in order; waits for some until the clock shows `until_s`."""
         ...
-
-
-class NoFleet:
-    """The fleet that has no nodes: every verb is accepted, nothing ever happens but time.
-
-    It keeps the books (names, incarnations, who should be alive) and never has news.
-    """
-
-    kind = "none"
-    abilities = frozenset(Ability)
-    premises = Premises()
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._nodes: dict[str, Node] = {}
-        self._links = NoLinks()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.kill(*self._nodes)
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """Every node that was asked for."""
-        return dict(self._nodes)
-
-    def start(self, spec: NodeSpec) -> Node:
-        """Write the name down; FleetError if it is there already."""
-        node = replace(self.enlist(spec), incarnation=1, is_alive=True)
-        self._nodes[spec.name] = node
-        return node
-
-    def enlist(self, spec: NodeSpec) -> Node:
-        """Write the name down as one that should be dead; FleetError if it is there already."""
-        if spec.name in self._nodes:
-            raise known_already(spec)
-        self._nodes[spec.name] = unborn(spec)
-        return self._nodes[spec.name]
-
-    def restart(self, name: str) -> Node:
-        """Count one incarnation more, unless it should be alive."""
-        node = self._nodes[name]
-        if not node.is_alive:
-            self._nodes[name] = replace(node, incarnation=node.incarnation + 1, is_alive=True)
-        return self._nodes[name]
-
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:  # noqa: ARG002 - the protocol's
-        """Write down that they should be dead."""
-        for name in names:
-            self._nodes[name] = replace(self._nodes[name], is_alive=False)
-
-    def pause(self, *names: str) -> None:
-        """Nothing, to nodes that should be alive."""
-        for name in names:
-            self._require_alive(name)
-
-    def resume(self, name: str) -> None:
-        """Nothing."""
-        self._nodes[name]
-
-    def wedge(self, name: str) -> None:
-        """Nothing, to a node that should be alive."""
-        self._require_alive(name)
-
-    def unwedge(self, name: str) -> None:
-        """Nothing."""
-        self._nodes[name]
-
-    def notice(self, name: str) -> None:
-        """Nothing, to a node that should be alive."""
-        self._require_alive(name)
-
-    def tell(self, name: str, do: str, **facts: Json) -> None:  # noqa: ARG002 - the protocol's
-        """Nothing, to a node that should be alive."""
-        self._require_alive(name)
-
-    def burden(self, name: str, injection: str, burden: Burden) -> None:  # noqa: ARG002
-        """Nothing, to a node that should be alive."""
-        self._require_alive(name)
-
-    def relieve(self, name: str, injection: str) -> None:  # noqa: ARG002
-        """Nothing."""
-        self._nodes[name]
-
-    def unplug(self, name: str) -> None:
-        """Nothing, to a node that should be alive."""
-        self._require_alive(name)
-
-    def plug(self, name: str) -> None:
-        """Nothing."""
-        self._nodes[name]
-
-    def upgrade(self, name: str, release: str) -> None:  # noqa: ARG002 - the protocol's
-        """Nothing."""
-        self._nodes[name]
-
-    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:  # noqa: ARG002
-        """Nothing: there are no files."""
-        self._nodes[name]
-
-    def fill_disk(self, name: str) -> None:
-        """Nothing."""
-        self._nodes[name]
-
-    def free_disk(self, name: str) -> None:
-        """Nothing."""
-        self._nodes[name]
-
-    def probe(self, name: str) -> Sighting:
-        """There is no process, so its state is `gone`."""
-        return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
-
-    def link(self, name: str, upstream: str) -> Link:
-        """None: the node dials `upstream` itself."""
-        return self._links.create(name, upstream)
-
-    @property
-    def links(self) -> Mapping[str, Link]:
-        """Every link that was asked for."""
-        return self._links.links
-
-    def poll(self, until_s: float) -> Sequence[Sighting]:
-        """No news, ever; the clock shows `until_s` afterwards, or more."""
-        left_s = until_s - self._clock.now_s()
-        if left_s <= 0:
-            return ()
-        if isinstance(self._clock, VirtualClock):
-            self._clock.advance_to(until_s)
-        else:
-            time.sleep(left_s)
-        return ()
-
-    def _require_alive(self, name: str) -> None:
-        if not self._nodes[name].is_alive:
-            raise FleetError(f"{name} is not running")
 
 
 def unborn(spec: NodeSpec) -> Node:

@@ -16,8 +16,9 @@ import pytest
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.events import Json, Kind
 from chaoslab.faults.base import Evidence, Fault, ShapesLinks, Status
-from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, NoFleet, Role
+from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, Role
 from chaoslab.fleet.burdens import Burden
+from chaoslab.fleet.nobody import NoFleet
 from chaoslab.journal import History, Journal
 from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
 from chaoslab.plan import Injection, Trigger

@@ -3,7 +3,8 @@
 import pytest
 
 from chaoslab.clock import VirtualClock, WallClock
-from chaoslab.fleet.base import Fleet, NodeSpec, NoFleet, NoObligations, ObligationLog, Role
+from chaoslab.fleet.base import Fleet, NodeSpec, NoObligations, ObligationLog, Role
+from chaoslab.fleet.nobody import NoFleet
 from tests.contracts.fleet_kit import FleetKit, Stage
 
 
