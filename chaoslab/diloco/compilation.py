@@ -1,22 +1,27 @@
 """The cache of compiled steps on disk, safe against processes that are killed at any moment.
 
-    <directory>/<entry> ── copied at the start ──► <directory>/.private-<pid>/ ◄── JAX reads, writes
+    <directory>/<entry> ── copied at the start ──► <directory>/.private-<any>/ ◄── JAX reads, writes
             ▲                                                │
             └──────── publish_compilations: new entries, renamed into place
 
 JAX writes an entry in place and never writes one that exists. A process that is killed meanwhile
 leaves a torn entry, which every later start fails to read and cannot replace. Here each process
-writes into a folder of its own, and only whole entries are published.
+writes into a folder of its own, and only whole entries are published. Whose folder lives is told by
+a lock and not by a process id: containers that share the directory have the same ids.
 """
 
+import fcntl
 import os
 import shutil
+import tempfile
 import warnings
 from pathlib import Path
 
 import jax
 
 _PRIVATE = ".private-"
+_HELD = ".held"
+_TURN = ".turn"
 
 
 def enable_compilation_cache(directory: Path) -> None:
@@ -26,9 +31,7 @@ def enable_compilation_cache(directory: Path) -> None:
     """
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
-    _remove_leftovers(directory)
-    private = directory / f"{_PRIVATE}{os.getpid()}"
-    private.mkdir()
+    private = _own_folder(directory)
     for entry in _entries(directory):
         shutil.copyfile(entry, private / entry.name)
     jax.config.update("jax_compilation_cache_dir", str(private))
@@ -58,19 +61,31 @@ def _entries(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_file() and path.name[0] != ".")
 
 
-def _remove_leftovers(directory: Path) -> None:
-    """Private folders of processes that are gone, and of an earlier one with this process's id."""
-    for folder in directory.glob(f"{_PRIVATE}*"):
-        pid = int(folder.name.removeprefix(_PRIVATE))
-        if pid == os.getpid() or not _is_alive(pid):
-            shutil.rmtree(folder, ignore_errors=True)  # a neighbour may be removing it as well
-
-
-def _is_alive(pid: int) -> bool:
+def _own_folder(directory: Path) -> Path:
+    """A new one, held until this process ends; those that nobody holds any more are removed."""
+    turn = os.open(directory / _TURN, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # nobody takes one that is being made for a leftover
+        for folder in directory.glob(f"{_PRIVATE}*"):
+            if not _is_held(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        own = Path(tempfile.mkdtemp(prefix=_PRIVATE, dir=directory))
+        fcntl.flock(os.open(own / _HELD, os.O_RDWR | os.O_CREAT, 0o666), fcntl.LOCK_EX)
+        return own
+    finally:
+        os.close(turn)
+
+
+def _is_held(folder: Path) -> bool:
+    """Whether the process that made it lives; the kernel lets go of the lock of a dead one."""
+    try:
+        held = os.open(folder / _HELD, os.O_RDWR)
+    except OSError:
         return False
-    except PermissionError:
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return True
-    return True
+    finally:
+        os.close(held)
+    return False

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab.diloco import compilation
+
 pytestmark = pytest.mark.slow
 
 _PROGRAM = """
@@ -46,7 +48,8 @@ def hits(directory: Path) -> int:
 
 
 def entries(directory: Path) -> list[str]:
-    return sorted(path.name for path in directory.iterdir() if path.is_file())
+    found = (path for path in directory.iterdir() if path.is_file())
+    return sorted(path.name for path in found if path.name[0] != ".")
 
 
 def test_a_later_process_compiles_nothing_again(tmp_path):
@@ -66,7 +69,7 @@ def test_the_directory_may_move(tmp_path):
 def test_a_killed_process_publishes_nothing_and_is_tidied_up_after(tmp_path):
     assert start(tmp_path, "killed").returncode == -9
     assert entries(tmp_path) == []
-    (left,) = tmp_path.iterdir()
+    (left,) = (path for path in tmp_path.iterdir() if path.is_dir())
     assert any(left.iterdir())
     assert hits(tmp_path) == 0
     assert not left.exists()
@@ -90,3 +93,11 @@ def test_a_cache_that_cannot_be_written_warns_and_training_goes_on(tmp_path):
         check=False,
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_processes_with_the_same_id_do_not_meet(tmp_path, monkeypatch):
+    """As in containers, where everybody is the same number."""
+    monkeypatch.setattr(os, "getpid", lambda: 7)
+    folders = [compilation._own_folder(tmp_path) for _ in range(3)]
+    assert len(set(folders)) == 3
+    assert all(folder.is_dir() for folder in folders)
