@@ -25,7 +25,8 @@ HARNESS = "harness"
 _LOOK_S = 2.0
 """How often it is noted what every node has used."""
 _LONG_ENOUGH_S = 1.5
-_TIGHTEN_S = 0.2
+_TIGHTEN_S = 0.1
+_CUTS = (0.9, 0.97, 0.995)
 _LEAST_BYTES = 16 << 20
 """Engines refuse less than a few megabytes."""
 
@@ -139,13 +140,16 @@ class Burdened:
                 return limit_bytes
 
     def _tighten(self) -> None:
-        """Once more less memory for whoever still lives under a limit of it."""
+        """Once more less memory for whoever still lives under a limit of it: as much as can be."""
         for standing in self._standing.values():
-            if isinstance(standing.burden, MemoryLimit) and not standing.life.has_exited:
+            life = standing.life
+            if not isinstance(standing.burden, MemoryLimit) or life.has_exited:
+                continue
+            for share in _CUTS:
+                lower = max(_LEAST_BYTES, int(life.limits.memory_bytes * share))
                 with suppress(FleetError):  # it holds as it is, or the node is gone
-                    lower = standing.life.limits.memory_bytes * 49 // 50
-                    limits = replace(standing.life.limits, memory_bytes=max(_LEAST_BYTES, lower))
-                    standing.life.limit(limits)
+                    life.limit(replace(life.limits, memory_bytes=lower))
+                    break
 
     def _limit(self, life: Container, limits: Limits) -> None:
         before: Mapping[str, Json] = asdict(life.yard_limits)
