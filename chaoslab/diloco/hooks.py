@@ -11,7 +11,7 @@ for a time ends by itself when the time is over, and with the harness: nothing s
 import json
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import IO, TypeAlias
 
 from chaoslab.events import Json
@@ -43,28 +43,30 @@ class Hooks:
         """
         try:
             facts = json.loads(line)
-            do, for_s = str(facts.pop("do")), facts.pop("for_s", None)
+            do, for_s = str(facts.pop("do")), _seconds(facts.pop("for_s", None))
             obey = self._obey[do]
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             _pass_over(line, error)
             return
         with self._turn:
-            self._stop_timer(do)
             try:
                 obey(facts)
             except (ValueError, KeyError) as error:
-                _pass_over(line, error)
+                _pass_over(line, error)  # what was asked before it holds on, and ends in its time
                 return
+            self._stop_timer(do)
             if for_s is not None:
-                self._let_go_after(do, float(for_s))
+                self._let_go_after(do, for_s)
 
     # ---------------------------------------------------------------- inside
 
-    def _hear(self, lines: IO[str]) -> None:
-        for line in lines:
-            self.take(line)
-        for do in self._obey:
-            self._let_go(do)
+    def _hear(self, lines: Iterable[str]) -> None:
+        try:
+            for line in lines:
+                self.take(line)
+        finally:  # whatever ended it, nothing stays behind
+            for do in self._obey:
+                self._let_go(do)
 
     def _let_go(self, do: str) -> None:
         with self._turn:
@@ -88,6 +90,15 @@ class Hooks:
         timer = self._timers.pop(do, None)
         if timer is not None:
             timer.cancel()
+
+
+def _seconds(for_s: Json) -> float | None:
+    """As long as a thread can wait; ValueError for what is no time."""
+    if for_s is None:
+        return None
+    if isinstance(for_s, bool) or not isinstance(for_s, int | float) or not for_s >= 0:
+        raise ValueError(f"`for_s` is a number of seconds or null, not {for_s!r}")
+    return min(for_s, threading.TIMEOUT_MAX)
 
 
 def _pass_over(line: str, error: Exception) -> None:

@@ -86,7 +86,8 @@ class Phases:
             self._go({})
             return
         hold_s = facts.get("hold_s")
-        watch = _Watch(hold_s=hold_s if isinstance(hold_s, int | float) else 0.0)
+        asked_s = hold_s if isinstance(hold_s, int | float) and hold_s > 0 else 0.0
+        watch = _Watch(hold_s=min(asked_s, threading.TIMEOUT_MAX))
         with self._lock:
             self._watched[Phase(str(facts["phase"]))] = watch
 

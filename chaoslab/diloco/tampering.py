@@ -13,6 +13,7 @@ done to it (`update.tampered`); what it believes to have pushed it says as alway
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
 
@@ -37,33 +38,38 @@ class How(StrEnum):
     DUPLICATE = "duplicate"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    how: How
+    factor: float
+    earlier: dict[int, tuple[pb.Push, bytes]] = field(default_factory=dict)
+    """By fragment: the push that a stale one repeats."""
+
+
 class Tampering:
     """Between one learner's messenger and the wire. Asked from one thread, obeyed on another."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
-        self._how: How | None = None
-        self._factor = 1.0
-        self._earlier: dict[int, tuple[pb.Push, bytes]] = {}
-        """By fragment: the push that a stale one repeats."""
+        self._asked: _Asked | None = None
+        """Replaced as a whole: a push on its way out goes by what it began with."""
 
     def obey(self, facts: Mapping[str, Json]) -> None:
         """Begin with what the facts say, or end it; an unknown kind is ValueError."""
-        how = How(str(facts["kind"])) if facts else None
-        self._factor = float(str(facts.get("factor", 1.0)))
-        self._earlier.clear()
-        self._how = how
+        factor = float(str(facts.get("factor", 1.0)))
+        self._asked = _Asked(how=How(str(facts["kind"])), factor=factor) if facts else None
 
     def outgoing(
         self, push: pb.Push, values: Callable[[], FloatArray], codec: Codec
     ) -> Sequence[Outgoing]:
         """What is sent for an honest push of `values`, float32 [n]; usually just that."""
-        how, factor = self._how, self._factor
+        asked = self._asked
         honest: Outgoing = (push, lambda: encode(values(), codec))
-        if how is None:
+        if asked is None:
             return [honest]
-        if how is How.STALE and push.fragment not in self._earlier:
-            self._earlier[push.fragment] = (push, honest[1]())
+        how, factor, earlier = asked.how, asked.factor, asked.earlier
+        if how is How.STALE and push.fragment not in earlier:
+            earlier[push.fragment] = (push, honest[1]())
             return [honest]
         told: dict[str, Json] = {"factor": factor if how is How.SCALED else None}
         self._emit(
@@ -76,21 +82,21 @@ class Tampering:
             case How.SCALED:
                 return [(push, lambda: encode(_times(values(), factor), codec))]
             case How.STALE:
-                return [self._repeated(push)]
+                return [_repeated(push, *earlier[push.fragment])]
             case How.DUPLICATE:
                 return [honest, honest]
-
-    def _repeated(self, push: pb.Push) -> Outgoing:
-        header, payload = self._earlier[push.fragment]
-        again = pb.Push()
-        again.CopyFrom(header)
-        again.round = push.round
-        return again, lambda: payload
 
 
 def untouched(push: pb.Push, values: Callable[[], FloatArray], codec: Codec) -> Sequence[Outgoing]:
     """What is sent when nobody tampers with it."""
     return [(push, lambda: encode(values(), codec))]
+
+
+def _repeated(push: pb.Push, header: pb.Push, payload: bytes) -> Outgoing:
+    again = pb.Push()
+    again.CopyFrom(header)
+    again.round = push.round
+    return again, lambda: payload
 
 
 def _with_nan(values: FloatArray) -> FloatArray:

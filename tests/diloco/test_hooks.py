@@ -3,6 +3,7 @@
 import io
 import os
 import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -63,7 +64,19 @@ def test_a_later_request_is_not_ended_by_the_time_of_the_one_before(
     assert asked.until(3) == [{"factor": 2}, {"factor": 3}, {}]
 
 
-@pytest.mark.parametrize("line", ["nonsense", "[1]", "{}", '{"do": "fly"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "nonsense",
+        "[1]",
+        "{}",
+        '{"do": "fly"}',
+        '{"do": "slow", "factor": 9, "for_s": "abc"}',
+        '{"do": "slow", "factor": 9, "for_s": [1]}',
+        '{"do": "slow", "factor": 9, "for_s": NaN}',
+        '{"do": "slow", "factor": 9, "for_s": -1}',
+    ],
+)
 def test_what_is_not_understood_is_said_and_passed_over(
     hooks: Hooks, asked: Asked, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -71,6 +84,42 @@ def test_what_is_not_understood_is_said_and_passed_over(
     hooks.take('{"do": "slow", "factor": 2}')
     assert line in capsys.readouterr().err
     assert asked.all == [{"factor": 2}]
+
+
+def test_a_line_nested_without_end_is_passed_over(hooks: Hooks, asked: Asked) -> None:
+    hooks.take("[" * 100_000)
+    hooks.take('{"do": "slow", "factor": 2}')
+    assert asked.all == [{"factor": 2}]
+
+
+def test_a_time_beyond_all_measure_is_as_long_as_a_thread_can_wait(
+    hooks: Hooks, asked: Asked
+) -> None:
+    hooks.listen(io.StringIO('{"do": "slow", "factor": 2, "for_s": 1e400}\n'))
+    assert asked.until(2) == [{"factor": 2}, {}]
+
+
+def test_a_request_that_is_refused_leaves_the_one_before_to_end_in_its_time(asked: Asked) -> None:
+    def obey(facts: object) -> None:
+        if facts == {"factor": 0}:
+            raise ValueError("no factor")
+        asked(facts)
+
+    hooks = Hooks()
+    hooks.on("slow", obey)
+    hooks.take('{"do": "slow", "factor": 2, "for_s": 0.2}')
+    hooks.take('{"do": "slow", "factor": 0}')
+    assert asked.until(2) == [{"factor": 2}, {}]
+
+
+def test_bytes_that_are_no_text_let_go_of_everything(hooks: Hooks, asked: Asked) -> None:
+    def lines() -> Iterator[str]:
+        yield '{"do": "slow", "factor": 2}'
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
+
+    with pytest.raises(UnicodeDecodeError):
+        hooks._hear(lines())
+    assert asked.all == [{"factor": 2}, {}]
 
 
 def test_it_hears_through_a_pipe_until_the_other_end_closes(hooks: Hooks, asked: Asked) -> None:

@@ -1,6 +1,7 @@
 """A named point of the protocol is announced once, when it was asked for, and held if so asked."""
 
 import json
+import math
 import threading
 from collections.abc import Callable
 
@@ -72,6 +73,19 @@ def test_a_held_point_waits_for_the_word(node: Node, word: str) -> None:
 def test_a_held_point_lets_go_by_itself_when_its_time_is_over(node: Node) -> None:
     node.ask("watch", phase="push", hold_s=0.05)
     held = in_thread(lambda: node.phases.reach(Phase.PUSH))
+    held.join(PATIENCE_S)
+    assert not held.is_alive()
+
+
+@pytest.mark.parametrize("hold_s", [1e300, math.inf])
+def test_a_hold_beyond_all_measure_is_as_long_as_a_thread_can_wait(
+    node: Node, hold_s: float
+) -> None:
+    node.ask("watch", phase="push", hold_s=hold_s)
+    held = in_thread(lambda: node.phases.reach(Phase.PUSH))
+    assert node.told.wait(Kind.PHASE_REACHED)["is_held"]
+    assert held.is_alive()
+    node.ask("go")
     held.join(PATIENCE_S)
     assert not held.is_alive()
 

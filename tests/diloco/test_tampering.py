@@ -89,6 +89,23 @@ def test_a_stale_push_answers_the_newest_pull_with_the_first_one_since() -> None
     assert [(one["round"], one["how"]) for one in hooked.told] == [(9, "stale")]
 
 
+def test_a_push_that_is_on_its_way_out_goes_by_what_it_began_with() -> None:
+    """The word to let go may come from another thread between any two lines."""
+
+    class LetGoInMidPush(Hooked):
+        def _emit(self, kind: Kind, data: object) -> None:
+            super()._emit(kind, data)
+            self.tampering.obey({})
+
+    hooked = LetGoInMidPush()
+    hooked.tampering.obey({"kind": "stale"})
+    hooked.send(round_=3)
+    (sent,) = hooked.send(round_=9, values=5 * VALUES)
+    assert (sent[0].round, sent[0].base_version) == (9, 2)
+    (after,) = hooked.send(round_=10)
+    assert after[0] == push(10)
+
+
 def test_a_duplicate_is_sent_twice() -> None:
     hooked = Hooked()
     hooked.tampering.obey({"kind": "duplicate"})
