@@ -10,6 +10,7 @@ A victim is not taken away: it steps, and takes part again with the first push a
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -30,6 +31,8 @@ _CALM_PUSHES = 5
 """So many accepted pushes of a fragment before the fault say how large they usually are."""
 _TOLERANCE = 2.0
 """A measured factor within this factor of the one asked proves it."""
+
+_ANSWERS = frozenset({Kind.PUSH_ACCEPTED, Kind.PUSH_REJECTED})
 
 _Push: TypeAlias = tuple[int, int]
 """(round, fragment)"""
@@ -114,8 +117,7 @@ class UpdateScaled(OneAct):
     def _status(self, growths: Sequence[float], refused: Sequence[Event]) -> Status:
         asked = abs(self.factor)
         if growths:
-            is_so = asked / _TOLERANCE <= median(growths) <= asked * _TOLERANCE
-            return Status.PROVED if is_so else Status.WEAK
+            return Status.PROVED if _is_about(asked, median(growths)) else Status.WEAK
         return Status.PROVED if refused else Status.FAILED
 
 
@@ -232,17 +234,29 @@ def _look_duplicate(scene: Scene) -> Found:
         once.add(_push(event))
         return is_known
 
-    return _answered(scene, "{} updates twice", is_second, "replay", "late")
+    answers = Counter(_push(e) for e in scene.during if e.kind in _ANSWERS)
+    twice = frozenset(push for push, count in answers.items() if count > 1)
+    return _answered(scene, "{} updates twice", is_second, "replay", "late", among=twice)
 
 
-def _answered(scene: Scene, what: str, is_taken: Callable[[Event], bool], *reasons: str) -> Found:
-    """How many of the spoilt pushes the syncer saw as what they are: refused so, or taken so."""
+def _answered(
+    scene: Scene,
+    what: str,
+    is_taken: Callable[[Event], bool],
+    *reasons: str,
+    among: frozenset[_Push] | None = None,
+) -> Found:
+    """How many of the spoilt pushes the syncer saw as what they are: refused so, or taken so.
+
+    `among`: only these can have been.
+    """
     spoilt = _spoilt(scene)
     if not spoilt:
         return _no_push()
     pushed = what.format(len(spoilt))
-    refused = [e for e in _rejections(scene, *reasons) if _push(e) in spoilt]
-    taken = [e for e in scene.during if is_taken(e) and _push(e) in spoilt]
+    candidates = spoilt if among is None else spoilt & among
+    refused = [e for e in _rejections(scene, *reasons) if _push(e) in candidates]
+    taken = [e for e in scene.during if is_taken(e) and _push(e) in candidates]
     seen = {_push(e) for e in (*refused, *taken)}
     measured: dict[str, Json] = {
         "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
@@ -270,6 +284,13 @@ def _growths(scene: Scene, taken: Sequence[Event]) -> list[float]:
         for event in taken
         if (usual := before.get(event.integer("fragment")))
     ]
+
+
+def _is_about(asked: float, grown: float) -> bool:
+    """Within the tolerance, and nearer to what was asked than to no change at all."""
+    if not asked / _TOLERANCE <= grown <= asked * _TOLERANCE:
+        return False
+    return abs(math.log(grown / asked)) < abs(math.log(grown))
 
 
 def _of_a_step(event: Event) -> float:

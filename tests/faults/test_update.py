@@ -118,6 +118,12 @@ def test_an_update_that_grew_less_than_asked_is_weak() -> None:
     assert record.evidence.status is Status.WEAK
 
 
+@pytest.mark.parametrize("factor", [2.0, 1.5, 0.6, -1.9])
+def test_a_small_factor_is_not_proved_by_updates_as_large_as_before(factor: float) -> None:
+    record = calm(UpdateScaled(factor=factor)).spoilt(11.0, 11).accepted(11.1, 11, norm=2.0)
+    assert record.evidence.status is Status.WEAK
+
+
 def test_an_update_beyond_all_measure_is_proved_by_its_refusal() -> None:
     record = calm(UpdateScaled(factor=1e30)).spoilt(11.0, 11).rejected(11.1, 11, "malformed")
     assert record.evidence.status is Status.PROVED
@@ -156,3 +162,9 @@ def test_one_answer_to_a_push_is_no_duplicate_and_two_that_took_it_are() -> None
     record = calm(UpdateDuplicate()).spoilt(11.0, 11).accepted(11.1, 11)
     assert record.evidence.status is Status.FAILED
     assert record.accepted(11.2, 11).evidence.status is Status.PROVED
+
+
+def test_a_push_that_was_late_by_itself_is_no_duplicate() -> None:
+    record = calm(UpdateDuplicate()).spoilt(11.0, 11).rejected(11.1, 11, "late")
+    assert record.evidence.status is Status.FAILED
+    assert record.rejected(11.2, 11, "late").evidence.status is Status.PROVED
