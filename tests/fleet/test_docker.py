@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab import residue
 from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
-from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.base import NodeSpec, NoObligations
 from chaoslab.fleet.burdens import Slowness
 from chaoslab.janitor import heal
 from chaoslab.obligations import Obligations, open_obligations
@@ -22,7 +23,7 @@ from tests.engine import Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
 from chaoslab.fleet.docker import verbs  # isort: skip  # after the engine, which may skip all this
-from chaoslab.fleet.docker.estate import remains, run_name  # isort: skip
+from chaoslab.fleet.docker.estate import Estate, remains, run_name  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -255,6 +256,17 @@ def test_what_is_left_is_healed_from_the_run_directory_alone(
     assert not heal(tmp_path).actions
     assert not remains(engine, run_name(tmp_path))
     fleet.__exit__(None, None, None)  # whoever comes back to life finds nothing, and says nothing
+
+
+def test_what_no_harness_answers_for_is_named_with_its_remedy(
+    engine: Engine, tmp_path: Path
+) -> None:
+    estate = Estate(engine=engine, run_directory=tmp_path / "gone", obligations=NoObligations())
+    estate.open()
+    (found,) = (one for one in residue.find(tmp_path) if estate.run in one.what)
+    assert f"docker network rm {estate.network}" in found.remedy
+    estate.close()
+    assert not [one for one in residue.find(tmp_path) if estate.run in one.what]
 
 
 def test_an_engine_that_is_gone_is_said_and_keeps_nothing_from_being_owed(tmp_path: Path) -> None:
