@@ -97,7 +97,9 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
 
 
 def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
-    """The members when it began that no fault of their own took away before all was over."""
+    """The members when it began, without those that a fault of their own took away before all was
+    over, and without learners that were brought in and asked to leave again by then.
+    """
     members: set[str] = set()
     for event in history.of(Kind.MEMBER_JOINED, Kind.MEMBER_LEFT):
         if event.seq > story.injecting.seq:
@@ -109,7 +111,16 @@ def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
         for absence in absences(history)
         if absence.gone_s < until_s and absence.back_s > story.injecting.time_s
     }
-    return sorted(members - busy)
+    return sorted(members - busy - _lent(history, until_s))
+
+
+def _lent(history: History, until_s: float) -> set[str]:
+    return {
+        learner
+        for story in history.faults
+        if story.brings_in and story.healing is not None and story.healing.time_s < until_s
+        for learner in story.targets
+    }
 
 
 def _heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:

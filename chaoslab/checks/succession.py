@@ -19,6 +19,7 @@ from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 
+_MERGE = ("fragment", "version", "contributors", "digest", "momentum_digest")
 _HELD = (("parameters", "digests", "digest"), ("momentum", "momentum_digests", "momentum_digest"))
 
 
@@ -35,7 +36,7 @@ class Succession:
     def judge(self, history: History) -> Finding:
         """Compare what each life of the syncer began with to what the one before had published."""
         found, lives = outages(history), history.of(Kind.SYNCER_READY)[1:]
-        violations = [*_epochs(history)]
+        violations = [*_epochs(history), *_said_otherwise(history)]
         violations += [v for ready in lives for v in _took_up(ready, history)]
         violations += [v for outage in found for v in self._unheard(outage)]
         clocks = [s for o in found for who in o.returns if (s := o.after_s(who)) is not None]
@@ -109,6 +110,19 @@ def _restated(ready: Event, history: History) -> Event | None:
     merged = (e for e in history.of(Kind.ROUND_MERGED) if e.seq > ready.seq)
     first = next(merged, None)
     return first if first and first.data.get("is_restated") is True else None
+
+
+def _said_otherwise(history: History) -> Iterator[Violation]:
+    """Merges that a later life read from its disk, and that are not what was published."""
+    said = {event.integer("round"): event for event in history.of(Kind.ROUND_MERGED)}
+    for again in history.events:
+        if again.kind is not Kind.ROUND_MERGED or again.data.get("is_restated") is not True:
+            continue
+        first = said[again.integer("round")]
+        other = [key for key in _MERGE if again.data.get(key) != first.data.get(key)]
+        if other:
+            text = f"says of round {first.integer('round')} another {' and '.join(other)} than"
+            yield _broken(again, f"the syncer {text} when it was merged")
 
 
 def _epochs(history: History) -> Iterator[Violation]:

@@ -1,5 +1,7 @@
 """A syncer that dies and comes back: what it may not lose, and who has to be heard again."""
 
+import pytest
+
 from chaoslab.checks.answers import longest_gap_s, returns, training_continued
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.goodput import Goodput
@@ -87,6 +89,16 @@ def test_a_merge_that_is_said_again_counts_once() -> None:
     assert Ledger().judge(history).outcome is Outcome.PASS
 
 
+@pytest.mark.parametrize("other", [{"contributors": []}, {"digest": "another"}, {"version": 99}])
+def test_a_merge_that_is_said_again_and_is_another_one_fails(other: dict[str, Json]) -> None:
+    story = Story().baseline().lose_syncer().stall(4)
+    again = {**story.last(Kind.ROUND_MERGED).data, "is_restated": True, **other}
+    story.regain_syncer().say(Kind.ROUND_MERGED, "syncer", **again)
+    finding = judged(story.train(20).settle())
+    assert finding.outcome is Outcome.FAIL
+    assert f"another {next(iter(other))} than when it was merged" in finding.reason
+
+
 def test_an_epoch_that_is_given_again_fails() -> None:
     story = Story().baseline().lose_syncer().stall(4)
     story._epochs = 0
@@ -111,6 +123,13 @@ def test_who_is_under_a_fault_of_its_own_is_not_the_syncers_to_hear() -> None:
     story.regain_syncer(without=("learner-3",)).train(20).settle()
     (outage,) = outages(story.end().history())
     assert set(outage.returns) == {"learner-0", "learner-1", "learner-2"}
+
+
+def test_who_was_brought_in_and_left_meanwhile_is_not_awaited() -> None:
+    story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=10.0).train(8)
+    story.lose_syncer().stall(2).heal(spec="grow").stall(2)
+    story.regain_syncer(without=("learner-4",)).train(20).settle()
+    assert judged(story).outcome is Outcome.PASS
 
 
 def test_too_little_time_to_be_heard_again_is_a_doubt() -> None:
