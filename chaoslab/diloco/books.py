@@ -188,10 +188,10 @@ class Books:
         """Put a merge on disk, then hold it. After an OSError nothing has changed: try again."""
         fragment = self._layout.fragments[action.fragment]
         line = replace(
-            tape_line(action, policy, now_s), usual=self.pushes.middles.get(action.round, 0.0)
+            tape_line(action, policy, now_s), usual=self.pushes.lessons.get(action.round, 0.0)
         )
         self._store.save_round(line, _tensors(fragment, state))
-        self.pushes.middles.pop(action.round, None)
+        self.pushes.lessons.pop(action.round, None)
         self._states[action.fragment] = state
         for c in action.contributions:
             self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)

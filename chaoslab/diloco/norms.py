@@ -9,11 +9,11 @@ its outer gradient is shortened to the usual norm, so that it counts for no more
 push that was honest before it was scaled is then the honest push again.
 
 Usual is the median over the last rounds of the same fragment of each round's median, so one learner
-among several cannot move it, and a change that all share (a learning rate that is raised) becomes
-usual itself after a few rounds. A learner's drift grows with its steps, at least like their root;
-dividing by it makes long absences and short rounds comparable. Until enough rounds were seen, while
-a learning rate may still be warming up, only a push that is thousandfold beyond the others of its
-own round is bounded.
+among several cannot move it, nor one that is far beyond it alone in its round; a change that all
+share (a learning rate that is raised) becomes usual itself after a few rounds. A learner's drift
+grows with its steps, at least like their root; dividing by it makes long absences and short rounds
+comparable. Until enough rounds were seen, while a learning rate may still be warming up, only a
+push that is thousandfold beyond the others of its own round is bounded.
 
 Decides by numbers alone; knows no learner and no bytes. Standard library only.
 """
@@ -72,7 +72,7 @@ class Norms:
     def judge(self, fragment: int, sizes: Sequence[Size]) -> list[Excess | None]:
         """The excess of each push of one round, None where there is none; and learn from them."""
         found = [self._excess(fragment, sizes, index) for index in range(len(sizes))]
-        self.learn(fragment, middle(sizes))
+        self.learn(fragment, lesson(sizes, found))
         return found
 
     def learn(self, fragment: int, of_a_step: float) -> None:
@@ -97,6 +97,14 @@ class Norms:
         if usual is None or size.of_a_step <= limit * usual:
             return None
         return Excess(norm=size.norm, usual=usual * math.sqrt(max(1, size.steps)), limit=limit)
+
+
+def lesson(sizes: Sequence[Size], found: Sequence[Excess | None]) -> float:
+    """What a round teaches: its middle; 0, which is nothing, of one push alone beyond the limit.
+
+    Who is alone in its rounds, round after round, would else make its own excess usual.
+    """
+    return 0.0 if len(sizes) == 1 and found[0] is not None else middle(sizes)
 
 
 def middle(sizes: Sequence[Size]) -> float:

@@ -15,7 +15,7 @@ from chaoslab.diloco.codec import Codec, MalformedPayload, decode
 from chaoslab.diloco.decisions import Contribution, Merge
 from chaoslab.diloco.fragments import FloatArray
 from chaoslab.diloco.merge import norm
-from chaoslab.diloco.norms import Excess, Norms, Size, middle
+from chaoslab.diloco.norms import Excess, Norms, Size, lesson
 from chaoslab.diloco.settings import Settings
 
 _MAGNITUDE_MAX = 1e12
@@ -35,8 +35,8 @@ class Pushes:
     def __init__(self, settings: Settings) -> None:
         self._kept: dict[tuple[int, int], _Kept] = {}
         self._norms = Norms(limit=settings.norm_limit, rounds_min=settings.norm_rounds)
-        self.middles: dict[int, float] = {}
-        """By round that was merged and is not yet on the tape: how large its contributions were."""
+        self.lessons: dict[int, float] = {}
+        """By round that was merged and is not yet on the tape: what it taught of what is usual."""
         self.bounded: tuple[tuple[Contribution, Excess], ...] = ()
         """The contributions to the last merge that were shortened, and why."""
 
@@ -72,7 +72,7 @@ class Pushes:
             (c, excess) for c, excess in zip(ordered, excesses, strict=True) if excess is not None
         )
         self.forget(action.round)
-        self.middles[action.round] = middle(sizes)
+        self.lessons[action.round] = lesson(sizes, excesses)
         return [
             one.delta if excess is None else one.delta * np.float32(excess.factor)
             for one, excess in zip(kept, excesses, strict=True)

@@ -54,6 +54,19 @@ def test_one_learner_among_several_cannot_make_its_own_size_usual() -> None:
     assert known.usual(0) == pytest.approx(1.0)
 
 
+def test_one_learner_alone_in_its_rounds_cannot_make_its_excess_usual() -> None:
+    known = taught()
+    for _ in range(100):
+        assert bounded(known.judge(0, sizes(1000.0))) == [True]
+    assert known.usual(0) == pytest.approx(1.0)
+
+
+def test_one_learner_alone_may_grow_within_the_limit() -> None:
+    known = taught()
+    grown = [1.0 * 1.2**round_ for round_ in range(40)]
+    assert not any(any(bounded(known.judge(0, sizes(one)))) for one in grown)
+
+
 def test_what_all_learners_share_becomes_usual() -> None:
     known = taught()
     raised = [any(bounded(known.judge(0, sizes(20.0, 21.0, 19.0)))) for _ in range(20)]
