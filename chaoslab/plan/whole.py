@@ -69,9 +69,10 @@ class FaultPlan:
     def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
         """A trigger after the end, and arrivals that no end is known of, are mistakes."""
         stop, at, arrivals = self.training.stop, fault.at, fault.arrivals
-        if at and at.round is not None and stop.rounds is not None and at.round > stop.rounds:
+        round_ = max(at.round or 0, at.after_round) if at else 0
+        if stop.rounds is not None and round_ > stop.rounds:
             raise PlanError(
-                f"fault {fault.id!r} waits for round {at.round}, and training may end at round "
+                f"fault {fault.id!r} waits for round {round_}, and training may end at round "
                 f"{stop.rounds}: raise `training.stop.rounds` or take an earlier round",
                 where=fault.where,
             )
@@ -86,6 +87,13 @@ class FaultPlan:
     def _refuse_what_never_ends(self, fault: FaultSpec) -> None:
         """An outage that the end of the run would cut short is a mistake, unless it is `rest`."""
         outage, timeout_s = fault.outage, self.limits.timeout_s
+        if fault.at and fault.at.hold_s >= timeout_s:
+            raise PlanError(
+                f"fault {fault.id!r} holds a node for up to {show_duration(fault.at.hold_s)}, and "
+                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: the node goes on "
+                "as soon as the fault is in, so `hold: 5s` is enough",
+                where=fault.where,
+            )
         lengths = [one for one in (outage.seconds, outage.at_most_s) if one is not None]
         if lengths and min(lengths) >= timeout_s:
             raise PlanError(

@@ -153,6 +153,8 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("for: 5s", "for: 10m"),
          "fault 'kill-0' is healed after 10m, and `limits.timeout` ends the run after 10m"),
         (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 11m}"), "healed after 11m"),
+        (FAULT.replace("round: 3", "phase: push, hold: 10m"), "holds a node for up to 10m"),
+        (FAULT.replace("round: 3", "phase: push, after_round: 9999"), "waits for round 9999"),
         (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 3s, at_most: 0s}"),
          "`at_most` is above 0s"),
         (FAULT.replace("learners: 1", "names: [learner-9]"),
