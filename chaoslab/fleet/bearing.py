@@ -64,6 +64,8 @@ class Bearing:
     obligations: ObligationLog
     calm_cores: float
     """CPU seconds per second that the node used while nothing was upon it."""
+    promised_bytes: int = 0
+    """Memory that other burdens are still to take."""
 
     def keeper(self, program: str, *facts: object, for_s: float | None) -> Keeper:
         """One process that keeps it."""

@@ -21,7 +21,7 @@ from chaoslab.fleet.base import Ability, Sighting
 from chaoslab.fleet.bearing import Bearer, Bearing
 from chaoslab.fleet.burdens import Burden, MemoryLimit, Slowness
 from chaoslab.fleet.cgroups import Controller
-from chaoslab.fleet.crowding import Beside, SharedLimit
+from chaoslab.fleet.crowding import Beside, SharedLimit, promised_bytes
 from chaoslab.fleet.life import Life, Place
 from chaoslab.fleet.slowing import slower
 
@@ -86,6 +86,7 @@ class Burdened:
                 injection=injection,
                 obligations=self.place.obligations,
                 calm_cores=self._cores(life),
+                promised_bytes=promised_bytes(one.bearer for one in self._standing.values()),
             )
             calm_s = self._steps_s.get(life.spec.name)
             standing = _Standing(

@@ -10,6 +10,7 @@ Asking changes nothing. Nothing here knows nodes or burdens. The v2 half has bee
 folders alone: the machine it was written on has its controllers in v1.
 """
 
+import math
 import os
 import time
 from collections.abc import Iterable
@@ -104,9 +105,17 @@ class Cgroup:
             self._write("cpu.max", f"{quota_us} {_PERIOD_US}")
 
     def limit_memory(self, size_bytes: int) -> None:
-        """No more than so much; whoever wants more is killed."""
-        name = "memory.limit_in_bytes" if self.home.version == 1 else "memory.max"
-        self._write(name, str(size_bytes))
+        """No more than so much, and nothing swapped out; whoever wants more is killed."""
+        if self.home.version == 1:
+            limits = {
+                "memory.limit_in_bytes": size_bytes,
+                "memory.memsw.limit_in_bytes": size_bytes,
+            }
+        else:
+            limits = {"memory.max": size_bytes, "memory.swap.max": 0}
+        for file, most_bytes in limits.items():
+            if (self.path / file).exists() or "sw" not in file:  # a kernel may not count swap
+                self._write(file, str(most_bytes))
 
     @property
     def throttled_s(self) -> float:
@@ -139,10 +148,12 @@ class Cgroup:
 def remove(path: Path, back: Path) -> bool:
     """Move what is in a cgroup back and remove it; whether there was one. May be done twice.
 
-    FleetError if the kernel does not let go of it.
+    FleetError if the kernel does not let go of it, or if it is no cgroup of ours.
     """
     if not path.is_dir():
         return False
+    if path.parent.name != _OURS or ".." in path.parts or not (path / _PROCS).exists():
+        raise FleetError(f"{path} is no cgroup that chaoslab made: it is left alone")
     deadline = time.monotonic() + _REMOVE_S
     while True:
         for pid in _words(path / _PROCS):
@@ -161,6 +172,22 @@ def remove(path: Path, back: Path) -> bool:
     return True
 
 
+def memory_left_bytes(*, mounts: Path = _MOUNTS, membership: Path = _MEMBERSHIP) -> float:
+    """What the limits around the harness, a container's for instance, leave it; inf without any.
+
+    Files that the kernel keeps in memory and would give up first count as left.
+    """
+    left_bytes = math.inf
+    for place, kind, options in _mounted(mounts):
+        inside = _own(membership, "" if kind == "cgroup2" else Controller.MEMORY.value)
+        if inside is None or (kind == "cgroup" and Controller.MEMORY.value not in options):
+            continue
+        own = place / inside.lstrip("/")
+        around = [one for one in (own, *own.parents) if one == place or place in one.parents]
+        left_bytes = min([left_bytes, *(_left_bytes(one, kind) for one in around)])
+    return left_bytes
+
+
 def made() -> tuple[tuple[Path, Path], ...]:
     """Every cgroup of ours that is there now, whichever run made it, and where it came from."""
     homes = filter(None, map(where, Controller))
@@ -175,6 +202,11 @@ def made() -> tuple[tuple[Path, Path], ...]:
 # ---------------------------------------------------------------- asking the kernel
 
 _PROCS = "cgroup.procs"
+_MEMORY_FILES = {
+    "cgroup": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+    "cgroup2": ("memory.max", "memory.current", "inactive_file"),
+}
+"""The limit, what is used of it, and in `memory.stat` what of that would be given up first."""
 
 
 def _mounted(mounts: Path) -> list[tuple[Path, str, list[str]]]:
@@ -205,9 +237,20 @@ def _delegated(place: Path, back: Path, controller: Controller) -> Path | None:
         control = parent / "cgroup.subtree_control"
         offered = _words(parent / "cgroup.controllers")
         if controller.value in offered and _is_ours(parent, "cgroup.subtree_control"):
-            is_free = parent == place or not _words(parent / _PROCS)
+            is_root = parent == place and not (parent / "cgroup.type").exists()
+            is_free = is_root or not _words(parent / _PROCS)  # a container's own is no root
             return parent if controller.value in _words(control) or is_free else None
     return None
+
+
+def _left_bytes(place: Path, kind: str) -> float:
+    """The same of one cgroup; inf where nothing limits it."""
+    files = _MEMORY_FILES[kind]
+    limit, used = (_words(place / file) for file in files[:2])
+    counts = dict(line.split() for line in _lines(place / "memory.stat"))
+    if not (limit and used and limit[0].isdecimal()):
+        return math.inf
+    return int(limit[0]) - int(used[0]) + int(counts.get(files[2], 0))
 
 
 def _is_ours(place: Path, file: str) -> bool:
@@ -215,8 +258,12 @@ def _is_ours(place: Path, file: str) -> bool:
 
 
 def _words(file: Path) -> list[str]:
+    return [word for line in _lines(file) for word in line.split()]
+
+
+def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().split()
+        return file.read_text().splitlines()
     except OSError:
         return []
 

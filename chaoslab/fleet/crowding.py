@@ -5,10 +5,11 @@
     MemoryLimit ─► a memory cgroup with the node and a few `keeper hold` that want more than there
                    is: the kernel kills, and the node is first in its line
 
-No burden takes more than half of the memory that is available: the machine survives the run.
+No burden takes more than half of the memory that is available and not promised to another one, and
+who holds memory is the first whom the kernel kills for want of it: the machine survives the run.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,7 +17,8 @@ import psutil
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.bearing import Bearing, OwnCgroup
+from chaoslab.fleet import cgroups
+from chaoslab.fleet.bearing import Bearer, Bearing, OwnCgroup
 from chaoslab.fleet.burdens import Burden, HeldMemory, MemoryLimit, Neighbours
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.fleet.keeping import Keeper
@@ -53,8 +55,9 @@ class Beside:
         """Start all of them, then let them go at once."""
         burden, keeper = self._burden, self._bearing.keeper
         if isinstance(burden, HeldMemory):
-            refuse_more_memory_than_there_is(burden.size_bytes)
+            refuse_more_memory_than_there_is(burden.size_bytes, self._bearing.promised_bytes)
             self._keepers.append(keeper("hold", burden.size_bytes, for_s=burden.for_s))
+            _in_line(self._keepers[-1].identity.pid, _FIRST)
         else:
             cores = _cores_of(self._bearing.life.identity.pid)
             for _ in range(burden.count):
@@ -74,8 +77,15 @@ class Beside:
         return {
             "cpu_s": round(sum(one.cpu_s for one in seen), 3),
             "rss_bytes": sum(one.rss_bytes for one in seen),
-            "available_bytes": psutil.virtual_memory().available,
+            "available_bytes": round(_available_bytes()),
         }
+
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that it is still to take."""
+        if not isinstance(self._burden, HeldMemory) or self.is_broken:
+            return 0
+        return _missing(self._burden.size_bytes, self._keepers)
 
     def end(self) -> None:
         """End them."""
@@ -105,7 +115,7 @@ class SharedLimit:
     def begin(self) -> None:
         """The kernel will be asked for far more than the limit, so it kills."""
         limit_bytes = self._burden.limit_bytes
-        refuse_more_memory_than_there_is(limit_bytes)
+        refuse_more_memory_than_there_is(limit_bytes, self._bearing.promised_bytes)
         group = self._own.make()
         group.limit_memory(limit_bytes)
         for _ in range(_EATERS):
@@ -128,6 +138,11 @@ class SharedLimit:
         """How many processes the kernel has killed in it."""
         return {"oom_kills": self._own.group.oom_kills} if self._own.is_there else {}
 
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that those in it are still to take."""
+        return _missing(self._burden.limit_bytes, self._eaters) if self._own.is_there else 0
+
     def end(self) -> None:
         """Neither limit nor eaters; whoever was first in the kernel's line is so no more."""
         for eater in self._eaters:
@@ -137,14 +152,30 @@ class SharedLimit:
         self._own.remove()
 
 
-def refuse_more_memory_than_there_is(size_bytes: int) -> None:
+def promised_bytes(bearers: Iterable[Bearer]) -> int:
+    """Memory that these burdens are still to take: a check that only sees what is taken now would
+    let several that begin at once take all there is.
+    """
+    return sum(one.promised_bytes for one in bearers if isinstance(one, Beside | SharedLimit))
+
+
+def refuse_more_memory_than_there_is(size_bytes: int, promised: int = 0) -> None:
     """FleetError if that would endanger the machine."""
-    available = psutil.virtual_memory().available
-    if size_bytes > MEMORY_SHARE * available:
+    left_bytes = max(0.0, _available_bytes() - promised)
+    if size_bytes > MEMORY_SHARE * left_bytes:
         raise FleetError(
             f"{size_bytes / 1e6:,.0f} MB are more than {MEMORY_SHARE:.0%} of the "
-            f"{available / 1e6:,.0f} MB of memory that are available: ask for less"
+            f"{left_bytes / 1e6:,.0f} MB of memory that are available: ask for less"
         )
+
+
+def _available_bytes() -> float:
+    """What the machine has left, and the limits around us, if there are any."""
+    return min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
+
+
+def _missing(size_bytes: int, keepers: Iterable[Keeper]) -> int:
+    return max(0, size_bytes - sum(keeper.look().rss_bytes for keeper in keepers))
 
 
 def _cores_of(pid: int) -> str:

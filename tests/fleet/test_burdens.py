@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import psutil
 import pytest
@@ -12,8 +13,10 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet import cgroups
 from chaoslab.fleet.base import Ability, NodeSpec, Role, Sighting
+from chaoslab.fleet.bearing import Bearing
 from chaoslab.fleet.burdens import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
 from chaoslab.fleet.cgroups import Controller
+from chaoslab.fleet.crowding import Beside, promised_bytes, refuse_more_memory_than_there_is
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.undo import Obligation, undo
 from tests.contracts.fleet_kit import Stage, wait_until
@@ -155,6 +158,33 @@ def test_held_memory_is_really_taken_and_given_back(stage: Stage) -> None:
 def test_more_memory_than_the_machine_can_miss_is_refused(stage: Stage) -> None:
     with pytest.raises(FleetError, match="ask for less"):
         put(stage, HeldMemory(size_bytes=psutil.virtual_memory().total))
+    stage.fleet.relieve("n", "injection-0")
+
+
+def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
+    """Several targets are burdened at once: none of them has taken anything by then."""
+    available = min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
+    refuse_more_memory_than_there_is(int(0.3 * available))
+    with pytest.raises(FleetError, match="ask for less"):
+        refuse_more_memory_than_there_is(int(0.3 * available), promised=int(0.6 * available))
+
+
+def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, obligations: Remembered) -> None:
+    life = cast("LocalFleet", stage.fleet)._lives["n"]
+    bearing = Bearing(life=life, injection="injection-0", obligations=obligations, calm_cores=1.0)
+    beside = Beside(bearing, HeldMemory(size_bytes=MEMORY_BYTES))
+    assert promised_bytes([beside]) == MEMORY_BYTES
+    beside.begin()
+    try:
+        wait_until(lambda: promised_bytes([beside]) == 0)
+    finally:
+        beside.end()
+
+
+def test_who_holds_memory_is_the_first_whom_the_kernel_kills(stage: Stage) -> None:
+    put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
+    (keeper,) = keepers()
+    assert Path(f"/proc/{keeper.pid}/oom_score_adj").read_text().strip() == "1000"
     stage.fleet.relieve("n", "injection-0")
 
 

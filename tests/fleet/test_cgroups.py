@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.cgroups import Cgroup, Controller, Home, remove, where
+from chaoslab.fleet.cgroups import (
+    Cgroup,
+    Controller,
+    Home,
+    memory_left_bytes,
+    remove,
+    where,
+)
 
 
 class Kernel:
@@ -70,6 +77,40 @@ def test_in_v2_a_place_without_the_controller_is_none(kernel: Kernel) -> None:
     assert kernel.where(Controller.CPU) is None
 
 
+def test_in_v2_the_top_that_a_container_sees_is_no_root_while_there_is_somebody_in_it(
+    kernel: Kernel,
+) -> None:
+    files = {"controllers": "cpu memory", "subtree_control": "", "procs": "1 7"}
+    place = folder(kernel.mount("all", "cgroup2", "rw"), **files)
+    assert kernel.where(Controller.CPU) is not None
+    folder(place, type="domain", **files)
+    assert kernel.where(Controller.CPU) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "limit", "used", "files"),
+    [
+        ("cgroup", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive"),
+        ("cgroup2", "rw", "memory.max", "memory.current", "inactive"),
+    ],
+)
+def test_what_a_container_may_still_use_is_known_by_the_narrowest_limit_around(
+    kernel: Kernel, kind: str, options: str, limit: str, used: str, files: str
+) -> None:
+    def left() -> float:
+        return memory_left_bytes(mounts=kernel.mounts, membership=kernel.membership)
+
+    assert left() == float("inf")
+    place = kernel.mount("all", kind, options, inside="/mine/session")
+    (place / "mine" / "session").mkdir(parents=True)
+    assert left() == float("inf")
+    (place / "mine" / limit).write_text("1000\n")
+    (place / "mine" / used).write_text("700\n")
+    (place / "mine" / "memory.stat").write_text(f"anon 5\n{files}_file 200\n")
+    (place / "mine" / "session" / limit).write_text("max\n")
+    assert left() == 500
+
+
 def made(kernel: Kernel, version: int) -> Cgroup:
     parent = folder(kernel.root / "parent", controllers="cpu memory", subtree_control="")
     if version == 2:
@@ -121,6 +162,29 @@ def test_a_kernel_that_refuses_is_named(kernel: Kernel) -> None:
     group = made(kernel, 1)
     with pytest.raises(FleetError, match="cannot be read"):
         group.oom_kills  # noqa: B018 - asking is what fails
+
+
+@pytest.mark.parametrize(("version", "swap"), [(1, "memory.memsw.limit_in_bytes"),
+                                               (2, "memory.swap.max")])  # fmt: skip
+def test_what_is_too_much_is_not_swapped_out_where_the_kernel_counts_that(
+    kernel: Kernel, version: int, swap: str
+) -> None:
+    group = made(kernel, version)
+    group.limit_memory(1 << 20)
+    assert not (group.path / swap).exists()
+    (group.path / swap).write_text("max")
+    group.limit_memory(1 << 20)
+    assert int((group.path / swap).read_text()) == (1 << 20 if version == 1 else 0)
+
+
+@pytest.mark.parametrize("path", ["theirs/empty", "chaoslab/empty", "x/chaoslab/../theirs"])
+def test_a_folder_that_is_no_cgroup_of_ours_is_left_alone(kernel: Kernel, path: str) -> None:
+    (kernel.root / "x" / "chaoslab").mkdir(parents=True)
+    folder = kernel.root / path
+    folder.resolve().mkdir(parents=True)
+    with pytest.raises(FleetError, match="left alone"):
+        remove(folder, kernel.root)
+    assert folder.is_dir()
 
 
 def test_to_remove_what_is_not_there_does_nothing(kernel: Kernel) -> None:
