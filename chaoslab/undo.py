@@ -85,7 +85,7 @@ def undo(owed: Obligation) -> Healed:
         return Healed(remaining=(f"this version does not know how to undo {owed.do!r}",))
     try:
         return verb.undo(owed.facts)
-    except FleetError as error:
+    except (FleetError, OSError) as error:
         return Healed(remaining=(str(error),))
 
 

@@ -99,18 +99,21 @@ def release(folder: Path) -> None:
     FleetError if it cannot be unmounted. What cannot be kept, because the disk beneath is full, is
     lost, and that is logged.
     """
-    if not is_mounted(folder):
-        return
     kept = folder.with_name(f".{folder.name}.kept")
+    if is_mounted(folder):
+        _copy(folder, kept)
+        if _kernel().umount2(os.fsencode(folder), _MNT_DETACH):
+            raise _refused("unmounted", folder)
+    if kept.is_dir():  # also where whoever began this was killed in the midst of it
+        _copy(kept, folder)
+        shutil.rmtree(kept, ignore_errors=True)
+
+
+def _copy(what: Path, into: Path) -> None:
     try:
-        shutil.copytree(folder, kept, dirs_exist_ok=True)
-    except (OSError, shutil.Error) as error:
-        _log.warning("what was in the volume at %s is not kept: %s", folder, error)
-    if _kernel().umount2(os.fsencode(folder), _MNT_DETACH):
-        raise _refused("unmounted", folder)
-    if kept.is_dir():
-        shutil.copytree(kept, folder, dirs_exist_ok=True)
-        shutil.rmtree(kept)
+        shutil.copytree(what, into, dirs_exist_ok=True)
+    except OSError as error:
+        _log.warning("not all of what was in a volume is kept in %s: %s", into, error)
 
 
 def _mount(folder: Path, flags: int, options: str) -> None:

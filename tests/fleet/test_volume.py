@@ -49,6 +49,35 @@ def test_what_was_in_it_stays_when_it_is_gone(folder: Path) -> None:
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
+def test_what_was_in_it_comes_back_even_if_whoever_took_it_away_was_killed_meanwhile(
+    folder: Path,
+) -> None:
+    (folder / "kept").write_text("state")
+    volume.release(folder)
+    (folder / "kept").unlink()
+    aside = folder.with_name(f".{folder.name}.kept")
+    aside.mkdir()
+    (aside / "kept").write_text("state")
+    volume.release(folder)
+    assert (folder / "kept").read_text() == "state"
+    assert not aside.exists()
+
+
+def test_a_full_disk_beneath_loses_what_was_in_it_and_nothing_else(tmp_path: Path) -> None:
+    beneath = tmp_path / "disk"
+    volume.mount(beneath)
+    folder = beneath / "volume"
+    volume.mount(folder)
+    (folder / "kept").write_bytes(bytes(100_000))
+    (beneath / "more").write_bytes(bytes(10_000))
+    volume.fill(beneath)
+    owed = Obligation(number=0, do="unmount", facts={"folder": str(folder)})
+    assert not undo(owed).remaining
+    assert not volume.is_mounted(folder)
+    volume.release(beneath)
+    assert not volume.is_mounted(beneath)
+
+
 def test_it_goes_even_while_a_file_in_it_is_open(folder: Path) -> None:
     with (folder / "open").open("wb"):
         volume.release(folder)
