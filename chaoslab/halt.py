@@ -20,11 +20,12 @@ from pathlib import Path
 
 import psutil
 
+from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.tree import Identity, is_running, is_same
 from chaoslab.janitor import heal
-from chaoslab.obligations import OBLIGATIONS, holder_of, open_obligations
-from chaoslab.undo import leftovers
+from chaoslab.obligations import OBLIGATIONS, holder_of, may_owe, open_obligations
+from chaoslab.undo import Healed, leftovers
 
 _JANITOR = "chaoslab.janitor"
 _CONTROL = "control"
@@ -70,7 +71,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     return tuple(
         run
         for run in sorted(path.resolve() for path in found)
-        if (holder_of(run) is not None or open_obligations(run)) and _is_ours(run)
+        if (holder_of(run) is not None or may_owe(run)) and _is_ours(run)
     )
 
 
@@ -79,7 +80,8 @@ def halt(
 ) -> tuple[Halted, ...]:
     """End them all at once, as Ctrl-C does; kill and heal those that still run after `within_s`.
 
-    `tell` hears who is waited for. FleetError when a book of obligations cannot be read.
+    `tell` hears who is waited for. A book of obligations that cannot be read keeps no run from
+    being ended: that it cannot be read remains.
     """
     endings = [_ask(run) for run in runs]
     began_s = told_s = time.monotonic()
@@ -103,8 +105,7 @@ def halt(
 def _ask(run: Path) -> _Ending:
     """As Ctrl-C does; one that is stopped is let go on, so that it can."""
     holder = holder_of(run)
-    was_there = tuple(dict.fromkeys(w for owed in open_obligations(run) for w in leftovers(owed)))
-    one = _Ending(run=run, holder=holder, was_there=was_there)
+    one = _Ending(run=run, holder=holder, was_there=_left(run))
     if holder is not None:
         one.how = f"process {holder.pid} ended in order"
         for number in (signal.SIGTERM, signal.SIGCONT):
@@ -124,8 +125,11 @@ def _kill(one: _Ending) -> None:
 
 def _finish(one: _Ending) -> Halted:
     """Heal what is still owed: nothing, where the harness did it."""
-    healed = heal(one.run)
-    there = {what for owed in open_obligations(one.run) for what in leftovers(owed)}
+    try:
+        healed = heal(one.run)
+    except FleetError as error:
+        healed = Healed(remaining=(str(error),))
+    there = _left(one.run)
     gone = [f"{what}: gone" for what in one.was_there if what not in there]
     return Halted(
         run=one.run,
@@ -133,6 +137,15 @@ def _finish(one: _Ending) -> Halted:
         actions=(*gone, *healed.actions),
         remaining=tuple(dict.fromkeys((*healed.remaining, *sorted(there)))),
     )
+
+
+def _left(run: Path) -> tuple[str, ...]:
+    """What is owed and still there; nothing that is known, if the book cannot be read."""
+    try:
+        owing = open_obligations(run)
+    except FleetError:
+        return ()
+    return tuple(dict.fromkeys(what for owed in owing for what in leftovers(owed)))
 
 
 def _send(who: Identity, number: int) -> None:

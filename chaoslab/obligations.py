@@ -13,7 +13,7 @@ import logging
 import os
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -115,16 +115,13 @@ class Book:
     path: Path
     owed: tuple[Obligation, ...]
     """Oldest first."""
-    holder: Identity | None
-    """Who said last that it runs this."""
     next: int
     """The number after the greatest."""
 
 
 def books(run_directory: Path) -> tuple[Book, ...]:
     """Those of a run and its twin. FleetError, which names the line, if one cannot be read."""
-    places = (run_directory, run_directory / "control")
-    return tuple(_read(path) for place in places if (path := place / OBLIGATIONS).exists())
+    return tuple(map(_read, _places(run_directory)))
 
 
 def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
@@ -132,48 +129,74 @@ def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
     return tuple(owed for book in books(run_directory) for owed in book.owed)
 
 
+def may_owe(run_directory: Path) -> bool:
+    """Whether it owes something; a book that cannot be read may."""
+    try:
+        return bool(open_obligations(run_directory))
+    except FleetError:
+        return True
+
+
 def holder_of(run_directory: Path) -> Identity | None:
-    """The harness that runs it or its twin now."""
-    holders = [book.holder for book in books(run_directory)]
+    """The harness that runs it or its twin now. A damaged line says nothing, and hides no other."""
+    holders = [_holder(path) for path in _places(run_directory)]
     living_ones = [one for one in holders if one and is_same(one) and is_running(one.pid)]
     return living_ones[0] if living_ones else None
 
 
 def runs_that_owe(root: Path) -> tuple[Path, ...]:
-    """Every run under `root` that owes something, whether somebody runs it or not."""
+    """Every run under `root` that may owe something, whether somebody runs it or not."""
     runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
     runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
     return tuple(
         run
         for run in sorted(runs)
-        if not (run.is_symlink() or run.parent.is_symlink()) and open_obligations(run)
+        if not (run.is_symlink() or run.parent.is_symlink()) and may_owe(run)
     )
 
 
 def _read(path: Path) -> Book:
     owed: dict[int, Obligation] = {}
-    holder: Identity | None = None
     following = 0
     for facts in _lines(path):
-        if "held_by" in facts:
-            held_by = facts["held_by"]
-            holder = identity(held_by) if isinstance(held_by, Mapping) else None
-        elif "open" in facts:
+        if "open" in facts:
             number = _number(facts["open"])
             following = max(following, number + 1)
             owed[number] = Obligation(number=number, do=str(facts.get("do")), facts=facts)
         elif "close" in facts:
             owed.pop(_number(facts["close"]), None)
-    return Book(path=path, owed=tuple(owed.values()), holder=holder, next=following)
+    return Book(path=path, owed=tuple(owed.values()), next=following)
 
 
-def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
-    """The entries; a torn last line is skipped: its action was not begun."""
+def _places(run_directory: Path) -> list[Path]:
+    places = (run_directory / OBLIGATIONS, run_directory / "control" / OBLIGATIONS)
+    return [path for path in places if path.exists()]
+
+
+def _holder(path: Path) -> Identity | None:
+    """Who said last that it runs this."""
+    holder: Identity | None = None
+    for line in _whole(path):
+        with suppress(ValueError, RecursionError, FleetError):
+            facts = _entry(line)
+            if "held_by" in facts:
+                held_by = facts["held_by"]
+                holder = identity(held_by) if isinstance(held_by, Mapping) else None
+    return holder
+
+
+def _whole(path: Path) -> list[bytes]:
+    """The lines; a torn last one is skipped: its action was not begun."""
     try:
         *whole, _torn = path.read_bytes().split(b"\n")
     except OSError as error:
         raise FleetError(f"{path} cannot be read: {error}") from error
-    for number, line in enumerate(whole, start=1):
+    return whole
+
+
+def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
+    """The entries; FleetError, which names the line, if one is none."""
+    for number, line in enumerate(_whole(path), start=1):
         try:
             yield _entry(line)
         except (ValueError, RecursionError, FleetError) as error:

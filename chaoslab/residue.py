@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.errors import AbilityError
+from chaoslab.errors import AbilityError, FleetError
 from chaoslab.fleet import cgroups, volume
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.docker.verbs import LABEL_RUN
@@ -25,8 +25,8 @@ from chaoslab.fleet.tree import is_running
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.janitor import find_runs, half_written
 from chaoslab.links import kernel
-from chaoslab.obligations import holder_of, open_obligations
-from chaoslab.undo import leftovers
+from chaoslab.obligations import holder_of, may_owe, open_obligations
+from chaoslab.undo import Obligation, leftovers
 
 _ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
 """What takes in the children of the dead beside process 1."""
@@ -62,7 +62,12 @@ def find(runs_root: Path) -> tuple[Residue, ...]:
 def _owed(runs_root: Path) -> Iterator[Residue]:
     """What is left of runs whose harness is dead."""
     for run in find_runs(runs_root):
-        left = sorted({what for owed in open_obligations(run) for what in leftovers(owed)})
+        try:
+            left = sorted({what for owed in open_obligations(run) for what in leftovers(owed)})
+        except FleetError as error:
+            yield Residue(what=f"a book that cannot be read: {error}", where=str(run),
+                          remedy=f"chaoslab heal {run}")  # fmt: skip
+            continue
         if left:
             shown = ", ".join(left[:5]) + (", …" if len(left) > 5 else "")
             yield Residue(
@@ -149,9 +154,7 @@ def _rules(runs_root: Path) -> Iterator[Residue]:
     if not kernel.may_administer_network():
         return
     named = {
-        str(owed.facts.get("comment"))
-        for run in known_runs(runs_root)
-        for owed in open_obligations(run)
+        str(owed.facts.get("comment")) for run in known_runs(runs_root) for owed in _legible(run)
     }
     code, listed = kernel.ask(("iptables", "-S", "INPUT"))
     for line in listed.splitlines() if code == 0 else ():
@@ -164,6 +167,13 @@ def _rules(runs_root: Path) -> Iterator[Residue]:
     if code == 0 and not any(comment and comment in listed for comment in named):
         yield Residue(what="a table of rules for packets", where="nft, inet chaoslab",
                       remedy="nft delete table inet chaoslab")  # fmt: skip
+
+
+def _legible(run: Path) -> tuple[Obligation, ...]:
+    try:
+        return open_obligations(run)
+    except FleetError:  # which `_owed` tells
+        return ()
 
 
 def _containers() -> Iterator[Residue]:
@@ -180,7 +190,7 @@ def _containers() -> Iterator[Residue]:
         holding = path.parent if path.name == "control" else path
         if not path.exists() or holder_of(holding) is None:
             here = f"$(docker ps -aq --filter label={LABEL_RUN}={run})"
-            is_known = path.exists() and bool(open_obligations(holding))
+            is_known = path.exists() and may_owe(holding)
             yield Residue(
                 what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
                 where=engine.url,

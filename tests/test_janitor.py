@@ -11,11 +11,15 @@ from pathlib import Path
 import psutil
 import pytest
 
+from chaoslab import residue
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
+from chaoslab.fleet.tree import identify
+from chaoslab.halt import find_runs as known_runs
+from chaoslab.halt import halt
 from chaoslab.janitor import find_runs, heal, perform, start_janitor
 from chaoslab.links import packets, toxiproxy
-from chaoslab.obligations import OBLIGATIONS, Obligations, open_obligations
+from chaoslab.obligations import OBLIGATIONS, Obligations, holder_of, open_obligations
 from chaoslab.undo import Healed, leftovers
 from tests.contracts.fleet_kit import wait_until
 
@@ -90,6 +94,28 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
         (tmp_path / OBLIGATIONS).write_text(f"{{}}\n{line}\n{{}}\n")
         with pytest.raises(FleetError, match=f"{OBLIGATIONS}:2 is no obligation"):
             heal(tmp_path)
+
+
+def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being_found(
+    tmp_path: Path,
+) -> None:
+    damaged, other = (tmp_path / "kill_half" / name for name in ("damaged", "other"))
+    for run in (damaged, other):
+        run.mkdir(parents=True)
+        Obligations(run).open("end_process", pid=1, start_time=0.0)
+    with (damaged / OBLIGATIONS).open("a") as file:
+        file.write("nonsense\n")
+    assert holder_of(damaged) == identify(os.getpid())
+    assert {damaged, other} <= set(known_runs(tmp_path))
+    for run in (damaged, other):
+        forget_the_holder(run)
+    assert find_runs(tmp_path) == (damaged, other)
+    first, second = halt([damaged, other], within_s=0.0)
+    assert f"{OBLIGATIONS}:2 is no obligation" in first.remaining[0]
+    assert second.remaining == ()
+    assert not open_obligations(other)
+    (found,) = [one for one in residue.find(tmp_path) if one.where == str(damaged)]
+    assert f"{OBLIGATIONS}:2 is no obligation" in found.what
 
 
 def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:

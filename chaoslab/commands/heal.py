@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from chaoslab.commands.output import advise, examples, json_option, out_option, print_json
-from chaoslab.errors import ExitCode
+from chaoslab.errors import ExitCode, FleetError
 from chaoslab.janitor import find_runs, heal
 from chaoslab.record import RunDirectory
 from chaoslab.undo import Healed
@@ -26,7 +26,7 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
     going on is left alone. Exit code 4 if something could not be undone.
     """
     paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)
-    healed = {path: heal(path) for path in paths}
+    healed = {path: _heal(path) for path in paths}
     if as_json:
         print_json(
             {
@@ -40,6 +40,14 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
     if not as_json:
         advise("chaoslab doctor", "what else this machine has left over")
     context.exit(ExitCode.BROKEN if remains else ExitCode.PASS)
+
+
+def _heal(path: Path) -> Healed:
+    """A book that cannot be read is something that remains, and keeps the others from nothing."""
+    try:
+        return heal(path)
+    except FleetError as error:
+        return Healed(remaining=(str(error),))
 
 
 def _print(healed: dict[Path, Healed]) -> None:
