@@ -8,6 +8,7 @@ What is upon a node is kept by injection. A burden changes one limit of one cont
 same kind on one node are refused.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -22,8 +23,10 @@ from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import Limits
 
 HARNESS = "harness"
-_LOOK_S = 2.0
+_LOOK_S = 1.0
 """How often it is noted what every node has used."""
+_LOOKS = 11
+"""So many are kept: what a node uses is what it used in the last ten seconds."""
 _LONG_ENOUGH_S = 1.5
 _TIGHTEN_S = 0.1
 _CUTS = (0.9, 0.97, 0.995)
@@ -44,8 +47,8 @@ class Burdened:
 
     clock: Clock
     _standing: dict[tuple[str, str], _Standing] = field(default_factory=dict)
-    _used: dict[str, tuple[Container, float, float]] = field(default_factory=dict)
-    """By node: which life, when it was looked at last, and the CPU seconds it had used."""
+    _used: dict[str, deque[tuple[Container, float, float]]] = field(default_factory=dict)
+    """By node: which life, when the engine told, and the CPU seconds it had used by then."""
     _calm: dict[str, float] = field(default_factory=dict)
     """By node: cores that it used while nothing was upon it."""
     _news: list[Sighting] = field(default_factory=list)
@@ -93,7 +96,7 @@ class Burdened:
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
             for life in lives:
-                self._note_use(life, now_s)
+                self._note_use(life)
         if now_s >= self._tighten_s:
             self._tighten_s = now_s + _TIGHTEN_S
             self._tighten()
@@ -156,7 +159,7 @@ class Burdened:
         life.owe(verbs.UNLIMIT, **before)
         life.limit(limits)
 
-    def _note_use(self, life: Container, now_s: float) -> None:
+    def _note_use(self, life: Container) -> None:
         name = life.spec.name
         if any(node == name for node, _ in self._standing) or life.is_over or life.is_ending:
             self._used.pop(name, None)
@@ -164,13 +167,14 @@ class Burdened:
         usage = life.usage
         if usage is None:
             return
-        used_s = usage.cpu_s
-        before = self._used.get(name)
-        if before is None or before[0] is not life or used_s < before[2]:
-            self._used[name] = (life, now_s, used_s)
-        elif now_s - before[1] >= _LONG_ENOUGH_S:
-            self._calm[name] = (used_s - before[2]) / (now_s - before[1])
-            self._used[name] = (life, now_s, used_s)
+        kept = self._used.setdefault(name, deque(maxlen=_LOOKS))
+        if kept and (kept[-1][0] is not life or usage.cpu_s < kept[-1][2]):
+            kept.clear()  # another life
+        if not kept or usage.at_s > kept[-1][1]:
+            kept.append((life, usage.at_s, usage.cpu_s))
+        took_s = kept[-1][1] - kept[0][1]
+        if took_s >= _LONG_ENOUGH_S:
+            self._calm[name] = (kept[-1][2] - kept[0][2]) / took_s
 
     def _say(self, kind: Kind, key: tuple[str, str], /, **facts: Json) -> None:
         standing = self._standing[key]

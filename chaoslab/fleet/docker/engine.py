@@ -11,6 +11,7 @@ engine that is missing, or refuses us, is an AbilityError with a remedy.
 import json
 import os
 import socket
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -104,6 +105,8 @@ class Usage:
 
     memory_bytes: int
     cpu_s: float
+    at_s: float = 0.0
+    """When this was said, on this machine's monotonic clock."""
 
 
 class Engine:
@@ -493,7 +496,11 @@ def _usage(found: Mapping[str, Any]) -> Usage:
     details = memory.get("stats") or {}
     resident = details.get("total_rss", details.get("anon", memory.get("usage", 0)))
     cpu = (found.get("cpu_stats") or {}).get("cpu_usage") or {}
-    return Usage(memory_bytes=int(resident), cpu_s=int(cpu.get("total_usage", 0)) / 1e9)
+    return Usage(
+        memory_bytes=int(resident),
+        cpu_s=int(cpu.get("total_usage", 0)) / 1e9,
+        at_s=time.monotonic(),
+    )
 
 
 def _filter(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
