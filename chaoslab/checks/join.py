@@ -15,6 +15,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import FaultStory, History
 
@@ -66,6 +67,10 @@ class Join:
     """Longest time from the start of its process to its first accepted contribution."""
     contributions: int = 3
     """Rounds merged with it while it was there."""
+
+    def __post_init__(self) -> None:
+        if self.contributions < 1:
+            raise PlanError(f"`contributions: {self.contributions}` asks for nothing: use 3")
 
     def judge(self, history: History) -> Finding:
         """Judge each arrival; one that was given too little time is a doubt."""

@@ -13,6 +13,7 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import parts
 from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 
@@ -36,6 +37,10 @@ class Rejoin:
     """Rounds merged with it after its return."""
     max_lag: int = 1
     """Versions of any fragment by which it may be behind the syncer at the end."""
+
+    def __post_init__(self) -> None:
+        if self.contributions < 1:
+            raise PlanError(f"`contributions: {self.contributions}` asks for nothing: use 3")
 
     def judge(self, history: History) -> Finding:
         """Judge each absence; one that training left too little time for is a doubt."""

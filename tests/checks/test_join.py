@@ -11,6 +11,7 @@ from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.staleness import Staleness
 from chaoslab.checks.survivors import Survivors
+from chaoslab.errors import PlanError
 from chaoslab.events import Kind
 from tests.histories import Story
 
@@ -21,6 +22,11 @@ def grown(*, for_s: float | None = None, rejoin_s: float = 1.0) -> Story:
     """Two more learners join four; with `for_s` they leave again after so long."""
     story = Story(reserve=NEW, rejoin_s=rejoin_s).baseline().bring_in(*NEW, for_s=for_s)
     return story.train(10).heal().train(10) if for_s else story.train(35)
+
+
+def test_to_ask_for_no_contribution_is_a_plan_error() -> None:
+    with pytest.raises(PlanError, match="asks for nothing"):
+        Join(contributions=0)
 
 
 @pytest.mark.parametrize("for_s", [None, 10.0])

@@ -4,6 +4,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.rejoin import Rejoin
+from chaoslab.errors import PlanError
 from chaoslab.events import Kind
 from tests.histories import Story, half_killed
 
@@ -17,6 +18,11 @@ def test_victims_that_come_back_and_contribute_pass() -> None:
         "learner-1 (injection-0)": 2.0,
         "learner-3 (injection-0)": 2.0,
     }
+
+
+def test_to_ask_for_no_contribution_is_a_plan_error() -> None:
+    with pytest.raises(PlanError, match="asks for nothing"):
+        Rejoin(contributions=0)
 
 
 def test_victims_that_are_never_restarted_fail_by_name() -> None:
