@@ -82,6 +82,10 @@ class Scene:
         """The first such event during the fault."""
         return next((e for e in self.during if e.kind is kind and fits(e)), None)
 
+    def is_later_life(self, event: Event) -> bool:
+        """Whether another life said it than the one that the fault met."""
+        return event.data.get("incarnation") != self.incarnation
+
     def down_s(self, exited: Event) -> float:
         """From the exit, or the probe that saw it first, to the next start or the scene's end."""
         until_s = self.restarted.time_s if self.restarted else self.end_s

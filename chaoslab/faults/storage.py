@@ -150,7 +150,7 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[Scene], Found]:
         if scene.exited is None or not damaged:
             return nothing("keeps whole files, or was not down while they were damaged")
         files = [event.text("file") for event in damaged]
-        found = scene.first(Kind.CHECKPOINT_FOUND)
+        found = scene.first(Kind.CHECKPOINT_FOUND, scene.is_later_life)
         measured: dict[str, Json] = {
             "files": files,
             "bytes_before": damaged[-1].data.get("bytes_before"),

@@ -90,6 +90,14 @@ def test_a_damaged_file_that_nobody_looked_at_is_weak() -> None:
     assert "nobody looked at it" in found.text
 
 
+def test_what_the_life_before_the_damage_found_proves_nothing() -> None:
+    """It had just been started when the fault came, and its line arrived a moment later."""
+    lost = struck(StorageLoseCheckpoint(), after=None, size=None)
+    lost.add(10.4, Kind.CHECKPOINT_FOUND, incarnation=1, file=OLDER, step=20, refused=[])
+    assert lost.evidence.status is Status.WEAK
+    assert looked(lost, NEWEST).evidence.status is Status.WEAK
+
+
 def test_a_file_whose_hash_did_not_change_is_not_damaged() -> None:
     record = looked(struck(StorageCorruptCheckpoint(), after="abcd"), NEWEST)
     assert record.evidence.status is Status.FAILED
