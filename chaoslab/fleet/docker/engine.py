@@ -1,46 +1,29 @@
-"""A Docker engine, asked through the Docker SDK: the only door to it.
+"""A Docker engine, asked through the Docker SDK: its containers, and what it reports of them.
 
-    Engine.connect ── DOCKER_HOST, or the socket of this machine ──► containers, networks, volumes
-        create, start, attach, kill, pause, update, inspect, stats, events, remove
+    Engine = Asking (how it is reached) + Stores (images, networks, volumes) + containers:
+        create, start, attach, kill, pause, update, inspect, usages, events, remove
 
 It asks and answers in plain data, keeps no book, and knows no run. Works with API 1.41 and later;
-the version is negotiated. Whatever the SDK raises leaves as FleetError with what was asked; an
-engine that is missing, or refuses us, is an AbilityError with a remedy.
+the version is negotiated.
 """
 
 import json
-import os
-import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.errors import FleetError
 from chaoslab.events import Json
+from chaoslab.fleet.docker.asking import ASK_S, DockerException, Missing, RequestException, labelled
+from chaoslab.fleet.docker.stores import Stores
 from chaoslab.fleet.docker.stream import Stream
 
-try:
-    from docker.errors import APIError, DockerException, NotFound
-    from requests.exceptions import RequestException
-
-    import docker
-except ImportError as error:
-    raise AbilityError(
-        "the docker fleet needs the Docker SDK: pip install 'chaoslab[docker]', or use "
-        "--fleet local, which needs nothing"
-    ) from error
+__all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
 
 CPU_PERIOD_US: Final = 100_000
-_ASK_S: Final = 60.0
-"""How long the engine may take for one answer; the death of a container is one of the longest."""
-_API_LEAST: Final = (1, 41)
-
-
-class Missing(FleetError):
-    """There is no such container, network, volume or image."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,44 +92,8 @@ class Usage:
     """When this was said, on this machine's monotonic clock."""
 
 
-class Engine:
+class Engine(Stores):
     """One engine. Every verb raises FleetError with what was asked; `Missing` if it is gone."""
-
-    def __init__(self, client: "docker.DockerClient", url: str) -> None:
-        self._client = client
-        self.url = url
-        """Where it is asked: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
-
-    @classmethod
-    def connect(cls, url: str | None = None) -> "Engine":
-        """The engine at `url`, DOCKER_HOST or this machine's socket; AbilityError if none answers.
-
-        DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say how it is asked.
-        """
-        given = os.environ.get("DOCKER_HOST")
-        url = url or given or "unix:///var/run/docker.sock"
-        environment = {**os.environ, "DOCKER_HOST": url}
-        try:
-            _knock(url)
-            client = docker.DockerClient.from_env(
-                version="auto", timeout=int(_ASK_S), environment=environment
-            )
-            version = client.api.api_version
-        except (DockerException, RequestException, OSError, ValueError) as error:
-            raise AbilityError(
-                f"no Docker engine answers at {url} ({_said(error)}): start it, join the group "
-                "that may use it, or set DOCKER_HOST; --fleet local needs none"
-            ) from error
-        if tuple(int(part) for part in version.split(".")) < _API_LEAST:
-            least = ".".join(map(str, _API_LEAST))
-            raise AbilityError(
-                f"the Docker engine at {url} speaks API {version}; {least} is needed"
-            )
-        return cls(client, url)
-
-    def close(self) -> None:
-        """Let its connections go."""
-        self._client.close()
 
     # ---------------------------------------------------------------- the engine itself
 
@@ -172,50 +119,6 @@ class Engine:
             own = Engine.connect(self.url)
             filters = {"type": ["container", "network"]}
             return EventStream(own._client.events(filters=filters, decode=True), own)  # noqa: SLF001
-
-    # ---------------------------------------------------------------- images
-
-    def image_id(self, name: str) -> str | None:
-        """The id of an image that is there; None if it is not."""
-        with suppress(Missing), self._asked(f"for the image {name}"):
-            return str(self._client.api.inspect_image(name)["Id"])
-        return None
-
-    def image_labels(self, name: str) -> Mapping[str, str]:
-        """Its labels."""
-        with self._asked(f"for the image {name}"):
-            return dict(self._client.api.inspect_image(name)["Config"].get("Labels") or {})
-
-    def image_bytes(self, name: str) -> int:
-        """Its size, unpacked."""
-        with self._asked(f"for the image {name}"):
-            return int(self._client.api.inspect_image(name)["Size"])
-
-    def pull(self, name: str) -> None:
-        """Fetch an image from its registry."""
-        with self._asked(f"to fetch {name}"):
-            self._client.images.pull(name)
-
-    def tag(self, name: str, other: str) -> None:
-        """Give an image a second name."""
-        repository, _, tag = other.rpartition(":")
-        with self._asked(f"to call {name} {other}"):
-            self._client.api.tag(name, repository, tag)
-
-    def build(
-        self, context: IO[bytes], *, dockerfile: str, name: str, arguments: Mapping[str, str]
-    ) -> Iterator[str]:
-        """Build an image of a tar archive; yields what the engine prints."""
-        with self._asked(f"to build {name}"):
-            said = self._client.api.build(
-                fileobj=context, custom_context=True, dockerfile=dockerfile, tag=name,
-                buildargs=dict(arguments), rm=True, forcerm=True, decode=True,
-            )  # fmt: skip
-            for piece in said:
-                if "error" in piece:
-                    raise FleetError(f"{name} could not be built: {str(piece['error']).strip()}")
-                if text := str(piece.get("stream", "")).strip():
-                    yield text
 
     # ---------------------------------------------------------------- containers
 
@@ -311,7 +214,7 @@ class Engine:
         """
         api = self._client.api
         path = api._url("/containers/{0}/stats", container)  # noqa: SLF001 - as the SDK does
-        asked = {"params": {"stream": True}, "stream": True, "timeout": _ASK_S}
+        asked = {"params": {"stream": True}, "stream": True, "timeout": ASK_S}
         with (
             self._asked(f"for the statistics of {container}"),
             closing(api.get(path, **asked)) as told,  # `api.stats` leaves it open
@@ -371,69 +274,8 @@ class Engine:
     def names(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
         """Every container with these labels, running or not: its labels by its name."""
         with self._asked("for its containers"):
-            found = self._client.api.containers(all=True, filters=_filter(labels))
+            found = self._client.api.containers(all=True, filters=labelled(labels))
         return {str(one["Names"][0]).lstrip("/"): dict(one["Labels"]) for one in found}
-
-    # ---------------------------------------------------------------- networks and volumes
-
-    def create_network(self, name: str, labels: Mapping[str, str]) -> None:
-        """A bridge network of its own."""
-        with self._asked(f"to create the network {name}"):
-            self._client.api.create_network(name, driver="bridge", labels=dict(labels))
-
-    def disconnect(self, network: str, container: str) -> None:
-        """Pull the cable: open connections hear nothing of it."""
-        with self._asked(f"to disconnect {container} from {network}"):
-            self._client.api.disconnect_container_from_network(container, network, force=False)
-
-    def reconnect(self, network: str, container: str, aliases: Sequence[str], address: str) -> None:
-        """Plug it in again under its names, and with its old address where the engine allows it."""
-        with self._asked(f"to connect {container} to {network}"):
-            try:
-                self._client.api.connect_container_to_network(
-                    container, network, aliases=list(aliases), ipv4_address=address
-                )
-            except APIError as error:
-                if "user configured subnets" not in str(error):
-                    raise
-                self._client.api.connect_container_to_network(
-                    container, network, aliases=list(aliases)
-                )
-
-    def remove_network(self, name: str) -> bool:
-        """Whether it was there."""
-        try:
-            with self._asked(f"to remove the network {name}"):
-                self._client.api.remove_network(name)
-        except Missing:
-            return False
-        return True
-
-    def networks(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-        """As `names`, of networks."""
-        with self._asked("for its networks"):
-            found = self._client.api.networks(filters=_filter(labels))
-        return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
-
-    def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """A named volume; one of that name that is there is kept as it is."""
-        with self._asked(f"to create the volume {name}"):
-            self._client.api.create_volume(name, labels=dict(labels))
-
-    def remove_volume(self, name: str) -> bool:
-        """Whether it was there."""
-        try:
-            with self._asked(f"to remove the volume {name}"):
-                self._client.api.remove_volume(name, force=True)
-        except Missing:
-            return False
-        return True
-
-    def volumes(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-        """As `names`, of volumes."""
-        with self._asked("for its volumes"):
-            found = self._client.api.volumes(filters=_filter(labels))["Volumes"] or []
-        return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
 
     # ---------------------------------------------------------------- inside
 
@@ -449,17 +291,6 @@ class Engine:
             with suppress(Missing):
                 if self.inspect(container).is_alive:
                     raise
-
-    @contextmanager
-    def _asked(self, what: str) -> Iterator[None]:
-        """What the SDK raises, as FleetError that says what was asked and answered."""
-        words = f"the Docker engine at {self.url} was asked {what}"
-        try:
-            yield
-        except NotFound as error:
-            raise Missing(f"{words}: {_said(error)}") from error
-        except (DockerException, RequestException, OSError) as error:
-            raise FleetError(f"{words}: {_said(error)}") from error
 
 
 class EventStream:
@@ -482,14 +313,6 @@ class EventStream:
         self._engine.close()
 
 
-def _knock(url: str) -> None:
-    """OSError if nobody listens at a socket of this machine: the SDK would leave its own open."""
-    if url.startswith("unix://"):
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
-            knocking.settimeout(_ASK_S)
-            knocking.connect(url.removeprefix("unix://"))
-
-
 def _usage(found: Mapping[str, Any]) -> Usage:
     """Of one line of statistics, with cgroup v1 (total_rss) or v2 (anon)."""
     memory = found.get("memory_stats") or {}
@@ -501,13 +324,3 @@ def _usage(found: Mapping[str, Any]) -> Usage:
         cpu_s=int(cpu.get("total_usage", 0)) / 1e9,
         at_s=time.monotonic(),
     )
-
-
-def _filter(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
-    return {"label": [f"{key}={value}" if value else key for key, value in labels.items()]}
-
-
-def _said(error: BaseException) -> str:
-    """Its text on one line; of a chain of wrappers, what is at the bottom."""
-    explanation = getattr(error, "explanation", None)
-    return " ".join(str(explanation or error).split())[:300]

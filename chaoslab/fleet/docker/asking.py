@@ -1,0 +1,115 @@
+"""How an engine is reached and asked, and what becomes of what the Docker SDK raises.
+
+    Asking.connect ── DOCKER_HOST, or the socket of this machine ──► the engine
+    asked("to start x") ── whatever the SDK raises ──► FleetError: what was asked and answered
+
+An engine that is missing, or refuses us, is an AbilityError with a remedy.
+"""
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final, Self
+
+from chaoslab.errors import AbilityError, FleetError
+
+try:
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+
+    import docker
+except ImportError as error:
+    raise AbilityError(
+        "the docker fleet needs the Docker SDK: pip install 'chaoslab[docker]', or use "
+        "--fleet local, which needs nothing"
+    ) from error
+
+
+ASK_S: Final = 60.0
+"""How long the engine may take for one answer; the death of a container is one of the longest."""
+_API_LEAST: Final = (1, 41)
+
+__all__ = [
+    "ASK_S",
+    "APIError",
+    "Asking",
+    "DockerException",
+    "Missing",
+    "RequestException",
+    "labelled",
+]
+
+
+class Missing(FleetError):
+    """There is no such container, network, volume or image."""
+
+
+class Asking:
+    """A connection to one engine. What others ask by it stands in `stores` and `engine`."""
+
+    def __init__(self, client: "docker.DockerClient", url: str) -> None:
+        self._client = client
+        self.url = url
+        """Where it is asked: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
+
+    @classmethod
+    def connect(cls, url: str | None = None) -> Self:
+        """The engine at `url`, DOCKER_HOST or this machine's socket; AbilityError if none answers.
+
+        DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say how it is asked.
+        """
+        given = os.environ.get("DOCKER_HOST")
+        url = url or given or "unix:///var/run/docker.sock"
+        environment = {**os.environ, "DOCKER_HOST": url}
+        try:
+            _knock(url)
+            client = docker.DockerClient.from_env(
+                version="auto", timeout=int(ASK_S), environment=environment
+            )
+            version = client.api.api_version
+        except (DockerException, RequestException, OSError, ValueError) as error:
+            raise AbilityError(
+                f"no Docker engine answers at {url} ({_said(error)}): start it, join the group "
+                "that may use it, or set DOCKER_HOST; --fleet local needs none"
+            ) from error
+        if tuple(int(part) for part in version.split(".")) < _API_LEAST:
+            least = ".".join(map(str, _API_LEAST))
+            raise AbilityError(
+                f"the Docker engine at {url} speaks API {version}; {least} is needed"
+            )
+        return cls(client, url)
+
+    def close(self) -> None:
+        """Let its connections go."""
+        self._client.close()
+
+    @contextmanager
+    def _asked(self, what: str) -> Iterator[None]:
+        """What the SDK raises, as FleetError that says what was asked and answered."""
+        words = f"the Docker engine at {self.url} was asked {what}"
+        try:
+            yield
+        except NotFound as error:
+            raise Missing(f"{words}: {_said(error)}") from error
+        except (DockerException, RequestException, OSError) as error:
+            raise FleetError(f"{words}: {_said(error)}") from error
+
+
+def _knock(url: str) -> None:
+    """OSError if nobody listens at a socket of this machine: the SDK would leave its own open."""
+    if url.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+            knocking.settimeout(ASK_S)
+            knocking.connect(url.removeprefix("unix://"))
+
+
+def labelled(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """A filter for everything that bears these labels."""
+    return {"label": [f"{key}={value}" if value else key for key, value in labels.items()]}
+
+
+def _said(error: BaseException) -> str:
+    """Its text on one line; of a chain of wrappers, what is at the bottom."""
+    explanation = getattr(error, "explanation", None)
+    return " ".join(str(explanation or error).split())[:300]
