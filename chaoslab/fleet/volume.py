@@ -27,6 +27,7 @@ _ROOM = "size=50%"
 _CAP_SYS_ADMIN = 21
 _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 2, 4, 32
 _MNT_DETACH = 2
+_TRIES = 20
 _log = logging.getLogger(__name__)
 
 
@@ -56,7 +57,24 @@ def mount(folder: Path) -> None:
 
 
 def fill(folder: Path) -> Space:
-    """Leave no room: the volume ends where its contents end. FleetError if that is refused."""
+    """Leave no room: the volume ends where its contents end. FleetError if that is refused.
+
+    Who writes at that moment moves the end: the kernel refuses a smaller one, and room is left
+    before a larger one. Then it is done again.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            space = _end_here(folder)
+        except FleetError:
+            if not tries_left:
+                raise
+        else:
+            if not space.free_bytes:
+                break
+    return space
+
+
+def _end_here(folder: Path) -> Space:
     space = measure(folder)
     used_bytes = space.total_bytes - space.free_bytes
     _mount(folder, _MS_NOSUID | _MS_NODEV | _MS_REMOUNT, f"size={max(used_bytes, _page_bytes())}")

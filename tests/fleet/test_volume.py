@@ -2,7 +2,9 @@
 
 import errno
 import os
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,28 @@ def test_a_full_volume_refuses_as_a_full_disk_does_until_it_has_room_again(folde
     assert (folder / "kept").read_bytes() == bytes(100_000)
     assert volume.free(folder).free_bytes > 1 << 20
     (folder / "new").write_bytes(bytes(5_000))
+
+
+def test_a_volume_in_which_somebody_writes_is_full_all_the_same(folder: Path) -> None:
+    """A file that is cut off and written again, over and over, as state on a disk is."""
+    is_over = threading.Event()
+
+    def write() -> None:
+        while not is_over.is_set():
+            with suppress(OSError), (folder / "slot").open("wb") as file:
+                file.write(bytes(200_000))
+            is_over.wait(0.001)
+
+    (folder / "kept").write_bytes(bytes(5_000))
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(100):
+            assert volume.fill(folder).free_bytes == 0
+            volume.free(folder)
+    finally:
+        is_over.set()
+        writer.join()
 
 
 def test_an_empty_volume_can_be_full_too(folder: Path) -> None:
