@@ -133,6 +133,9 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
         for outage in outages(history)
         for who, heard in outage.returns.items()
     ]
+    reasons += [
+        (who, outage.gone_s, outage.until_s) for outage in outages(history) for who in outage.lent
+    ]
     for event in before_the_end(history, Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
         learner, time_s = event.text("learner"), event.time_s
         if not any(learner == who and a <= time_s <= b for who, a, b in reasons):

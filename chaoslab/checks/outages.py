@@ -29,6 +29,8 @@ class Outage:
     """A new process of the syncer was ready; None as well if it lived on."""
     returns: Mapping[str, Event | None]
     """Each learner that was cut off, and the first of its work that was accepted again."""
+    lent: frozenset[str]
+    """Learners that were brought in, and asked to leave before all was over: not awaited."""
 
     @property
     def since(self) -> Event | None:
@@ -78,7 +80,7 @@ def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
 
 
 def _outage(history: History, story: FaultStory, until_s: float, *, is_last: bool) -> Outage:
-    since = story.healing
+    since, lent = story.healing, _lent(history, until_s)
     ready = None
     if since is not None:
         later = history.between(since.time_s, until_s, Kind.SYNCER_READY)
@@ -92,14 +94,14 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
         returns={
             learner: _heard(history, learner, since, until_s) if since else None
             for learner in _cut_off(history, story, until_s)
+            if learner not in lent
         },
+        lent=lent,
     )
 
 
 def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
-    """The members when it began, without those that a fault of their own took away before all was
-    over, and without learners that were brought in and asked to leave again by then.
-    """
+    """The members when it began that no fault of their own took away before all was over."""
     members: set[str] = set()
     for event in history.of(Kind.MEMBER_JOINED, Kind.MEMBER_LEFT):
         if event.seq > story.injecting.seq:
@@ -111,16 +113,17 @@ def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
         for absence in absences(history)
         if absence.gone_s < until_s and absence.back_s > story.injecting.time_s
     }
-    return sorted(members - busy - _lent(history, until_s))
+    return sorted(members - busy)
 
 
-def _lent(history: History, until_s: float) -> set[str]:
-    return {
-        learner
-        for story in history.faults
-        if story.brings_in and story.healing is not None and story.healing.time_s < until_s
-        for learner in story.targets
-    }
+def _lent(history: History, until_s: float) -> frozenset[str]:
+    """Whom the last injection that brought them in has let go of by then."""
+    lent: set[str] = set()
+    for story in history.faults:
+        if story.brings_in and story.injecting.time_s < until_s:
+            has_ended = story.healing is not None and story.healing.time_s < until_s
+            (lent.update if has_ended else lent.difference_update)(story.targets)
+    return frozenset(lent)
 
 
 def _heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:

@@ -4,6 +4,7 @@ import pytest
 
 from chaoslab.checks.answers import longest_gap_s, returns, training_continued
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.detection import Detection
 from chaoslab.checks.goodput import Goodput
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.outages import outages
@@ -130,6 +131,16 @@ def test_who_was_brought_in_and_left_meanwhile_is_not_awaited() -> None:
     story.lose_syncer().stall(2).heal(spec="grow").stall(2)
     story.regain_syncer(without=("learner-4",)).train(20).settle()
     assert judged(story).outcome is Outcome.PASS
+
+
+def test_a_goodbye_that_a_syncer_hears_when_it_goes_on_is_no_false_alarm() -> None:
+    story = Story(reserve=("learner-4",)).baseline().bring_in("learner-4", for_s=10.0).train(8)
+    story.lose_syncer().stall(2).heal(spec="grow")
+    left = story.last(Kind.MEMBER_LEFT)
+    story.without(Kind.MEMBER_LEFT, lambda event: event is left).stall(4)
+    story.regain_syncer(without=("learner-4",)).say(Kind.MEMBER_LEFT, "syncer", **left.data)
+    history = story.train(20).settle().end().history()
+    assert [v for v in Detection().judge(history).reason.split(";") if "learner-4" in v] == []
 
 
 def test_too_little_time_to_be_heard_again_is_a_doubt() -> None:
