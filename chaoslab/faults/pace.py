@@ -29,6 +29,8 @@ _BARELY_SHARE = 0.3
 """Of the slowness that was asked for; less than this shows nothing."""
 _HELD_SHARE = 0.7
 """Of its time a fault must be seen for so much."""
+_THROTTLED_SHARE = 0.05
+"""A quota that kept its node from a core for less of the time did not slow it."""
 _TELLING_SHARE = 0.3
 """Of the greatest slowness: two stages that differ by less need not be told apart."""
 _IN_ORDER_SHARE = 0.7
@@ -149,6 +151,7 @@ def look_slowed(
         weak.append(f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}")
     if pace.held < _HELD_SHARE:
         weak.append(f"only {pace.held:.0%} of the time")
+    weak += _other_causes(scene)
     in_order = _in_order(stages, pace)
     if in_order is not None and in_order < _IN_ORDER_SHARE:
         weak.append(f"only {in_order:.0%} of its stages were in the order that was asked")
@@ -158,6 +161,23 @@ def look_slowed(
         measured={**pace.data(), "in_order_share": in_order},
         proof=pace.proof,
     )
+
+
+def _other_causes(scene: Scene) -> list[str]:
+    """What the burden itself shows against its being what slowed the learner."""
+    kinds = (Kind.NODE_COUNTED, Kind.NODE_RELIEVED)
+    own = [e for e in scene.during if e.kind in kinds and e.text("injection") == scene.injection]
+    doubts = [
+        f"{e.text('because')} at {e.time_s:.1f} s"
+        for e in own
+        if e.kind is Kind.NODE_RELIEVED and e.text("because")
+    ]
+    counted = [e for e in own if e.kind is Kind.NODE_COUNTED and "throttled_s" in e.data]
+    if counted:
+        kept_s, lasted_s = counted[-1].number("throttled_s"), counted[-1].time_s - scene.begin_s
+        if kept_s < _THROTTLED_SHARE * lasted_s:
+            doubts.append(f"its quota kept it from a core for {kept_s:.1f} s of {lasted_s:.1f} s")
+    return doubts
 
 
 # ---------------------------------------------------------------- samples

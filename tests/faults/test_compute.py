@@ -172,6 +172,24 @@ def test_steps_as_slow_as_asked_are_proof() -> None:
     assert "2.00x was asked" in found.text
 
 
+@pytest.mark.parametrize(
+    ("throttled_s", "status"), [(9.0, Status.PROVED), (0.1, Status.WEAK), (0.0, Status.WEAK)]
+)
+def test_steps_that_a_quota_has_not_slowed_are_weak(throttled_s: float, status: Status) -> None:
+    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
+    found = record.counted(throttled_s=throttled_s, cores=0.5).evidence
+    assert found.status is status
+    assert ("kept it from a core" in found.text) is (status is Status.WEAK)
+
+
+def test_a_burden_that_let_go_by_itself_is_weak_even_if_steps_stay_slow() -> None:
+    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
+    about: dict[str, Json] = {"node": "learner-1", "injection": "injection-0"}
+    record.add(24.0, Kind.NODE_RELIEVED, "harness", **about, because="it let go by itself")
+    assert record.evidence.status is Status.WEAK
+    assert "it let go by itself at 24.0 s" in record.evidence.text
+
+
 def test_steps_as_before_are_none() -> None:
     assert slowed(ComputeSlow(factor=2), 0.052).status is Status.FAILED
 
