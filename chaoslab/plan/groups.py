@@ -28,6 +28,8 @@ class LearnerGroup:
     def __post_init__(self) -> None:
         if self.count < 1:
             raise PlanError(f"{self.count} learners are no group: use at least 1", key="count")
+        if self.region is not None and not self.region.strip():
+            raise PlanError("a region has a name: write one, or leave it out", key="region")
         if not 0.01 <= self.speed <= 1:
             raise PlanError(
                 f"{show_share(self.speed)} cannot be: a chip is slowed to 1% to 100% of its speed, "

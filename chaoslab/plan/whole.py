@@ -63,7 +63,8 @@ class FaultPlan:
         if unknown := sorted(set(self.fleet.profiles) - regions):
             raise PlanError(
                 f"`fleet.profiles` names {unknown[0]!r}, and no learner is in that region: write "
-                f"regions: {{{unknown[0]}: 2}}"
+                f"regions: {{{unknown[0]}: 2}}",
+                key="fleet.profiles",
             )
 
     def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
@@ -121,7 +122,11 @@ class FaultPlan:
         named += [name for names in grouped.values() for name in names]
         for name in named:
             if named.count(name) > 1:
-                raise PlanError(f"{name} is in two regions: name it once")
+                listed = [
+                    one for some in regions.values() if isinstance(some, tuple) for one in some
+                ]
+                key = "fleet.regions" if name in listed else "fleet.labels"
+                raise PlanError(f"{name} is in two regions: name it once", key=key)
         free = [name for name in learners if name not in named]
         found: dict[str, Sequence[str]] = {**grouped}
         for region, some in regions.items():
@@ -129,7 +134,8 @@ class FaultPlan:
             if number > len(free):
                 raise PlanError(
                     f"the region {region!r} wants {number} learners, and {len(free)} of "
-                    f"{len(learners)} are left: use fewer, or more under `training.learners`"
+                    f"{len(learners)} are left: use fewer, or more under `training.learners`",
+                    key="fleet.regions",
                 )
             more = some if isinstance(some, tuple) else free[:number]
             found[region] = [*found.get(region, ()), *more]

@@ -52,8 +52,15 @@ def test_regions_of_the_fleet_take_the_learners_that_no_group_has_placed(load: L
 
 
 def test_a_learner_in_two_regions_is_a_mistake(load: Loader) -> None:
-    with pytest.raises(PlanError, match="learner-0 is in two regions"):
+    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.regions: learner-0 is in two regions"):
         load(HEAD + MIXED + "fleet: {regions: {asia: [learner-0]}}\n")
+    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.labels: learner-0 is in two regions"):
+        load(HEAD + MIXED + "fleet: {labels: {learner-0: {region: asia}}}\n")
+
+
+def test_a_region_without_a_name_is_a_mistake(load: Loader) -> None:
+    with pytest.raises(PlanError, match=r"learners\[0\].region: a region has a name"):
+        load(HEAD + "training: {learners: [{count: 2, region: ''}]}\n")
 
 
 def test_only_slow_learners_are_started_with_a_speed(load: Loader, tmp_path: object) -> None:
