@@ -130,7 +130,7 @@ _SYNCERS = (
         plan="calm",
         programs={"syncer": "uphill_syncer"},
         check="numeric_health",
-        words="loss",
+        words="'s loss ",
     ),
     Trial(
         name="forgetful_syncer",
