@@ -171,8 +171,7 @@ class Rounds:
         if offer.base_version != round_.base_version:
             return Refusal.STALE
         if (
-            offer.c_steps < 1
-            or offer.c_tokens < 1
+            not 1 <= offer.c_steps <= offer.c_tokens  # no step is of less than a token
             or offer.tokens_to - offer.tokens_from != offer.c_tokens
             or offer.tokens_to > member.tokens
         ):

@@ -173,7 +173,11 @@ def test_when_the_learner_that_hands_in_the_initial_parameters_dies_another_is_a
     assert [a.member.learner for a in asked] == ["learner-1"]
 
 
-def test_tokens_that_were_never_trained_cannot_be_contributed() -> None:
+@pytest.mark.parametrize(
+    ("c_steps", "c_tokens"),
+    [pytest.param(5, 10**9, id="tokens"), pytest.param(10**12, 5, id="steps, to seem small")],
+)
+def test_what_was_never_trained_cannot_be_contributed(c_steps: int, c_tokens: int) -> None:
     world = world_of(*NAMES)
     world.settle(rounds=3)
     while not world.alive["learner-0"].pulls:
@@ -183,7 +187,7 @@ def test_tokens_that_were_never_trained_cannot_be_contributed() -> None:
     pull = learner.pulls[0]
     offer = Offer(
         round=pull.round, fragment=pull.fragment, base_version=pull.base_version, step=9,
-        c_steps=5, c_tokens=10**9, tokens_from=0, tokens_to=10**9,
+        c_steps=c_steps, c_tokens=c_tokens, tokens_from=0, tokens_to=c_tokens,
     )  # fmt: skip
     assert world.policy.offer(learner.epoch, offer) is Refusal.WRONG_COUNTS
 
