@@ -6,6 +6,7 @@
 A victim that is back before the bound need not have been missed.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -138,8 +139,17 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     ]
     for event in before_the_end(history, Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
         learner, time_s = event.text("learner"), event.time_s
+        if event.data.get("reason") == "said_goodbye" and _stopped_s(history, learner) >= time_s:
+            continue  # training has ended: its words and the syncer's may arrive in any order
         if not any(learner == who and a <= time_s <= b for who, a, b in reasons):
             yield event
+
+
+def _stopped_s(history: History, learner: str) -> float:
+    """Until when a learner that left as training ended may be known to have; -inf if it did not."""
+    left = (e for e in history.of(Kind.LEARNER_LEFT) if e.text("learner") == learner)
+    stopped = (e.time_s for e in left if e.text("reason").startswith("stopped"))
+    return max(stopped, default=-math.inf)
 
 
 def _false(event: Event) -> Violation:

@@ -85,6 +85,15 @@ def test_members_that_leave_when_a_run_is_cut_short_are_no_false_drops() -> None
     assert Detection().judge(story.finish("interrupted").history()).outcome is Outcome.PASS
 
 
+def test_a_goodbye_at_the_end_is_no_drop_whichever_word_arrives_first() -> None:
+    story = half_killed()
+    for name, learner in story.learners.items():
+        story.drop(name, "said_goodbye")
+        story.say(Kind.LEARNER_LEFT, name, **learner.who, step=learner.step, reason="stopped: done")
+        story.exit(name, code=0)
+    assert Detection().judge(story.finish().history()).outcome is Outcome.PASS
+
+
 def test_without_victims_nothing_is_known() -> None:
     finding = Detection().judge(Story().baseline().train(9).end().history())
     assert finding.outcome is Outcome.UNKNOWN
