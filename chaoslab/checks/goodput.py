@@ -18,6 +18,7 @@ from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
+from chaoslab.errors import PlanError
 from chaoslab.events import Kind
 from chaoslab.journal import History
 from chaoslab.units import Share
@@ -38,6 +39,10 @@ class Goodput:
     """Of the baseline's committed tokens per second, times the share of learner time left."""
     min_rounds: int = 10
     """The faults must be open for as long as the baseline needs for this many rounds."""
+
+    def __post_init__(self) -> None:
+        if self.min_share <= 0:
+            raise PlanError("`min_share: 0%` is met whatever happens: use 50%")
 
     def judge(self, history: History) -> Finding:
         """Compare over all the time in which any fault was open."""

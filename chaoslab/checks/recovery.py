@@ -16,6 +16,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import FaultStory, History
 from chaoslab.units import Share
@@ -65,6 +66,10 @@ class Recovery:
     """Longest time from the heal to the beginning of a window at the old pace."""
     min_share: Share = 0.7
     """Of the baseline's rate; both of all rounds, and of those with each victim."""
+
+    def __post_init__(self) -> None:
+        if self.min_share <= 0:
+            raise PlanError("`min_share: 0%` is met whatever happens: use 50%")
 
     def judge(self, history: History) -> Finding:
         """Judge each heal; one that the next fault followed too soon is left out."""

@@ -4,7 +4,13 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.goodput import Goodput
+from chaoslab.errors import PlanError
 from tests.histories import Story, half_killed
+
+
+def test_a_share_that_is_met_whatever_happens_is_a_plan_error() -> None:
+    with pytest.raises(PlanError, match="whatever happens"):
+        Goodput(min_share=0.0)
 
 
 def test_half_of_the_learners_commit_about_half_of_the_tokens_and_pass() -> None:

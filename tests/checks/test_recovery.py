@@ -4,7 +4,13 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.recovery import Recovery
+from chaoslab.errors import PlanError
 from tests.histories import Story, half_killed
+
+
+def test_a_share_that_is_met_whatever_happens_is_a_plan_error() -> None:
+    with pytest.raises(PlanError, match="whatever happens"):
+        Recovery(min_share=0.0)
 
 
 def test_the_old_pace_is_back_as_soon_as_the_victims_contribute() -> None:
