@@ -42,8 +42,8 @@ class Kind(StrEnum):
 
     # -- nodes, written by the fleet
     NODE_STARTED = "node.started"
-    """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {};
-    of a container also container, image, image_id"""
+    """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {}
+    (of a container also container, image, image_id)"""
     NODE_EXITED = "node.exited"
     """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
     to be events and were none it may report); of a container also out_of_memory (the kernel killed
