@@ -206,7 +206,7 @@ def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, obligations: 
     with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
         fleet.burden("n", "injection-0", Neighbours(count=1))
-        assert len(keepers()) == 1
+        wait_until(lambda: len(keepers()) == 1)  # it may still be becoming what it is
     assert not keepers()
     assert sorted(obligations.closed) == list(range(len(obligations.opened)))
 
