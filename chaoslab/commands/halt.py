@@ -8,31 +8,43 @@ import click
 from chaoslab.commands.output import advise, examples, json_option, out_option, print_json
 from chaoslab.errors import ExitCode
 from chaoslab.halt import Halted, find_runs, halt
+from chaoslab.obligations import holder_of
 from chaoslab.record import RunDirectory
 from chaoslab.residue import strays
 
 
 @click.command(
     name="halt",
-    epilog=examples("chaoslab halt", "chaoslab halt kill_half", "chaoslab halt --within 5 --json"),
+    epilog=examples("chaoslab halt --dry-run", "chaoslab halt", "chaoslab halt kill_half"),
 )
 @click.argument("run", required=False)
 @click.option("--within", "within_s", type=click.FloatRange(min=0), default=60.0, show_default=True,
               help="Seconds that a run may take to heal and end before it is killed.")  # fmt: skip
+@click.option("--dry-run", "is_dry", is_flag=True, help="Only say which runs these are.")
 @out_option
 @json_option
 @click.pass_context
 def command(
-    context: click.Context, *, run: str | None, within_s: float, out: Path, as_json: bool
+    context: click.Context,
+    *,
+    run: str | None,
+    within_s: float,
+    is_dry: bool,
+    out: Path,
+    as_json: bool,
 ) -> None:
-    """Stop every run on this machine, healed.
+    """Stop every run on this machine, healed, wherever it keeps its record.
 
     Each is asked to end as Ctrl-C does; one that does not is killed, and what it leaves is undone.
-    What dead runs under --out left is undone, too. RUN (a path, `latest`, a plan's name or the
-    beginning of an id) stops that one alone. Only processes of this user are touched, and none that
-    merely got the pid of one of ours. Exit code 0 when nothing is left, 4 otherwise.
+    What dead runs under --out left is undone, too; --out limits nothing else. RUN (a path,
+    `latest`, a plan's name or the beginning of an id) stops that one alone. Only processes of this
+    user are touched, and none that merely got the pid of one of ours. Exit code 0 when nothing is
+    left, 4 otherwise.
     """
     runs = find_runs(out) if run is None else (RunDirectory.open(run, root=out).path,)
+    if is_dry:
+        _foretell(runs, as_json=as_json)
+        return
     halted = halt(runs, within_s=within_s, tell=lambda words: click.echo(words, err=True))
     lost = [] if run is not None else [f"{one.what}; {one.remedy}" for one in strays()]
     if as_json:
@@ -42,6 +54,20 @@ def command(
         advise("chaoslab doctor", "what this machine has left over")
     is_left = bool(lost) or any(one.remaining for one in halted)
     context.exit(ExitCode.BROKEN if is_left else ExitCode.PASS)
+
+
+def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
+    found = {str(run): holder_of(run) for run in runs}
+    if as_json:
+        print_json(
+            {"runs": [{"run": run, "pid": who.pid if who else None} for run, who in found.items()]}
+        )
+        return
+    for run, who in found.items():
+        does = f"process {who.pid} would be asked to end" if who else "what it left would be undone"
+        click.echo(f"{run}: {does}")
+    if not found:
+        click.echo("no run is going on, and nothing is owed")
 
 
 def _to_json(one: Halted) -> dict[str, str | Sequence[str]]:

@@ -28,6 +28,9 @@ def test_a_run_is_found_by_its_record_and_anywhere_else_by_its_processes_and_end
         assert record.resolve() in find_runs(harness.runs)
         assert record.resolve() in find_runs(tmp_path / "elsewhere")
 
+        foretold = chaoslab("halt", str(record), "--dry-run")
+        assert f"process {harness.process.pid} would be asked to end" in foretold.stdout
+        assert harness.process.poll() is None
         halted = chaoslab("halt", str(record), "--json")
         assert halted.exit_code == ExitCode.PASS, halted.output
         (said,) = json.loads(halted.stdout)["runs"]
