@@ -95,8 +95,8 @@ class Kind(StrEnum):
     """round, fragment, version, base_version, contributors [{learner, incarnation, epoch, step,
     c_steps, c_tokens, weight, tokens_from, tokens_to}], committed_tokens (of the run so far),
     digest (of what was published), momentum_digest, members, missed [learner], quorum_s, grace_s,
-    sync_s. A syncer that came back says its last merge once more, because nobody can know whether
-    it was heard: with is_restated true, without members, missed and the times"""
+    sync_s (a syncer that came back says its last merge once more, because nobody can know whether
+    it was heard: with is_restated true, without members, missed and the times)"""
     ROUND_ABANDONED = "round.abandoned"
     """round, fragment, reason"""
     PUSH_ACCEPTED = "push.accepted"
@@ -131,7 +131,7 @@ class Kind(StrEnum):
     """learner, incarnation, round, fragment, how (a `tampering.How`), factor | null: its test hook
     spoilt this push on its way out"""
     CHECKPOINT_SAVED = "checkpoint.saved"
-    """learner, incarnation, file, step, bytes, took_s: on its own disk, whole"""
+    """learner, incarnation, file, step, bytes, took_s (on its own disk, whole)"""
     CHECKPOINT_FAILED = "checkpoint.failed"
     """learner, incarnation, step, reason: the disk refused; training goes on, older ones stay"""
     CHECKPOINT_FOUND = "checkpoint.found"
@@ -193,8 +193,8 @@ class Kind(StrEnum):
     # -- faults, written by the harness; every one carries injection, spec, fault, targets [node]
     FAULT_INJECTING = "fault.injecting"
     """+ settings {}, trigger, asked_s (when the trigger was met), for_s | null, takes_away (victims
-    must rejoin), brings_in (the targets were not there: they join), reached (only of a trigger by
-    phase: the seq of the announcement that met it)"""
+    must rejoin), brings_in (the targets were not there: they join; of a trigger by phase also
+    reached: the seq of the announcement that met it)"""
     FAULT_INJECTED = "fault.injected"
     FAULT_STEPPED = "fault.stepped"
     """+ beat: a later beat of the same fault was carried out"""
