@@ -341,7 +341,7 @@ def test_every_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None
     done = call("plan", name, "--json")
     if done.exit_code == ExitCode.REFUSED:
         assert "docker" in plans.bundled_plans()[name].read_text()
-        assert "use --fleet local" in done.stderr
+        assert "--fleet local" in done.stderr
         pytest.skip("no Docker engine here")
     assert done.exit_code == 0, done.stderr
     preview = json.loads(done.stdout)
@@ -466,9 +466,9 @@ def test_other_damage_to_a_record_is_one_line_too(fleets: FakeFleets, tmp_path: 
         (record / file).unlink() if text is None else (record / file).write_text(text)
         done = call(*words)
         (record / file).write_text(before)
-        assert (done.exit_code, done.stdout) == (4, ""), file
-        assert done.stderr.count("\n") == 1, done.stderr
-        assert file in done.stderr
+        said = done.stdout + done.stderr  # heal says what it could not undo where it says the rest
+        assert done.exit_code == 4, file
+        assert [file in line for line in said.splitlines() if "next:" not in line] == [True], said
     assert call("judge").exit_code == 0
 
 

@@ -71,7 +71,7 @@ class Called:
     def journal(self) -> History:
         """What was written so far."""
         assert self.run is not None
-        return History.read(self.run)
+        return History.read(self.run) if (self.run / "journal.jsonl").exists() else History(())
 
     def until(self, kind: Kind, number: int) -> None:
         """Wait for so many events of a kind."""

@@ -67,9 +67,15 @@ def counted(stage: Stage) -> Sighting:
     return stage.until(Kind.NODE_COUNTED)
 
 
-def keepers() -> list[psutil.Process]:
-    """Of this very process."""
-    return [one for one in psutil.Process().children() if "keeper.py" in " ".join(one.cmdline())]
+def keepers(count: int = 0) -> list[psutil.Process]:
+    """Of this very process; so many are waited for, since each first has to become one."""
+
+    def found() -> list[psutil.Process]:
+        children = psutil.Process().children()
+        return [one for one in children if "keeper.py" in " ".join(one.cmdline())]
+
+    wait_until(lambda: len(found()) >= count)
+    return found()
 
 
 @needs_quota
@@ -115,7 +121,7 @@ def test_who_kills_the_keeper_of_a_duty_cycle_leaves_a_node_that_healing_lets_go
     put(calm, Slowness(factor=20, mechanism=Mechanism.DUTY_CYCLE))
     node = psutil.Process(int(str(calm.fleet.probe("n").data["pid"])))
     wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
-    for keeper in keepers():
+    for keeper in keepers(1):
         keeper.kill()
     assert calm.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
     calm.fleet.relieve("n", "injection-0")
@@ -138,7 +144,7 @@ def test_another_strength_is_no_second_burden(calm: Stage, obligations: Remember
     opened = len(obligations.opened)
     put(calm, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
     assert len(obligations.opened) == opened
-    assert len(keepers()) == 1
+    assert len(keepers(1)) == 1
 
 
 def test_neighbours_use_the_cores_and_are_gone_afterwards(stage: Stage) -> None:
@@ -183,7 +189,7 @@ def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, obligations: 
 
 def test_who_holds_memory_is_the_first_whom_the_kernel_kills(stage: Stage) -> None:
     put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
-    (keeper,) = keepers()
+    (keeper,) = keepers(1)
     assert Path(f"/proc/{keeper.pid}/oom_score_adj").read_text().strip() == "1000"
     stage.fleet.relieve("n", "injection-0")
 
@@ -206,7 +212,7 @@ def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, obligations: 
     with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
         fleet.burden("n", "injection-0", Neighbours(count=1))
-        wait_until(lambda: len(keepers()) == 1)  # it may still be becoming what it is
+        assert len(keepers(1)) == 1
     assert not keepers()
     assert sorted(obligations.closed) == list(range(len(obligations.opened)))
 

@@ -37,7 +37,7 @@ def test_a_journal_cut_at_every_byte_of_its_last_lines_is_read_and_judged(tmp_pa
         if end % 10 == 0 and not is_whole:
             assert judge(history, checks).exit_code is ExitCode.UNKNOWN
 
-    for end in range(begin, len(written), (len(written) - begin) // 4):
+    for end in range(begin, len(written) - 1, (len(written) - begin) // 4):
         path.write_bytes(written[:end])
         judged = chaoslab("judge", str(harness.record), "--json")
         assert judged.exit_code == ExitCode.UNKNOWN, judged.output
