@@ -10,6 +10,7 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from chaoslab import __version__
 from chaoslab.baseline import Measured, measure
@@ -157,11 +158,28 @@ class Run:
         pending = self.injector.pending()
         self.news.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
         if self.injections:
+            self._train_on()
+
+    def _train_on(self) -> None:
+        """Until as many rounds have followed as the baseline was measured over.
+
+        A fault whose step or loss is reached only now has its whole time, too.
+        """
+        while True:
             last_round = self.progress.rounds + self.plan.baseline.window_rounds
+            self.watch.until(partial(self._has_reached, last_round), within_s=self.plan.settle_s)
+            if self.watch.is_over or not self.injector.is_busy:
+                return
+            self.watch.until(lambda: not self.injector.is_busy or self.watch.is_over)
             self.watch.until(
-                lambda: self.progress.rounds >= last_round or self.watch.is_over,
+                lambda: not self.injector.pending() or self.watch.is_over,
                 within_s=self.plan.settle_s,
             )
+
+    def _has_reached(self, round_: int) -> bool:
+        """Whether so many rounds are merged, or something else is to be done first."""
+        is_there = self.progress.rounds >= round_
+        return is_there or self.injector.is_busy or self.watch.is_over
 
     def _stop(self) -> None:
         """Training ends by its own rule; what is still open then is measured and healed."""

@@ -18,7 +18,7 @@ PLAN = """
 version: 1
 name: one_joins
 seed: 3
-training: {learners: 2, reserve: 1, stop: {rounds: 40}}
+training: {learners: 2, reserve: 1, stop: {rounds: 50}}
 baseline: {warmup: 4 rounds, window: 12 rounds, max_variation: 100%}
 limits: {min_alive: 1, timeout: 3m}
 faults:

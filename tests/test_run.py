@@ -259,6 +259,19 @@ def test_training_waits_beyond_its_stop_rule_for_a_fault_whose_time_is_known(
     assert ending(history) == ("completed", "")
 
 
+def test_a_fault_whose_trigger_comes_after_the_stop_rule_has_its_whole_time(tmp_path: Path) -> None:
+    late = replace(HALF, trigger=Trigger(round=STOP_ROUNDS + 3), for_s=60.0)
+    history = Stage(tmp_path, [late]).execute()
+
+    (story,) = history.faults
+    assert story.status == "proved"
+    assert story.healed is not None
+    assert "because" not in story.healed.data
+    after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > story.healed.time_s]
+    assert len(after) >= PLAN.baseline.window_rounds
+    assert ending(history) == ("completed", "")
+
+
 def test_a_fault_whose_trigger_cannot_come_any_more_is_not_waited_for(tmp_path: Path) -> None:
     never = replace(HALF, trigger=Trigger(round=STOP_ROUNDS + 200))
     history = Stage(tmp_path, [never]).execute()

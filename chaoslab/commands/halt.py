@@ -33,13 +33,13 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Stop every run on this machine, healed, wherever it keeps its record.
+    """Stop every run on this machine, healed.
 
-    Each is asked to end as Ctrl-C does; one that does not is killed, and what it leaves is undone.
-    What dead runs under --out left is undone, too; --out limits nothing else. RUN (a path,
-    `latest`, a plan's name or the beginning of an id) stops that one alone. Only processes of this
-    user are touched, and none that merely got the pid of one of ours. Exit code 0 when nothing is
-    left, 4 otherwise.
+    Each is asked to end as Ctrl-C does, wherever its record is; one that does not is killed, and
+    what it leaves is undone. What dead runs under --out left is undone, too; --out limits nothing
+    else. RUN (a path, `latest`, a plan's name or the beginning of an id) stops that one alone. Only
+    processes of this user are touched, and none that merely got the pid of one of ours. Exit code 0
+    when nothing is left, 4 otherwise.
     """
     runs = find_runs(out) if run is None else (RunDirectory.open(run, root=out).path,)
     if is_dry:
