@@ -237,7 +237,7 @@ _LEARNERS = (
         plan="disobeyed",
         programs={"learner": "stubborn_learner"},
         check="evidence",
-        words="which is nothing unusual",
+        words="process.hang) is failed on learner-1",
     ),
     Trial(
         name="false_hanger",
