@@ -151,6 +151,7 @@ def remove(path: Path, back: Path) -> bool:
     FleetError if the kernel does not let go of it, or if it is no cgroup of ours.
     """
     if not path.is_dir():
+        _remove_ours(path.parent)
         return False
     if path.parent.name != _OURS or ".." in path.parts or not (path / _PROCS).exists():
         raise FleetError(f"{path} is no cgroup that chaoslab made: it is left alone")
@@ -167,9 +168,15 @@ def remove(path: Path, back: Path) -> bool:
             if time.monotonic() > deadline:
                 raise FleetError(f"the cgroup {path} cannot be removed: {error}") from error
             time.sleep(0.01)
-    with suppress(OSError):  # another run has one in it
-        path.parent.rmdir()
+    _remove_ours(path.parent)
     return True
+
+
+def _remove_ours(folder: Path) -> None:
+    """The folder of all our cgroups; whoever died after making it owes no more than that."""
+    if folder.name == _OURS and (folder / _PROCS).exists():
+        with suppress(OSError):  # another run has one in it
+            folder.rmdir()
 
 
 def memory_left_bytes(*, mounts: Path = _MOUNTS, membership: Path = _MEMBERSHIP) -> float:

@@ -79,6 +79,16 @@ def keepers(count: int = 0) -> list[psutil.Process]:
 
 
 @needs_quota
+def test_the_folder_of_a_harness_that_died_before_its_cgroup_was_made_is_removed() -> None:
+    home = cgroups.where(Controller.CPU)
+    assert home is not None
+    ours = home.parent / "chaoslab"
+    ours.mkdir(exist_ok=True)
+    assert not cgroups.remove(ours / "never-made", home.back)
+    assert not ours.exists() or any(place.is_dir() for place in ours.iterdir())
+
+
+@needs_quota
 def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
     calm: Stage, obligations: Remembered
 ) -> None:

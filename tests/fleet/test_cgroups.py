@@ -189,3 +189,10 @@ def test_a_folder_that_is_no_cgroup_of_ours_is_left_alone(kernel: Kernel, path: 
 
 def test_to_remove_what_is_not_there_does_nothing(kernel: Kernel) -> None:
     assert not remove(kernel.root / "chaoslab" / "gone", kernel.root)
+
+
+def test_an_empty_folder_that_is_only_called_like_ours_stays(kernel: Kernel) -> None:
+    somebodys = kernel.root / "chaoslab"
+    somebodys.mkdir()
+    assert not remove(somebodys / "gone", kernel.root)
+    assert somebodys.is_dir()
