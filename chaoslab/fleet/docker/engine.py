@@ -8,88 +8,21 @@ the version is negotiated.
 """
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.fleet.docker.asking import ASK_S, DockerException, Missing, RequestException, labelled
+from chaoslab.fleet.docker.plain import ContainerSpec, Limits, Seen, Usage
 from chaoslab.fleet.docker.stores import Stores
 from chaoslab.fleet.docker.stream import Stream
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
 
 CPU_PERIOD_US: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """What a container may use at most."""
-
-    cpus: float
-    memory_bytes: int
-    processes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContainerSpec:
-    """A container to be made."""
-
-    name: str
-    image: str
-    command: tuple[str, ...]
-    limits: Limits
-    network: str
-    aliases: tuple[str, ...] = ()
-    """Names under which the network knows it."""
-    environment: Mapping[str, str] = field(default_factory=dict)
-    labels: Mapping[str, str] = field(default_factory=dict)
-    volumes: Mapping[str, str] = field(default_factory=dict)
-    """Named volume, or a folder of the engine's machine, to where the container sees it."""
-    read_only: frozenset[str] = frozenset()
-    """Of those, the ones that it may not write to."""
-    hears: bool = False
-    """Whether its standard input stays open for whoever is attached to it."""
-    published: int | None = None
-    """A port of it that this machine must reach; see `Engine.reached`."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """A container as the engine shows it now."""
-
-    status: str
-    """created, running, paused, restarting, removing, exited or dead."""
-    pid: int
-    """Of its first process on the engine's machine; 0 while there is none."""
-    exit_code: int
-    was_out_of_memory: bool
-    error: str
-    started_at: str
-    finished_at: str
-    image: str
-    """The id of what it runs."""
-    address: str
-    """Its IP address on its network; empty while it has none."""
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether its processes exist, paused or not."""
-        return self.status in ("running", "paused", "restarting")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a container uses."""
-
-    memory_bytes: int
-    cpu_s: float
-    at_s: float = 0.0
-    """When this was said, on this machine's monotonic clock."""
 
 
 class Engine(Stores):
@@ -220,7 +153,7 @@ class Engine(Stores):
             closing(api.get(path, **asked)) as told,  # `api.stats` leaves it open
         ):
             for line in told.iter_lines():
-                yield _usage(json.loads(line))
+                yield Usage.of(json.loads(line))
 
     def kill(self, container: str, signal: str) -> None:
         """Send a signal to its first process; nothing happens to one that has ended."""
@@ -311,16 +244,3 @@ class EventStream:
         with suppress(OSError, AttributeError):
             self._source._response.close()  # noqa: SLF001 - which the SDK leaves open
         self._engine.close()
-
-
-def _usage(found: Mapping[str, Any]) -> Usage:
-    """Of one line of statistics, with cgroup v1 (total_rss) or v2 (anon)."""
-    memory = found.get("memory_stats") or {}
-    details = memory.get("stats") or {}
-    resident = details.get("total_rss", details.get("anon", memory.get("usage", 0)))
-    cpu = (found.get("cpu_stats") or {}).get("cpu_usage") or {}
-    return Usage(
-        memory_bytes=int(resident),
-        cpu_s=int(cpu.get("total_usage", 0)) / 1e9,
-        at_s=time.monotonic(),
-    )

@@ -1,0 +1,90 @@
+"""A container in plain data: what is asked for, what the engine shows of it, and what it uses.
+
+    ContainerSpec ─► Engine ─► Seen, Usage
+
+Nothing here asks anybody for anything.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a container may use at most."""
+
+    cpus: float
+    memory_bytes: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerSpec:
+    """A container to be made."""
+
+    name: str
+    image: str
+    command: tuple[str, ...]
+    limits: Limits
+    network: str
+    aliases: tuple[str, ...] = ()
+    """Names under which the network knows it."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    volumes: Mapping[str, str] = field(default_factory=dict)
+    """Named volume, or a folder of the engine's machine, to where the container sees it."""
+    read_only: frozenset[str] = frozenset()
+    """Of those, the ones that it may not write to."""
+    hears: bool = False
+    """Whether its standard input stays open for whoever is attached to it."""
+    published: int | None = None
+    """A port of it that this machine must reach; see `Engine.reached`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A container as the engine shows it now."""
+
+    status: str
+    """created, running, paused, restarting, removing, exited or dead."""
+    pid: int
+    """Of its first process on the engine's machine; 0 while there is none."""
+    exit_code: int
+    was_out_of_memory: bool
+    error: str
+    started_at: str
+    finished_at: str
+    image: str
+    """The id of what it runs."""
+    address: str
+    """Its IP address on its network; empty while it has none."""
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether its processes exist, paused or not."""
+        return self.status in ("running", "paused", "restarting")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a container uses."""
+
+    memory_bytes: int
+    cpu_s: float
+    at_s: float = 0.0
+    """When this was said, on this machine's monotonic clock."""
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """What one line of an engine's statistics says, with cgroup v1 (total_rss) or v2 (anon)."""
+        memory = found.get("memory_stats") or {}
+        details = memory.get("stats") or {}
+        resident = details.get("total_rss", details.get("anon", memory.get("usage", 0)))
+        cpu = (found.get("cpu_stats") or {}).get("cpu_usage") or {}
+        return cls(
+            memory_bytes=int(resident),
+            cpu_s=int(cpu.get("total_usage", 0)) / 1e9,
+            at_s=time.monotonic(),
+        )
