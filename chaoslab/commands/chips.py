@@ -4,7 +4,7 @@ from collections import Counter
 
 from chaoslab.fleet.burdens import Mechanism
 from chaoslab.fleet.slowing import said
-from chaoslab.plan import Training
+from chaoslab.plan import FleetKind, Training
 from chaoslab.schedule import Schedule
 from chaoslab.units import show_share
 
@@ -16,8 +16,15 @@ def learners(training: Training) -> str:
     return ", ".join((f"{training.learners} learners", *kinds))
 
 
-def slowing(schedule: Schedule) -> str | None:
-    """The mechanisms that this machine offers for what is scheduled; None if nothing slows."""
+def slowing(schedule: Schedule, fleet: FleetKind) -> str | None:
+    """The mechanisms that the fleet offers for what is scheduled; None if nothing slows."""
     asked = (getattr(one.settings, "mechanism", None) for one in schedule.injections)
-    ways = dict.fromkeys(said(how) for how in asked if isinstance(how, Mechanism))
+    of_fleet = _by_container if fleet is FleetKind.DOCKER else said
+    ways = dict.fromkeys(of_fleet(how) for how in asked if isinstance(how, Mechanism))
     return f"by {', by '.join(ways)}" if ways else None
+
+
+def _by_container(mechanism: Mechanism) -> str:
+    if mechanism is Mechanism.HOOK:
+        return said(mechanism)
+    return "the CPU quota of its container"

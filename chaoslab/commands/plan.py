@@ -78,7 +78,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "injections": injections,
         "dropped": dropped,
         "needs": sorted(needs(prepared)),
-        "slow": slowing(prepared.schedule),
+        "slow": slowing(prepared.schedule, prepared.plan.fleet.kind),
         "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
         "limits": whole["limits"],
         "control": plan.control.value,
@@ -120,7 +120,7 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
 def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
     who = f"{learners(training)}{_reserve(plan)}"
-    slow = slowing(prepared.schedule)
+    slow = slowing(prepared.schedule, plan.fleet.kind)
     trains = f"{who}, {training.task or training.model}, {training.data}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"

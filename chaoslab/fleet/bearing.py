@@ -1,58 +1,20 @@
 """What every mechanism that puts a burden on a local node has in common.
 
-    Burden ─► Bearer: begin ─► set (another strength) ─► counts ─► end
-                 └── a Bearing: whom it is for, and how what it makes is written down beforehand
+    Wish ─► Bearing: whom it is for, and how what it makes is written down beforehand ─► Bearer
 
 The mechanisms are `slowing` and `crowding`; when and for whom is `burdened`'s affair.
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json
 from chaoslab.fleet import cgroups, tree
 from chaoslab.fleet.base import ObligationLog
-from chaoslab.fleet.burdens import Burden
+from chaoslab.fleet.burdened import share
 from chaoslab.fleet.cgroups import Cgroup, Controller
 from chaoslab.fleet.keeping import Keeper
 from chaoslab.fleet.life import Life
-
-
-class Bearer(Protocol):
-    """A burden on a node, by one mechanism."""
-
-    @property
-    def mechanism(self) -> str:
-        """In words, for people."""
-        ...
-
-    @property
-    def is_broken(self) -> bool:
-        """Whether it has let go by itself."""
-        ...
-
-    def begin(self) -> None:
-        """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
-        ...
-
-    def set(self, burden: Burden) -> None:
-        """Another strength of the same kind."""
-        ...
-
-    def steer(self, correction: float) -> None:
-        """More CPU time by this, or less, because what it does is not what was asked for."""
-        ...
-
-    def counts(self) -> Mapping[str, Json]:
-        """What it measures itself; each key ends in its unit."""
-        ...
-
-    def end(self) -> None:
-        """Take it from the node, however much of it there is; may be done twice."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,14 +38,8 @@ class Bearing:
         )
 
     def share(self, factor: float) -> float:
-        """Cores that make the node this much slower than it was; FleetError if it used none.
-
-        Of what it used while it was calm: a node that gets a third of a core among its neighbours
-        notices nothing of a limit of one half.
-        """
-        if self.calm_cores <= 0:
-            raise FleetError(f"{self.life.spec.name} used no CPU time that could be cut")
-        return self.calm_cores / factor
+        """Cores that make the node this much slower than it was; FleetError if it used none."""
+        return share(self.life.spec.name, self.calm_cores, factor)
 
     @property
     def pids(self) -> tuple[int, ...]:

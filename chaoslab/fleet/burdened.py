@@ -1,4 +1,4 @@
-"""The burdens that stand on the nodes of a local fleet, by node and injection.
+"""The burdens that stand on the nodes of a fleet, by node and injection.
 
     Fleet.burden ──► put ──► a Bearer begins ─────► node.burdened
     Fleet.probe ───► count ──► what it measures ──► node.counted
@@ -6,24 +6,22 @@
     learner.step ──► hear ──► a slowness that is too strong or too weak is steered
 
 It also knows how much CPU time each node used lately, because that is what a slowness is a part of,
-and how long its steps took, because that is what a slowness is about.
+and how long its steps took, because that is what a slowness is about. It knows no kind of fleet:
+each brings its own bearers.
 """
 
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import median
+from typing import Generic, Protocol, TypeVar
 
+from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
-from chaoslab.fleet import cgroups
-from chaoslab.fleet.base import Ability, Sighting
-from chaoslab.fleet.bearing import Bearer, Bearing
-from chaoslab.fleet.burdens import Burden, MemoryLimit, Slowness
-from chaoslab.fleet.cgroups import Controller
-from chaoslab.fleet.crowding import Beside, SharedLimit, promised_bytes
-from chaoslab.fleet.life import Life, Place
-from chaoslab.fleet.slowing import slower
+from chaoslab.fleet.base import NodeSpec, Sighting
+from chaoslab.fleet.burdens import Burden, Slowness
 
 HARNESS = "harness"
 _LOOK_S = 1.0
@@ -40,11 +38,85 @@ _LONG_ENOUGH_S = 1.5
 """Less tells nothing; then what it used before its last burden is believed."""
 
 
+class Bearer(ABC):
+    """A burden on a node, by one mechanism."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """In words, for people."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it has let go by itself."""
+        return False
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
+
+    def set(self, burden: Burden) -> None:  # noqa: B027 - what has one strength does nothing
+        """Another strength of the same kind."""
+
+    def steer(self, correction: float) -> None:  # noqa: B027 - as above
+        """More CPU time by this, or less, because what it does is not what was asked for."""
+
+    def tend(self) -> None:  # noqa: B027 - most stand by themselves
+        """Called many times a second, for whatever it has to see to."""
+
+    def counts(self) -> Mapping[str, Json]:
+        """What it measures itself; each key ends in its unit."""
+        return {}
+
+    @abstractmethod
+    def end(self) -> None:
+        """Take it from the node, however much of it there is; may be done twice."""
+
+
+class Living(Protocol):
+    """A life of a node that can bear burdens."""
+
+    spec: NodeSpec
+    incarnation: int
+    is_over: bool
+
+    def cpu_used(self) -> tuple[float, float] | None:
+        """When that was seen, and the CPU seconds it had used by then; None if nobody knows yet."""
+        ...
+
+
+LifeT = TypeVar("LifeT", bound=Living)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish(Generic[LifeT]):
+    """A burden that is to stand on a life of a node."""
+
+    life: LifeT
+    injection: str
+    burden: Burden
+    calm_cores: float
+    """CPU seconds per second that the node used while nothing was upon it; 0: nobody knows."""
+    others: Sequence[Bearer]
+    """All that stand on any node of the fleet."""
+
+
+def share(name: str, calm_cores: float, factor: float) -> float:
+    """Cores that make a node this much slower than it was; FleetError if it used none.
+
+    Of what it used while it was calm: a node that gets a third of a core among its neighbours
+    notices nothing of a limit of one half.
+    """
+    if calm_cores <= 0:
+        raise FleetError(f"{name} used no CPU time that could be cut")
+    return calm_cores / factor
+
+
 @dataclass(slots=True, kw_only=True)
-class _Standing:
+class _Standing(Generic[LifeT]):
     """One burden that stands on a node."""
 
-    life: Life
+    life: LifeT
     bearer: Bearer
     kind: str
     factor: float
@@ -57,13 +129,15 @@ class _Standing:
 
 
 @dataclass(slots=True, kw_only=True)
-class Burdened:
+class Burdened(Generic[LifeT]):
     """All burdens of one fleet."""
 
-    place: Place
-    _standing: dict[tuple[str, str], _Standing] = field(default_factory=dict)
-    _used: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
-    """By node: when, and how much CPU time it had used by then, in this life, while calm."""
+    clock: Clock
+    bearer: Callable[[Wish[LifeT]], Bearer]
+    """What carries a burden; FleetError if nothing can."""
+    _standing: dict[tuple[str, str], _Standing[LifeT]] = field(default_factory=dict)
+    _used: dict[str, deque[tuple[LifeT, float, float]]] = field(default_factory=dict)
+    """By node: which life, when, and how much CPU time it had used by then, while calm."""
     _calm: dict[str, float] = field(default_factory=dict)
     """By node: what it used per second, when it was last known."""
     _steps_s: dict[str, deque[float]] = field(default_factory=dict)
@@ -71,31 +145,16 @@ class Burdened:
     _news: list[Sighting] = field(default_factory=list)
     _look_s: float = 0.0
 
-    def put(self, life: Life, injection: str, burden: Burden) -> None:
+    def put(self, life: LifeT, injection: str, burden: Burden) -> None:
         """Begin a burden, or give it another strength. FleetError if the world refuses."""
         key = (life.spec.name, injection)
         standing = self._standing.get(key)
-        factor = burden.factor if isinstance(burden, Slowness) else 1.0
         if standing is not None and standing.kind == burden.kind:
             standing.bearer.set(burden)
-            standing.factor = factor
+            standing.factor = _factor(burden)
             standing.heard_s.clear()
         else:
-            bearing = Bearing(
-                life=life,
-                injection=injection,
-                obligations=self.place.obligations,
-                calm_cores=self._cores(life),
-                promised_bytes=promised_bytes(one.bearer for one in self._standing.values()),
-            )
-            calm_s = self._steps_s.get(life.spec.name)
-            standing = _Standing(
-                life=life,
-                bearer=_bearer(bearing, burden),
-                kind=burden.kind,
-                factor=factor,
-                own_s=median(calm_s) if calm_s else None,
-            )
+            standing = self._stand(life, injection, burden)
             self._standing[key] = standing
             standing.bearer.begin()
         self._say(
@@ -142,13 +201,15 @@ class Burdened:
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(float(step_s))
 
-    def news(self, lives: Iterable[Life]) -> list[Sighting]:
+    def news(self, lives: Iterable[LifeT]) -> list[Sighting]:
         """What is to be reported since the last call; looks at everybody once a second."""
-        now_s = self.place.clock.now_s()
+        for standing in self._standing.values():
+            standing.bearer.tend()
+        now_s = self.clock.now_s()
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
             for life in lives:
-                self._note_use(life, now_s)
+                self._note_use(life)
             for key, standing in self._standing.items():
                 _steer(standing)
                 if standing.bearer.is_broken and not standing.is_broken:
@@ -157,29 +218,52 @@ class Burdened:
         news, self._news = self._news, []
         return news
 
+    def _stand(self, life: LifeT, injection: str, burden: Burden) -> _Standing[LifeT]:
+        wish = Wish(
+            life=life,
+            injection=injection,
+            burden=burden,
+            calm_cores=self._cores(life),
+            others=tuple(one.bearer for one in self._standing.values()),
+        )
+        calm_s = self._steps_s.get(life.spec.name)
+        return _Standing(
+            life=life,
+            bearer=self.bearer(wish),
+            kind=burden.kind,
+            factor=_factor(burden),
+            own_s=median(calm_s) if calm_s else None,
+        )
+
     # ---------------------------------------------------------------- what nodes use
 
-    def _note_use(self, life: Life, now_s: float) -> None:
+    def _note_use(self, life: LifeT) -> None:
         name = life.spec.name
-        if any(burdened == name for burdened, _ in self._standing):
+        if life.is_over or any(burdened == name for burdened, _ in self._standing):
             return  # not what it uses when it is calm
-        used_s = life.cpu_s
+        seen = life.cpu_used()
+        if seen is None:
+            return
+        at_s, used_s = seen
         kept = self._used.setdefault(name, deque(maxlen=_LOOKS))
-        if kept and used_s < kept[-1][1]:
+        if kept and (kept[-1][0] is not life or used_s < kept[-1][2]):
             kept.clear()  # another life
-        kept.append((now_s, used_s))
+        if not kept or at_s > kept[-1][1]:
+            kept.append((life, at_s, used_s))
 
-    def _cores(self, life: Life) -> float:
+    def _cores(self, life: LifeT) -> float:
         """CPU seconds per second over the last looks; 0 when nothing is known."""
         name = life.spec.name
-        self._note_use(life, self.place.clock.now_s())
+        self._note_use(life)
         kept = tuple(self._used.get(name, ()))
-        if kept and kept[-1][0] - kept[0][0] >= _LONG_ENOUGH_S:
-            (from_s, before_s), *_, (to_s, after_s) = kept
+        if kept and kept[-1][1] - kept[0][1] >= _LONG_ENOUGH_S:
+            (_, from_s, before_s), *_, (_, to_s, after_s) = kept
             self._calm[name] = (after_s - before_s) / (to_s - from_s)
         return self._calm.get(name, 0.0)
 
-    def _say(self, kind: Kind, key: tuple[str, str], standing: _Standing, /, **facts: Json) -> None:
+    def _say(
+        self, kind: Kind, key: tuple[str, str], standing: _Standing[LifeT], /, **facts: Json
+    ) -> None:
         who: dict[str, Json] = {
             "node": key[0],
             "incarnation": standing.life.incarnation,
@@ -189,7 +273,11 @@ class Burdened:
         self._news.append(Sighting(source=HARNESS, kind=kind, data={**who, **facts}))
 
 
-def _steer(standing: _Standing) -> None:
+def _factor(burden: Burden) -> float:
+    return burden.factor if isinstance(burden, Slowness) else 1.0
+
+
+def _steer(standing: _Standing[LifeT]) -> None:
     """Towards the factor that was asked for, by what the node's own steps show of it."""
     heard_s = standing.heard_s[_SETTLING:]
     is_known = standing.own_s is not None and len(heard_s) >= _TELLING
@@ -197,18 +285,3 @@ def _steer(standing: _Standing) -> None:
         off = median(heard_s) / (standing.own_s * standing.factor)
         standing.bearer.steer(off**_HASTE)
         standing.heard_s.clear()
-
-
-def lacking() -> frozenset[Ability]:
-    """What can not be done to a node on this machine, for want of cgroups."""
-    by_cgroup = {Controller.CPU: Ability.QUOTA, Controller.MEMORY: Ability.MEMORY_LIMIT}
-    missing = (needed for kind, needed in by_cgroup.items() if cgroups.where(kind) is None)
-    return frozenset(missing)
-
-
-def _bearer(bearing: Bearing, burden: Burden) -> Bearer:
-    if isinstance(burden, Slowness):
-        return slower(bearing, burden)
-    if isinstance(burden, MemoryLimit):
-        return SharedLimit(bearing, burden)
-    return Beside(bearing, burden)

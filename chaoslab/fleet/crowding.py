@@ -18,8 +18,9 @@ import psutil
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.fleet import cgroups
-from chaoslab.fleet.bearing import Bearer, Bearing, OwnCgroup
-from chaoslab.fleet.burdens import Burden, HeldMemory, MemoryLimit, Neighbours
+from chaoslab.fleet.bearing import Bearing, OwnCgroup
+from chaoslab.fleet.burdened import Bearer
+from chaoslab.fleet.burdens import HeldMemory, MemoryLimit, Neighbours
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.fleet.keeping import Keeper
 
@@ -32,7 +33,7 @@ _EATERS = 4
 many share it, that none of them is."""
 
 
-class Beside:
+class Beside(Bearer):
     """Processes that compute or hold memory beside the node."""
 
     def __init__(self, bearing: Bearing, burden: Neighbours | HeldMemory) -> None:
@@ -65,12 +66,6 @@ class Beside:
         for one in self._keepers:
             one.ask(1.0)
 
-    def set(self, burden: Burden) -> None:
-        """Nothing: they are as many as they were."""
-
-    def steer(self, correction: float) -> None:
-        """Nothing: what they do is what was asked for."""
-
     def counts(self) -> Mapping[str, Json]:
         """What they have used and hold, and what the machine has left."""
         seen = [keeper.look() for keeper in self._keepers]
@@ -93,7 +88,7 @@ class Beside:
             keeper.end()
 
 
-class SharedLimit:
+class SharedLimit(Bearer):
     """A limit of memory that the node shares with processes which use all of it up."""
 
     def __init__(self, bearing: Bearing, burden: MemoryLimit) -> None:
@@ -127,12 +122,6 @@ class SharedLimit:
         group.take_in((*self._marked, *(eater.identity.pid for eater in self._eaters)))
         for eater in self._eaters:
             eater.ask(1.0)
-
-    def set(self, burden: Burden) -> None:
-        """Nothing: the limit stands."""
-
-    def steer(self, correction: float) -> None:
-        """Nothing: what they do is what was asked for."""
 
     def counts(self) -> Mapping[str, Json]:
         """How many processes the kernel has killed in it."""

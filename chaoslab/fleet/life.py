@@ -194,10 +194,9 @@ class Life:
         """What marks all its processes in their environment."""
         return self._mark
 
-    @property
-    def cpu_s(self) -> float:
-        """CPU time that its main process has used; 0 when it is gone."""
-        return self._look().cpu_s
+    def cpu_used(self) -> tuple[float, float]:
+        """Now, and the CPU seconds that its main process has used by now; 0 when it is gone."""
+        return self._place.clock.now_s(), self._look().cpu_s
 
     @property
     def pipe(self) -> int:

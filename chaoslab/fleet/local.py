@@ -35,7 +35,8 @@ from chaoslab.fleet.base import (
     Sighting,
     known_already,
 )
-from chaoslab.fleet.burdened import Burdened, lacking
+from chaoslab.fleet.bearers import bearers_of, lacking
+from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
@@ -85,7 +86,7 @@ class LocalFleet:
         self._linkage = linkage or Linkage(clock=clock)
         self._lives: dict[str, Life] = {}
         self._storages: dict[str, Storage] = {}
-        self._burdened = Burdened(place=self._place)
+        self._burdened = Burdened(clock=clock, bearer=bearers_of(self._place))
         self._news: list[Sighting] = []
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}

@@ -8,13 +8,14 @@ The first two cut CPU time, so they do nothing to a chip that is no CPU; there t
 """
 
 import signal
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json
 from chaoslab.fleet import cgroups, tree
-from chaoslab.fleet.bearing import Bearer, Bearing, OwnCgroup
+from chaoslab.fleet.bearing import Bearing, OwnCgroup
+from chaoslab.fleet.burdened import Bearer
 from chaoslab.fleet.burdens import Burden, Mechanism, Slowness
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.fleet.keeping import Keeper, start_ticks
@@ -25,7 +26,7 @@ _CORRECTIONS = (4.0, 0.25)
 """At most, at least: beyond that, something else is wrong with the node."""
 
 
-class _Share(ABC):
+class _Share(Bearer):
     """A part of the CPU time that the node used before, and a little more or less of it."""
 
     def __init__(self, bearing: Bearing, burden: Slowness) -> None:
@@ -128,11 +129,10 @@ class DutyCycle(_Share):
                 tree.signal_trees([life.identity], signal.SIGCONT)
 
 
-class Rest:
+class Rest(Bearer):
     """The learner's own step hook."""
 
     mechanism = _BY_RESTING
-    is_broken = False
 
     def __init__(self, bearing: Bearing, burden: Slowness) -> None:
         self._life, self._burden = bearing.life, burden
@@ -147,13 +147,6 @@ class Rest:
         """Another factor."""
         asked = _slowness(burden)
         self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
-
-    def steer(self, correction: float) -> None:
-        """Nothing: it goes by its own steps already."""
-
-    def counts(self) -> Mapping[str, Json]:
-        """Nothing that the learner's own reports do not say."""
-        return {}
 
     def end(self) -> None:
         """No more rests; whoever exits meanwhile needs none."""

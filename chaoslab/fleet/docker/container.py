@@ -233,9 +233,9 @@ class Container:
         except OSError as error:
             raise FleetError(f"{self.spec.name} does not take in what it is told") from error
 
-    def owe(self, do: str, **facts: Json) -> None:
+    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
         """Write down, before it is held up in some way, how it is let go again."""
-        self.debts.owe(do, engine=self._engine.url, container=self.name, **facts)
+        self.debts.owe(do, whose, engine=self._engine.url, container=self.name, **facts)
 
     @property
     def yard_limits(self) -> Limits:
@@ -255,6 +255,11 @@ class Container:
             self._is_measured = True
             threading.Thread(target=self._measure, name=f"{self.name} use", daemon=True).start()
         return self._usage
+
+    def cpu_used(self) -> tuple[float, float] | None:
+        """When the engine said so last, and the CPU seconds it had used by then."""
+        usage = self.usage
+        return None if usage is None else (usage.at_s, usage.cpu_s)
 
     def _measure(self) -> None:
         """On a thread of its own, until it is gone. That nobody answers shows elsewhere first."""

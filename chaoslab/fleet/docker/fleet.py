@@ -38,9 +38,10 @@ from chaoslab.fleet.base import (
     probed,
     unborn,
 )
+from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.docker import verbs
-from chaoslab.fleet.docker.burdened import Burdened
+from chaoslab.fleet.docker.bearers import bearers_of
 from chaoslab.fleet.docker.container import CACHE, SHARED, Arrival, Container, Yard
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import Estate
@@ -116,7 +117,7 @@ class DockerFleet:
         self._specs: dict[str, NodeSpec] = {}
         self._images: dict[str, str] = {}
         self._lives: dict[str, Container] = {}
-        self._burdened = Burdened(clock=clock)
+        self._burdened = Burdened(clock=clock, bearer=bearers_of(clock))
         self._news: list[Sighting] = []
         self._witness: Witness | None = None
         self._is_open = True
@@ -401,7 +402,9 @@ class DockerFleet:
             self._news.append(arrival.report)
         if arrival.life is not None:
             life = arrival.life
-            self._news += life.finish() if arrival.chunk is None else life.take(arrival.chunk)
+            said = life.finish() if arrival.chunk is None else life.take(arrival.chunk)
+            self._burdened.hear(said)
+            self._news += said
 
 
 def _together(lives: Iterable[Container], verb: Callable[[Container], None]) -> None:

@@ -1,0 +1,43 @@
+"""What carries each burden on a local node, and what cannot be carried on this machine.
+
+Wish ─► Bearing ─► slowing (a slower chip), crowding (neighbours, held memory, a shared limit)
+"""
+
+from collections.abc import Callable
+
+from chaoslab.fleet import cgroups
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.bearing import Bearing
+from chaoslab.fleet.burdened import Bearer, Wish
+from chaoslab.fleet.burdens import MemoryLimit, Slowness
+from chaoslab.fleet.cgroups import Controller
+from chaoslab.fleet.crowding import Beside, SharedLimit, promised_bytes
+from chaoslab.fleet.life import Life, Place
+from chaoslab.fleet.slowing import slower
+
+
+def bearers_of(place: Place) -> Callable[[Wish[Life]], Bearer]:
+    """What carries a burden on a node of that place."""
+
+    def bearer(wish: Wish[Life]) -> Bearer:
+        bearing = Bearing(
+            life=wish.life,
+            injection=wish.injection,
+            obligations=place.obligations,
+            calm_cores=wish.calm_cores,
+            promised_bytes=promised_bytes(wish.others),
+        )
+        if isinstance(wish.burden, Slowness):
+            return slower(bearing, wish.burden)
+        if isinstance(wish.burden, MemoryLimit):
+            return SharedLimit(bearing, wish.burden)
+        return Beside(bearing, wish.burden)
+
+    return bearer
+
+
+def lacking() -> frozenset[Ability]:
+    """What can not be done to a node on this machine, for want of cgroups."""
+    by_cgroup = {Controller.CPU: Ability.QUOTA, Controller.MEMORY: Ability.MEMORY_LIMIT}
+    missing = (needed for kind, needed in by_cgroup.items() if cgroups.where(kind) is None)
+    return frozenset(missing)
