@@ -1,4 +1,4 @@
-"""Whole runs on containers, for tests: how to start one, wait for it, and see what is left of it."""
+"""Whole runs on containers, for tests: start one, wait for it, and see what is left of it."""
 
 import json
 import subprocess

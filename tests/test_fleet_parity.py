@@ -3,6 +3,7 @@
 python -m pytest -m soak -s tests/test_fleet_parity.py        and prints them side by side
 """
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,7 +22,7 @@ def test_both_fleets_reach_the_same_verdict(tmp_path: Path, plan: str) -> None:
     for fleet in FLEETS:
         verdict = verdict_of(start(plan, tmp_path / fleet, "--fleet", fleet), limit_s=560)
         told[fleet] = judged(verdict)
-    print(table(plan, told))
+    sys.stdout.write(table(plan, told))
     assert {name: said for name, (said, _) in told["docker"].items()} == {
         name: said for name, (said, _) in told["local"].items()
     }
@@ -56,4 +57,4 @@ def table(plan: str, told: Mapping[str, Mapping[str, tuple[str, str]]]) -> str:
         for name in names
     )
     head = f"\n| {plan} | processes | containers |\n| --- | --- | --- |\n"
-    return head + "\n".join(f"| {' | '.join(row)} |" for row in cells)
+    return head + "\n".join(f"| {' | '.join(row)} |" for row in cells) + "\n"
