@@ -1,20 +1,15 @@
 """One incarnation of a local node: its process, its files, what it prints, its end.
 
-    nodes/<name>/<incarnation>/  command.json   what was started, when, as which process
-                                 stdout.log     what it printed, raw
-                                 stderr.log     written by the node itself
-                                 exit.json      how it ended
+    cradle ─► the node's program ─ pipe ─► sightings      its files: see `life_files`
 
 It knows one process; names, verbs and waiting are `local`'s. The process is reaped only after all
 that it left behind was ended: until then its pid cannot belong to anybody else.
 """
 
 import fcntl
-import json
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -32,6 +27,7 @@ from chaoslab.events import Json, Kind, encode
 from chaoslab.fleet import tree
 from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
 from chaoslab.fleet.debts import Debts
+from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
 from chaoslab.fleet.output import NodeOutput
 
 _log = logging.getLogger(__name__)
@@ -78,7 +74,6 @@ class Life:
         self._place = place
         self._debts = Debts(place.obligations)
         self._home = place.home(spec.name)
-        self._directory = self._home / str(incarnation)
         self._mark = f"{place.run_directory}/{spec.name}/{incarnation}"
         try:
             self._begin(self._command())
@@ -103,11 +98,10 @@ class Life:
         return words
 
     def _begin(self, command: list[str]) -> None:
-        self._directory.mkdir(parents=True)
-        self._log = (self._directory / "stdout.log").open("wb", buffering=0)
-        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._log)
+        self._files = LifeFiles(self._home / str(self.incarnation), self._place.clock)
+        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
         with ExitStack() as if_it_fails:
-            if_it_fails.callback(self._log.close)
+            if_it_fails.callback(self._files.log.close)
             read_end, write_end = os.pipe()
             try:
                 self.process = self._spawn(command, read_end)
@@ -132,7 +126,7 @@ class Life:
 
     def _spawn(self, command: list[str], gate: int) -> "subprocess.Popen[bytes]":
         interpreter = (sys.executable, "-I", "-S", str(_CRADLE), str(gate), str(os.getpid()))
-        with (self._directory / "stderr.log").open("wb") as errors:
+        with self._files.errors.open("wb") as errors:
             process = subprocess.Popen(
                 [*interpreter, *command],
                 stdin=subprocess.PIPE if self.spec.hears else subprocess.DEVNULL,
@@ -157,16 +151,7 @@ class Life:
             raise HarnessBug(f"process {self.process.pid} was reaped by somebody else")
         self.identity = found
         who: dict[str, Json] = {"pid": found.pid, "start_time": found.start_time}
-        self._write(
-            "command.json",
-            {
-                "argv": command,
-                "environment": dict(self.spec.environment),
-                **who,
-                "started_s": self._place.clock.now_s(),
-                "wall": self._place.clock.wall(),
-            },
-        )
+        self._files.begun(self.spec, command, who)
         whose: dict[str, Json] = {"node": self.spec.name, "incarnation": self.incarnation}
         self.obligation = self._place.obligations.open(
             "end_process", **whose, **who, mark=self._mark
@@ -300,20 +285,14 @@ class Life:
         code = self.process.wait()
         self.is_over = True
         self._close_pipes()
-        self._log.close()
+        self._files.log.close()
         ending: dict[str, Json] = {
             "exit_code": code if code >= 0 else None,
-            "signal": _signal_name(-code) if code < 0 else None,
+            "signal": signal_name(-code) if code < 0 else None,
             "refused_lines": self._output.refused_lines,
         }
         self._note_exit(ending)
-        who: dict[str, Json] = {
-            "node": self.spec.name,
-            "incarnation": self.incarnation,
-            "pid": self.identity.pid,
-        }
-        exited = Sighting(source=self.spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
-        return [*last, exited]
+        return [*last, exited(self.spec, self.incarnation, self.identity.pid, ending)]
 
     def end_leftovers(self, limit_s: float) -> None:
         """Kill what is left of its tree; the obligation is closed once all of it is gone."""
@@ -333,20 +312,10 @@ class Life:
         return found + self._output.end()
 
     def _note_exit(self, ending: Mapping[str, Json]) -> None:
-        clock = self._place.clock
-        facts: dict[str, Json] = {
-            **ending,
-            "lost_log_bytes": self._output.lost_log_bytes,
-            "exited_s": clock.now_s(),
-            "wall": clock.wall(),
-        }
         try:
-            self._write("exit.json", facts)
+            self._files.ended({**ending, "lost_log_bytes": self._output.lost_log_bytes})
         except OSError as error:  # the journal says the same, and the others must end, too
             _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
-
-    def _write(self, name: str, facts: Mapping[str, Json]) -> None:
-        (self._directory / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
 
 
 def signal_trees(lives: Iterable[Life], number: int) -> None:
@@ -362,10 +331,3 @@ def _stdout(process: "subprocess.Popen[bytes]") -> IO[bytes]:
 
 def _pipe(process: "subprocess.Popen[bytes]") -> int:
     return _stdout(process).fileno()
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIG{number}"

@@ -9,57 +9,28 @@ It is attached to before it starts, so nothing that it prints is missed, and its
 when the harness does. The thread carries bytes and decides nothing.
 """
 
-import json
 import queue
-import signal
 import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind, encode
-from chaoslab.fleet.base import NODE_MARK, NodeSpec, Sighting, probed
+from chaoslab.fleet.base import NodeSpec, Sighting, probed
 from chaoslab.fleet.debts import Debts
-from chaoslab.fleet.docker.engine import ContainerSpec, Limits, Missing, Seen, Usage
-from chaoslab.fleet.docker.estate import HOME, LABEL_NODE, Estate
+from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
+from chaoslab.fleet.docker.meter import Meter
 from chaoslab.fleet.docker.stream import STDERR
+from chaoslab.fleet.docker.yard import ENTRY, Arrival, Yard, container_of
+from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
 from chaoslab.fleet.output import LOG_BYTES_MOST, NodeOutput
 
-NODE: Final = f"{HOME}/node"
-SHARED: Final = f"{HOME}/shared"
-CACHE: Final = f"{HOME}/cache"
-_ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
-"""The hooks do nothing to a program until it takes them up, as with a local node."""
 _ENDED_S: Final = 10.0
 """How long an engine may take to say that a container has ended whose output has."""
 _SIGNALS: Final = 128
 """Exit codes above it tell a signal, as shells and engines have it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Yard:
-    """What all containers of a run share."""
-
-    estate: Estate
-    clock: Clock
-    limits: Limits
-    mounts: Mapping[str, str]
-    """Folders of this machine that every node may read, and where it sees them."""
-    arrivals: "queue.Queue[Arrival]"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arrival:
-    """Something for the fleet's thread: bytes, the end of a container's output, or a report."""
-
-    life: "Container | None" = None
-    chunk: bytes | None = None
-    report: Sighting | None = None
-    error: FleetError | None = None
 
 
 class Container:
@@ -75,89 +46,49 @@ class Container:
         self.limits = yard.limits
         """What it may use now."""
         self.name = yard.estate.container(spec.name, incarnation)
-        self._yard, self._engine = yard, yard.estate.engine
+        self._yard, self.engine = yard, yard.estate.engine
         self.debts = Debts(yard.estate.obligations)
         home = yard.estate.run_directory / "nodes" / spec.name
         self._directory = home / str(incarnation)
         self._is_closing = False
         self.was_out_of_memory = False
         """That it was killed for want of memory, by the engine's word."""
-        self._usage: Usage | None = None
-        self._is_measured = False
+        self._meter = Meter(self.engine, self.name)
         self._begin()
 
     # ---------------------------------------------------------------- beginning
 
     def _begin(self) -> None:
         try:
-            self._directory.mkdir(parents=True)
-            self._log = (self._directory / "stdout.log").open("wb", buffering=0)
-            self._errors = (self._directory / "stderr.log").open("wb", buffering=0)
+            self._files = LifeFiles(self._directory, self._yard.clock)
+            self._errors = self._files.errors.open("wb", buffering=0)
         except OSError as error:
             raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
-        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._log)
-        command = self._command()
+        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
         with ExitStack() as if_it_fails:
-            if_it_fails.callback(self._log.close)
+            if_it_fails.callback(self._files.log.close)
             if_it_fails.callback(self._errors.close)
-            if_it_fails.callback(self._engine.remove, self.name)
-            self._engine.create(self._as_asked(command))
-            self._stream = self._engine.attach(self.name, hears=self.spec.hears)
+            if_it_fails.callback(self.engine.remove, self.name)
+            asked = container_of(self._yard, self.spec, self.incarnation, self.image)
+            self.engine.create(asked)
+            self._stream = self.engine.attach(self.name, hears=self.spec.hears)
             if_it_fails.callback(self._stream.close)
-            self._engine.start(self.name)
-            self._seen = self._engine.inspect(self.name)
-            self._write_down(command)
+            self.engine.start(self.name)
+            self._seen = self.engine.inspect(self.name)
+            self._write_down(asked.command[len(ENTRY) :])
             if_it_fails.pop_all()
         threading.Thread(target=self._carry, name=self.name, daemon=True).start()
 
-    def _command(self) -> tuple[str, ...]:
-        filled = {"{incarnation}": str(self.incarnation), "{directory}": NODE}
-        words = []
-        for word in self.spec.command:
-            for mark, value in filled.items():
-                word = word.replace(mark, value)  # noqa: PLW2901 - both may be in one word
-            words.append(word)
-        return tuple(words)
-
-    def _as_asked(self, command: tuple[str, ...]) -> ContainerSpec:
-        estate, name = self._yard.estate, self.spec.name
-        mark = f"{estate.run_directory}/{name}/{self.incarnation}"
-        return ContainerSpec(
-            name=self.name,
-            image=self.image,
-            command=(*_ENTRY, *command),
-            limits=self.limits,
-            network=estate.network,
-            aliases=(name,),
-            environment={**self.spec.environment, NODE_MARK: mark},
-            labels={
-                **estate.labels,
-                LABEL_NODE: name,
-                "chaoslab.incarnation": str(self.incarnation),
-            },
-            volumes={
-                estate.volume(name): NODE,
-                estate.volume("shared"): SHARED,
-                estate.cache(): CACHE,
-                **self._yard.mounts,
-            },
-            read_only=frozenset(self._yard.mounts),
-            hears=self.spec.hears,
-        )
-
     def _write_down(self, command: tuple[str, ...]) -> None:
-        self._write(
-            "command.json",
+        self._files.begun(
+            self.spec,
+            command,
             {
-                "argv": list(command),
-                "environment": dict(self.spec.environment),
                 "container": self.name,
                 "image": self._seen.image,
-                "engine": self._engine.url,
+                "engine": self.engine.url,
                 "pid": self._seen.pid,
                 "start_time": _epoch_s(self._seen.started_at),
-                "started_s": self._yard.clock.now_s(),
-                "wall": self._yard.clock.wall(),
             },
         )
 
@@ -209,7 +140,7 @@ class Container:
     def look(self) -> Seen | None:
         """It as the engine shows it; None once it is gone or nobody keeps it any more."""
         try:
-            return None if self.is_over else self._engine.inspect(self.name)
+            return None if self.is_over else self.engine.inspect(self.name)
         except Missing:
             return None
 
@@ -222,7 +153,7 @@ class Container:
     def signal(self, name: str) -> None:
         """To its first process; nothing once it is over."""
         if not self.is_over:
-            self._engine.kill(self.name, name)
+            self.engine.kill(self.name, name)
 
     def tell(self, facts: Mapping[str, Json]) -> None:
         """One line on its standard input; FleetError if nobody reads there."""
@@ -235,7 +166,7 @@ class Container:
 
     def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
         """Write down, before it is held up in some way, how it is let go again."""
-        self.debts.owe(do, whose, engine=self._engine.url, container=self.name, **facts)
+        self.debts.owe(do, whose, engine=self.engine.url, container=self.name, **facts)
 
     @property
     def yard_limits(self) -> Limits:
@@ -245,29 +176,18 @@ class Container:
     def limit(self, limits: Limits) -> None:
         """Change what it may use, while it runs."""
         if not self.is_over:
-            self._engine.update(self.name, limits)
+            self.engine.update(self.name, limits)
             self.limits = limits
 
     @property
     def usage(self) -> Usage | None:
         """What it used when the engine said so last, within a second; None until it has."""
-        if not self._is_measured:
-            self._is_measured = True
-            threading.Thread(target=self._measure, name=f"{self.name} use", daemon=True).start()
-        return self._usage
+        return self._meter.usage
 
     def cpu_used(self) -> tuple[float, float] | None:
         """When the engine said so last, and the CPU seconds it had used by then."""
         usage = self.usage
         return None if usage is None else (usage.at_s, usage.cpu_s)
-
-    def _measure(self) -> None:
-        """On a thread of its own, until it is gone. That nobody answers shows elsewhere first."""
-        with suppress(FleetError):
-            for usage in self._engine.usages(self.name):
-                if self._is_closing:
-                    return
-                self._usage = usage
 
     def probe(self) -> Sighting:
         """Its state and what it uses, by the engine's own word."""
@@ -294,11 +214,11 @@ class Container:
             return []
         last = self._output.end()
         try:
-            if not self._engine.wait(self.name, _ENDED_S):
+            if not self.engine.wait(self.name, _ENDED_S):
                 raise FleetError(
                     f"{self.spec.name} ({self.name}) says nothing more and has not ended"
                 )
-            seen = self._engine.inspect(self.name)
+            seen = self.engine.inspect(self.name)
             self.was_out_of_memory = seen.was_out_of_memory
             ending = self._ending(seen)
         except Missing:  # somebody else removed it, and how it ended with it
@@ -307,13 +227,7 @@ class Container:
         self._release()
         ending = {**ending, "refused_lines": self._output.refused_lines}
         self._note_exit(ending)
-        who: dict[str, Json] = {
-            "node": self.spec.name,
-            "incarnation": self.incarnation,
-            "pid": self._seen.pid,
-        }
-        exited = Sighting(source=self.spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
-        return [*last, exited]
+        return [*last, exited(self.spec, self.incarnation, self._seen.pid, ending)]
 
     def abandon(self) -> None:
         """Nobody listens to it any more."""
@@ -324,7 +238,8 @@ class Container:
     def _release(self) -> None:
         self._is_closing = True
         self._stream.close()
-        self._log.close()
+        self._meter.close()
+        self._files.log.close()
         self._errors.close()
         self.debts.settle_all()
 
@@ -333,32 +248,15 @@ class Container:
         by_signal = _SIGNALS < seen.exit_code < _SIGNALS + 65
         return {
             "exit_code": None if by_signal else seen.exit_code,
-            "signal": _signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
+            "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
             "out_of_memory": seen.was_out_of_memory,
         }
 
     def _note_exit(self, ending: Mapping[str, Json]) -> None:
-        clock = self._yard.clock
-        facts: dict[str, Json] = {
-            **ending,
-            "lost_log_bytes": self._output.lost_log_bytes,
-            "exited_s": clock.now_s(),
-            "wall": clock.wall(),
-        }
         try:
-            self._write("exit.json", facts)
+            self._files.ended({**ending, "lost_log_bytes": self._output.lost_log_bytes})
         except OSError as error:
             raise FleetError(f"the end of {self.spec.name} cannot be recorded: {error}") from error
-
-    def _write(self, name: str, facts: Mapping[str, Json]) -> None:
-        (self._directory / name).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"SIG{number}"
 
 
 def _epoch_s(stamp: str) -> float:

@@ -1,8 +1,8 @@
 """Nodes as containers: the fleet `docker`.
 
-    start ──► Container (one life) ──► engine
-    kill, pause, signals … ──────────► engine          threads ─► queue ─► poll ─► sightings
-    what nodes print, how they end, what the engine reports ──────┘
+    start ──► lives ──► Container (one life) ──► engine
+    kill, pause, signals … ──► holding ────────► engine       threads ─► queue ─► poll ─► sightings
+    what nodes print, how they end, what the engine reports ───────────────┘
 
 Every life is a container of its own on the run's own network, under its node's name; what it keeps
 is on a named volume that its next life finds again. A kill ends the whole container. The hooks are
@@ -13,11 +13,8 @@ It is used from one thread. The others only carry bytes to the queue on which `p
 """
 
 import queue
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -32,20 +29,18 @@ from chaoslab.fleet.base import (
     NodeSpec,
     ObligationLog,
     Premises,
-    Role,
     Sighting,
-    known_already,
     probed,
-    unborn,
 )
 from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
-from chaoslab.fleet.docker import verbs
+from chaoslab.fleet.docker import holding
 from chaoslab.fleet.docker.bearers import bearers_of
-from chaoslab.fleet.docker.container import CACHE, SHARED, Arrival, Container, Yard
-from chaoslab.fleet.docker.engine import Engine, Limits, Missing
+from chaoslab.fleet.docker.engine import Engine, Limits
 from chaoslab.fleet.docker.estate import Estate
+from chaoslab.fleet.docker.lives import Lives
 from chaoslab.fleet.docker.witness import Witness
+from chaoslab.fleet.docker.yard import CACHE, SHARED, Arrival, Yard
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.links.base import Link
 
@@ -58,11 +53,6 @@ ABILITIES: Final = frozenset(
 )  # fmt: skip
 """All but what needs files or processes of ours beside the node: see the README."""
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
-_PATIENCE_S: Final = 0.5
-"""How long `restart` lets a node that was told to end do so by itself."""
-_LAST_S: Final = 20.0
-_AT_ONCE: Final = 8
-"""Verbs on several nodes are sent side by side, so that they arrive together."""
 _ARRIVALS_MOST: Final = 2048
 
 
@@ -114,11 +104,8 @@ class DockerFleet:
             mounts=setup.mounts,
             arrivals=self._arrivals,
         )
-        self._specs: dict[str, NodeSpec] = {}
-        self._images: dict[str, str] = {}
-        self._lives: dict[str, Container] = {}
         self._burdened = Burdened(clock=clock, bearer=bearers_of(clock))
-        self._news: list[Sighting] = []
+        self._lives = Lives(self._yard, setup.image, self._burdened.hear)
         self._witness: Witness | None = None
         self._is_open = True
 
@@ -137,11 +124,11 @@ class DockerFleet:
         """End and remove all that was made; FleetError names what could not be."""
         if not self._is_open:
             return
-        self._is_open = False
+        self._is_open, self._lives.is_closing = False, True
         refused = [
             str(problem)
             for leave in (
-                self._end_all,
+                self._lives.end_all,
                 lambda: self._linkage.__exit__(kind, error, trace),
                 self._yard.estate.close,
             )
@@ -160,7 +147,7 @@ class DockerFleet:
     @property
     def nodes(self) -> Mapping[str, Node]:
         """Every node ever started or enlisted; `is_alive` until `poll` has noticed its exit."""
-        return {name: self._node(name) for name in self._specs}
+        return self._lives.nodes
 
     # ---------------------------------------------------------------- lives
 
@@ -171,111 +158,71 @@ class DockerFleet:
 
     def enlist(self, spec: NodeSpec) -> Node:
         """Keep how to start it."""
-        if spec.name in self._specs:
-            raise known_already(spec)
-        self._specs[spec.name] = spec
-        return self._node(spec.name)
+        return self._lives.enlist(spec)
 
     def restart(self, name: str) -> Node:
         """Create and start the next incarnation's container."""
-        life = self._life(name)
-        if life is not None and not life.is_over:
-            if not life.is_ending and not life.has_exited:
-                return self._node(name)
-            self._await_end(life)
-        incarnation = life.incarnation + 1 if life else 1
-        image = self._images.get(name, self._setup.image)
-        self._lives[name] = Container(self._specs[name], incarnation, image, self._yard)
-        self._news.append(self._lives[name].started())
-        return self._node(name)
+        return self._lives.restart(name)
 
     def upgrade(self, name: str, release: str) -> None:
         """The next lives run another image."""
-        self._specs[name]
+        self._lives.spec(name)
         image = self._setup.releases.get(release, release)
         if self._engine.image_id(image) is None:
             raise FleetError(f"there is no image {image}: build it with `chaoslab images build`")
-        self._images[name] = image
+        self._lives.upgrade(name, image)
 
     # ---------------------------------------------------------------- what ends and holds it
 
     def kill(self, *names: str, signal: str = "SIGKILL") -> None:
         """By the engine; SIGKILL ends all that runs in the container."""
-        lives = [life for name in names if (life := self._life(name)) is not None]
+        lives = [life for name in names if (life := self._lives.latest(name)) is not None]
         for life in lives:
             life.is_ending = True
-        _together(lives, lambda life: life.signal(signal))
+        holding.together(lives, lambda life: life.signal(signal))
 
     def pause(self, *names: str) -> None:
         """The engine freezes the whole container; none if one of them is not running."""
-        lives = [self._running(name) for name in names]
-        for life in lives:
-            life.owe(verbs.UNPAUSE)
-        try:
-            _together(lives, lambda life: self._engine.pause(life.name))
-        except FleetError:
-            for life in lives:
-                with suppress(FleetError):
-                    self.resume(life.spec.name)
-            raise
-        for life in lives:
-            life.is_paused = True
+        holding.pause([self._lives.running(name) for name in names])
 
     def resume(self, name: str) -> None:
         """Thaw it."""
-        life = self._life(name)
-        if life is not None and not life.is_over:
-            with suppress(Missing):
-                self._engine.unpause(life.name)
-            life.is_paused = False
-            life.debts.settle(verbs.UNPAUSE)
+        if (life := self._lives.latest(name)) is not None:
+            holding.resume(life)
 
     def wedge(self, name: str) -> None:
         """SIGUSR1."""
-        life = self._running(name)
-        life.owe(verbs.UNWEDGE)
-        life.signal("SIGUSR1")
+        holding.wedge(self._lives.running(name))
 
     def unwedge(self, name: str) -> None:
         """SIGUSR2."""
-        life = self._life(name)
-        if life is not None:
-            life.signal("SIGUSR2")
-            life.debts.settle(verbs.UNWEDGE)
+        if (life := self._lives.latest(name)) is not None:
+            holding.unwedge(life)
 
     def notice(self, name: str) -> None:
         """SIGHUP."""
-        self._running(name).signal("SIGHUP")
+        self._lives.running(name).signal("SIGHUP")
 
     def tell(self, name: str, do: str, **facts: Json) -> None:
         """One line on its standard input."""
-        self._running(name).tell({"do": do, **facts})
+        self._lives.running(name).tell({"do": do, **facts})
 
     def unplug(self, name: str) -> None:
         """Take it from the network; what it has open hears nothing of that."""
-        life = self._running(name)
-        seen = self._engine.inspect(life.name)
-        if seen.address:
-            estate = self._yard.estate
-            life.owe(verbs.PLUG, network=estate.network, aliases=[name], address=seen.address)
-            self._engine.disconnect(estate.network, life.name)
+        holding.unplug(self._lives.running(name), self._yard.estate)
 
     def plug(self, name: str) -> None:
         """Connect it again, under its name."""
-        life = self._life(name)
-        if life is None or life.has_exited:
-            return
-        if not self._engine.inspect(life.name).address:
-            self._engine.reconnect(self._yard.estate.network, life.name, [name], "")
-        life.debts.settle(verbs.PLUG)
+        if (life := self._lives.latest(name)) is not None:
+            holding.plug(life, self._yard.estate)
 
     def burden(self, name: str, injection: str, burden: Burden) -> None:
         """By the limits of its container, changed while it runs, or by its own hook."""
-        self._burdened.put(self._running(name), injection, burden)
+        self._burdened.put(self._lives.running(name), injection, burden)
 
     def relieve(self, name: str, injection: str) -> None:
         """It has its limits back."""
-        self._specs[name]
+        self._lives.spec(name)
         self._burdened.relieve(name, injection)
 
     # ---------------------------------------------------------------- what it cannot
@@ -290,17 +237,17 @@ class DockerFleet:
 
     def free_disk(self, name: str) -> None:
         """Nothing: it was never full."""
-        self._specs[name]
+        self._lives.spec(name)
 
     def _cannot(self, name: str, what: str) -> FleetError:
-        self._specs[name]
+        self._lives.spec(name)
         return FleetError(f"the docker fleet cannot {what} ({name})")
 
     # ---------------------------------------------------------------- seeing
 
     def probe(self, name: str) -> Sighting:
         """The engine's view of the container."""
-        life = self._life(name)
+        life = self._lives.latest(name)
         seen = probed(name, incarnation=0, pid=0) if life is None else life.probe()
         self._linkage.count(name)
         self._burdened.count(name)
@@ -310,8 +257,7 @@ class DockerFleet:
         """By the links that this fleet was given; the syncer is reached by its name."""
         host, _, port = upstream.rpartition(":")
         if host in _ANYWHERE:
-            syncers = [spec.name for spec in self._specs.values() if spec.role is Role.SYNCER]
-            upstream = f"{syncers[0]}:{port}" if syncers else upstream
+            upstream = f"{self._lives.syncer}:{port}" if self._lives.syncer else upstream
         return self._linkage.create(name, upstream)
 
     @property
@@ -324,95 +270,16 @@ class DockerFleet:
 
         FleetError when the engine is gone.
         """
-        self._news += self._linkage.news()
-        self._news += self._burdened.news(self._lives.values())
-        while self._is_open and not self._news:
+        lives = self._lives
+        lives.news += self._linkage.news()
+        lives.news += self._burdened.news(lives.begun)
+        while self._is_open and not lives.news:
             left_s = until_s - self._clock.now_s()
-            self._wait(max(0.0, left_s))
+            lives.wait(max(0.0, left_s))
             if left_s <= 0:
                 break
-        news, self._news = self._news, []
+        news, lives.news = lives.news, []
         return news
-
-    # ---------------------------------------------------------------- inside
-
-    def _life(self, name: str) -> Container | None:
-        """KeyError for a name that is not known; None for a node that has not lived."""
-        self._specs[name]
-        return self._lives.get(name)
-
-    def _running(self, name: str) -> Container:
-        life = self._life(name)
-        if life is None or life.has_exited:
-            raise FleetError(f"{name} is not running")
-        return life
-
-    def _node(self, name: str) -> Node:
-        spec, life = self._specs[name], self._lives.get(name)
-        known = unborn(spec)
-        if life is None:
-            return known
-        return replace(known, incarnation=life.incarnation, is_alive=not life.is_over)
-
-    def _await_end(self, life: Container) -> None:
-        """Let a node that was told to end do so, then end it; its last words become news."""
-        with suppress(Missing):
-            self._engine.unpause(life.name)
-        self._wait_for([life], _PATIENCE_S)
-        if not life.is_over:
-            life.signal("SIGKILL")
-            self._wait_for([life], _LAST_S)
-        if not life.is_over:
-            raise FleetError(f"{life.spec.name} (container {life.name}) cannot be ended")
-
-    def _end_all(self) -> None:
-        alive = [life for life in self._lives.values() if not life.is_over]
-        try:
-            _together(alive, lambda life: life.signal("SIGKILL"))
-            self._wait_for(alive, _LAST_S)
-        finally:
-            for life in self._lives.values():
-                life.abandon()
-
-    def _wait_for(self, lives: Sequence[Container], limit_s: float) -> None:
-        deadline = time.monotonic() + limit_s
-        while any(not life.is_over for life in lives) and time.monotonic() < deadline:
-            self._wait(0.05)
-
-    def _wait(self, limit_s: float) -> None:
-        """Take in what is there, after waiting for the first of it."""
-        try:
-            arrival = (
-                self._arrivals.get(timeout=limit_s) if limit_s else self._arrivals.get_nowait()
-            )
-        except queue.Empty:
-            return
-        for _ in range(_ARRIVALS_MOST):
-            self._take(arrival)
-            try:
-                arrival = self._arrivals.get_nowait()
-            except queue.Empty:
-                return
-        self._take(arrival)
-
-    def _take(self, arrival: Arrival) -> None:
-        if arrival.error is not None and self._is_open:
-            raise arrival.error
-        if arrival.report is not None:
-            self._news.append(arrival.report)
-        if arrival.life is not None:
-            life = arrival.life
-            said = life.finish() if arrival.chunk is None else life.take(arrival.chunk)
-            self._burdened.hear(said)
-            self._news += said
-
-
-def _together(lives: Iterable[Container], verb: Callable[[Container], None]) -> None:
-    """Side by side; the first FleetError is raised when all are done."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        done = [pool.submit(verb, life) for life in lives]
-    for one in done:
-        one.result()
 
 
 def _tried(leave: Callable[[], None]) -> FleetError | None:
