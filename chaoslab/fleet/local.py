@@ -40,7 +40,7 @@ from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
-from chaoslab.fleet.storage import Storage
+from chaoslab.fleet.storage import FilesHere, Storage
 from chaoslab.fleet.unborn import Unborn
 from chaoslab.fleet.volume import can_mount
 from chaoslab.links.base import Link
@@ -267,7 +267,7 @@ class LocalFleet:
                 "nodes are started by the thread that made the fleet: they die with it"
             )
         if spec.name not in self._storages:
-            self._storages[spec.name] = Storage(spec, self._place)
+            self._storages[spec.name] = Storage(spec, FilesHere(spec, self._place))
         life = Life(spec, incarnation, self._place)
         self._lives[spec.name] = life
         self._selector.register(life.pipe, selectors.EVENT_READ, life)

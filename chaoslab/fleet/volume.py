@@ -4,8 +4,9 @@
                      │          ◄─ free: room again ──────────────┘
                      └─ release: what is in it stays behind, on the disk beneath
 
-The kernel's own limit refuses the writes: no program is in between, and no space is wasted to fill
-it. Needs Linux and the right to mount (CAP_SYS_ADMIN); `can_mount` says whether that is so here.
+Filled and freed by `disk`. The kernel's own limit refuses the writes: no program is in between,
+and no space is wasted to fill it. Needs Linux and the right to mount (CAP_SYS_ADMIN); `can_mount`
+says whether that is so here.
 On a tmpfs `fsync` costs nothing, so what runs on one is faster than on a disk.
 """
 
@@ -14,29 +15,17 @@ import logging
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from chaoslab.errors import FleetError
+from chaoslab.fleet import disk
+from chaoslab.fleet.disk import Space
 
-_KIND = b"tmpfs"
-_SOURCE = b"chaoslab"
-"""What the table of mounts calls ours."""
-_ROOM = "size=50%"
-"""Of the machine's memory, none of which is taken before it is written to."""
 _CAP_SYS_ADMIN = 21
-_MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 2, 4, 32
 _MNT_DETACH = 2
-_TRIES = 20
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Space:
-    """How much of a volume there is."""
-
-    total_bytes: int
-    free_bytes: int
 
 
 def can_mount() -> bool:
@@ -53,47 +42,26 @@ def can_mount() -> bool:
 def mount(folder: Path) -> None:
     """Put an empty volume beneath a folder, which is made; FleetError if it cannot be."""
     folder.mkdir(parents=True, exist_ok=True)
-    _mount(folder, _MS_NOSUID | _MS_NODEV, _ROOM)
+    with _told("mounted", folder):
+        disk.mount(folder, disk.NO_SUID | disk.NO_DEVICES, disk.ROOM)
 
 
 def fill(folder: Path) -> Space:
-    """Leave no room: the volume ends where its contents end. FleetError if that is refused.
-
-    Who writes at that moment moves the end: the kernel refuses a smaller one, and room is left
-    before a larger one. Then it is done again.
-    """
-    for tries_left in reversed(range(_TRIES)):
-        try:
-            space = _end_here(folder)
-        except FleetError:
-            if not tries_left:
-                raise
-        else:
-            if not space.free_bytes:
-                break
-    return space
-
-
-def _end_here(folder: Path) -> Space:
-    space = measure(folder)
-    used_bytes = space.total_bytes - space.free_bytes
-    _mount(folder, _MS_NOSUID | _MS_NODEV | _MS_REMOUNT, f"size={max(used_bytes, _page_bytes())}")
-    return measure(folder)
+    """Leave no room: the volume ends where its contents end. FleetError if that is refused."""
+    with _told("mounted", folder):
+        return disk.fill(folder)
 
 
 def free(folder: Path) -> Space:
     """Give it room again; what is in it stays."""
-    _mount(folder, _MS_NOSUID | _MS_NODEV | _MS_REMOUNT, _ROOM)
-    return measure(folder)
+    with _told("mounted", folder):
+        return disk.free(folder)
 
 
 def measure(folder: Path) -> Space:
     """What the kernel says of the volume that holds the folder; FleetError if it says nothing."""
-    try:
-        said = os.statvfs(folder)
-    except OSError as error:
-        raise FleetError(f"the volume at {folder} cannot be measured: {error}") from error
-    return Space(total_bytes=said.f_blocks * said.f_frsize, free_bytes=said.f_bfree * said.f_frsize)
+    with _told("measured", folder):
+        return disk.measure(folder)
 
 
 def is_mounted(folder: Path) -> bool:
@@ -108,7 +76,7 @@ def mounted() -> list[str]:
     except OSError:
         return []
     words = [line.split() for line in lines]
-    return [_plain(word[1]) for word in words if word[0] == _SOURCE.decode()]
+    return [_plain(word[1]) for word in words if word[0] == disk.SOURCE.decode()]
 
 
 def release(folder: Path) -> None:
@@ -120,8 +88,9 @@ def release(folder: Path) -> None:
     kept = folder.with_name(f".{folder.name}.kept")
     if is_mounted(folder):
         _copy(folder, kept)
-        if _kernel().umount2(os.fsencode(folder), _MNT_DETACH):
-            raise _refused("unmounted", folder)
+        kernel = ctypes.CDLL(None, use_errno=True)
+        if kernel.umount2(os.fsencode(folder), _MNT_DETACH):
+            raise _refused("unmounted", folder, os.strerror(ctypes.get_errno()))
     if kept.is_dir():  # also where whoever began this was killed in the midst of it
         _copy(kept, folder)
         shutil.rmtree(kept, ignore_errors=True)
@@ -134,23 +103,16 @@ def _copy(what: Path, into: Path) -> None:
         _log.warning("not all of what was in a volume is kept in %s: %s", into, error)
 
 
-def _mount(folder: Path, flags: int, options: str) -> None:
-    where = os.fsencode(folder)
-    if _kernel().mount(_SOURCE, where, _KIND, ctypes.c_ulong(flags), options.encode()):
-        raise _refused("mounted", folder)
+@contextmanager
+def _told(what: str, folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _refused(what, folder, error.strerror or str(error)) from error
 
 
-def _refused(what: str, folder: Path) -> FleetError:
-    why = os.strerror(ctypes.get_errno())
+def _refused(what: str, folder: Path, why: str) -> FleetError:
     return FleetError(f"the volume at {folder} cannot be {what}: {why}; see `chaoslab doctor`")
-
-
-def _kernel() -> ctypes.CDLL:
-    return ctypes.CDLL(None, use_errno=True)
-
-
-def _page_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE")
 
 
 def _plain(path: str) -> str:

@@ -11,7 +11,7 @@ from chaoslab.events import Kind
 from chaoslab.fleet import local, volume
 from chaoslab.fleet.base import Ability, Damage, NodeSpec, NoObligations, Role
 from chaoslab.fleet.life import Place
-from chaoslab.fleet.storage import Storage
+from chaoslab.fleet.storage import FilesHere, Storage
 
 
 def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:
@@ -19,7 +19,7 @@ def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:
         name="learner-1", role=Role.LEARNER, command=("true",), keeps="kept", has_volume=has_volume
     )
     place = Place(run_directory=run_directory, clock=WallClock(), obligations=NoObligations())
-    return Storage(spec, place)
+    return Storage(spec, FilesHere(spec, place))
 
 
 def kept(run_directory: Path) -> Path:

@@ -1,0 +1,170 @@
+"""What is done, from beside a node, to the files that it keeps and to the volume beneath them.
+
+    a process's files, here ──────────────── import ─┐
+    a container's volume, in one beside it ─ script ─┴─► damage, fill, free ─► what was measured
+
+As a script (`python -I -S disk.py damage FOLDER HOW newest|all`, `… fill FOLDER`, `… free FOLDER`)
+it prints one line of JSON: what was measured, or why it was refused. It imports nothing of
+chaoslab, so its source can travel to where the files are. Whatever the disk refuses is an OSError.
+"""
+
+import ctypes
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeAlias
+
+SOURCE = b"chaoslab"
+"""What the table of mounts calls a volume of ours."""
+KIND = b"tmpfs"
+ROOM = "size=50%"
+"""Of the machine's memory, none of which is taken before it is written to."""
+NO_SUID, NO_DEVICES, REMOUNT = 2, 4, 32
+_TRIES = 20
+_DIGEST_BYTES = 16
+Measured: TypeAlias = Mapping[str, int | str | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """How much of a volume there is."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+def main(words: list[str]) -> int:
+    """Do what `words` say, and say what was measured."""
+    what, folder, *how = words
+    try:
+        sys.stdout.write(json.dumps(_DEEDS[what](Path(folder), *how)) + "\n")
+    except OSError as error:
+        sys.stdout.write(json.dumps({"refused": str(error)}) + "\n")
+    return 0
+
+
+# ---------------------------------------------------------------- files
+
+
+def damage(folder: Path, how: str, *, every: bool) -> list[Measured]:
+    """Damage the newest file of a folder, or every one; what each was before and after.
+
+    Files whose names begin with a dot are not whole yet, and do not count.
+    """
+    whole = (path for path in folder.glob("*") if path.is_file() and path.name[0] != ".")
+    files = sorted(whole, key=lambda path: (path.stat().st_mtime_ns, path.name))
+    return [_damage(path, how) for path in (files if every else files[-1:])]
+
+
+def _damage(path: Path, how: str) -> Measured:
+    before = _look(path)
+    _DAMAGES[how](path)
+    after = _look(path)
+    return {
+        "file": path.name,
+        "how": how,
+        **{f"{key}_before": value for key, value in before.items()},
+        **{f"{key}_after": value for key, value in after.items()},
+    }
+
+
+def _look(path: Path) -> Measured:
+    """What is on the disk now; nulls when the file is not there."""
+    if not path.exists():
+        return {"bytes": None, "digest": None}
+    content = path.read_bytes()
+    digest = blake2b(content, digest_size=_DIGEST_BYTES).hexdigest()
+    return {"bytes": len(content), "digest": digest}
+
+
+def _corrupt(path: Path) -> None:
+    """Turn the bits of one byte in the middle over; the length and the date stay credible."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1) or b"\0"
+        file.seek(path.stat().st_size // 2)
+        file.write(bytes([byte[0] ^ 0xFF]))
+
+
+def _truncate(path: Path) -> None:
+    """Cut it off in the middle, as a machine that lost its power does."""
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size // 2)
+
+
+def _lose(path: Path) -> None:
+    path.unlink()
+
+
+_DAMAGES: Mapping[str, Callable[[Path], None]] = {
+    "corrupt": _corrupt, "truncate": _truncate, "lose": _lose,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- volumes
+
+
+def fill(folder: Path) -> Space:
+    """Leave no room: the volume ends where its contents end.
+
+    Who writes at that moment moves the end: the kernel refuses a smaller one, and room is left
+    before a larger one. Then it is done again.
+    """
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            space = _end_here(folder)
+        except OSError:
+            if not tries_left:
+                raise
+        else:
+            if not space.free_bytes:
+                break
+    return space
+
+
+def free(folder: Path) -> Space:
+    """Give it room again; what is in it stays."""
+    _resize(folder, ROOM)
+    return measure(folder)
+
+
+def measure(folder: Path) -> Space:
+    """What the kernel says of the volume that holds the folder."""
+    said = os.statvfs(folder)
+    return Space(total_bytes=said.f_blocks * said.f_frsize, free_bytes=said.f_bfree * said.f_frsize)
+
+
+def mount(folder: Path, flags: int, options: str) -> None:
+    """Mount a volume there, or change the one that is."""
+    kernel = ctypes.CDLL(None, use_errno=True)
+    where = os.fsencode(folder)
+    if kernel.mount(SOURCE, where, KIND, ctypes.c_ulong(flags), options.encode()):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _end_here(folder: Path) -> Space:
+    space = measure(folder)
+    used_bytes = space.total_bytes - space.free_bytes
+    _resize(folder, f"size={max(used_bytes, os.sysconf('SC_PAGE_SIZE'))}")
+    return measure(folder)
+
+
+def _resize(folder: Path, size: str) -> None:
+    mount(folder, NO_SUID | NO_DEVICES | REMOUNT, size)
+
+
+_DEEDS: Mapping[str, Callable[..., object]] = {
+    "damage": lambda folder, how, which: damage(folder, how, every=which == "all"),
+    "fill": lambda folder: asdict(fill(folder)),
+    "free": lambda folder: asdict(free(folder)),
+    "measure": lambda folder: asdict(measure(folder)),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
