@@ -1,6 +1,7 @@
 """How an engine is reached and asked, and what becomes of what the Docker SDK raises.
 
     Asking.connect ── DOCKER_HOST, or the socket of this machine ──► the engine
+                   └─ ssh://user@host ─► tunnel ─────────────────────► the engine over there
     asked("to start x") ── whatever the SDK raises ──► FleetError: what was asked and answered
 
 An engine that is missing, or refuses us, is an AbilityError with a remedy.
@@ -9,10 +10,11 @@ An engine that is missing, or refuses us, is an AbilityError with a remedy.
 import os
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Final, Self
 
 from chaoslab.errors import AbilityError, FleetError
+from chaoslab.fleet.docker.tunnel import Tunnel
 
 try:
     from docker.errors import APIError, DockerException, NotFound
@@ -29,6 +31,7 @@ except ImportError as error:
 ASK_S: Final = 60.0
 """How long the engine may take for one answer; the death of a container is one of the longest."""
 _API_LEAST: Final = (1, 41)
+_BY_SSH: Final = "ssh://"
 
 __all__ = [
     "ASK_S",
@@ -48,10 +51,16 @@ class Missing(FleetError):
 class Asking:
     """A connection to one engine. What others ask by it stands in `stores` and `engine`."""
 
-    def __init__(self, client: "docker.DockerClient", url: str) -> None:
+    def __init__(
+        self, client: "docker.DockerClient", url: str, tunnel: Tunnel | None = None
+    ) -> None:
         self._client = client
+        self._tunnels = ExitStack()
         self.url = url
         """Where it is asked: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
+        self._tunnel = tunnel
+        if tunnel is not None:
+            self._tunnels.callback(tunnel.close)
 
     @classmethod
     def connect(cls, url: str | None = None) -> Self:
@@ -59,30 +68,44 @@ class Asking:
 
         DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say how it is asked.
         """
-        given = os.environ.get("DOCKER_HOST")
-        url = url or given or "unix:///var/run/docker.sock"
-        environment = {**os.environ, "DOCKER_HOST": url}
+        url = url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        tunnel = None
         try:
-            _knock(url)
-            client = docker.DockerClient.from_env(
-                version="auto", timeout=int(ASK_S), environment=environment
-            )
-            version = client.api.api_version
-        except (DockerException, RequestException, OSError, ValueError) as error:
+            tunnel = Tunnel.to_engine(url) if url.startswith(_BY_SSH) else None
+            client = _client(url if tunnel is None else tunnel.address)
+        except (DockerException, RequestException, OSError, ValueError, FleetError) as error:
+            reason = (tunnel and tunnel.complaint) or _said(error)
+            if tunnel is not None:
+                tunnel.close()
             raise AbilityError(
-                f"no Docker engine answers at {url} ({_said(error)}): start it, join the group "
+                f"no Docker engine answers at {url} ({reason}): start it, join the group "
                 "that may use it, or set DOCKER_HOST; --fleet local needs none"
             ) from error
+        engine, version = cls(client, url, tunnel), client.api.api_version
         if tuple(int(part) for part in version.split(".")) < _API_LEAST:
+            engine.close()
             least = ".".join(map(str, _API_LEAST))
             raise AbilityError(
                 f"the Docker engine at {url} speaks API {version}; {least} is needed"
             )
-        return cls(client, url)
+        return engine
 
     def close(self) -> None:
         """Let its connections go."""
         self._client.close()
+        self._tunnels.close()
+
+    def brought_here(self, host: str, port: str) -> str:
+        """host:port at which this machine reaches a port that the engine published.
+
+        Over ssh that is the other machine's loopback: it is forwarded until the engine is closed.
+        """
+        if self._tunnel is None:
+            return f"{host}:{port}"
+        with self._asked(f"for its port {port}"):
+            tunnel = Tunnel.to_port(self.url, int(port))
+        self._tunnels.callback(tunnel.close)
+        return tunnel.address
 
     @contextmanager
     def _asked(self, what: str) -> Iterator[None]:
@@ -93,7 +116,15 @@ class Asking:
         except NotFound as error:
             raise Missing(f"{words}: {_said(error)}") from error
         except (DockerException, RequestException, OSError) as error:
-            raise FleetError(f"{words}: {_said(error)}") from error
+            reason = (self._tunnel and self._tunnel.complaint) or _said(error)
+            raise FleetError(f"{words}: {reason}") from error
+
+
+def _client(url: str) -> "docker.DockerClient":
+    """Of the SDK, which has asked which version of the API is spoken."""
+    _knock(url)
+    environment = {**os.environ, "DOCKER_HOST": url}
+    return docker.DockerClient.from_env(version="auto", timeout=int(ASK_S), environment=environment)
 
 
 def _knock(url: str) -> None:
