@@ -28,7 +28,8 @@ from chaoslab.links.http_api import call
 from chaoslab.links.toxics import whole_numbers
 from chaoslab.links.toxiproxy import UNDO_PROXY, ToxiproxyLinks, undo
 from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
-from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_kit import MEASURES, LinkKit
+from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream
 from tests.fleet.test_local import Remembered
 
@@ -75,6 +76,12 @@ class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
             ToxiproxyLinks(tmp_path, address=self.embedded.api) as links,
         ):
             yield links
+
+    @pytest.mark.soak
+    @pytest.mark.parametrize("measure", MEASURES, ids=lambda one: f"{one.name}-{one.direction}")
+    def test_what_arrives_is_what_was_asked(self, stage: Stage, measure: Measure) -> None:
+        """The same proxy and the same client are measured, each with its own other side."""
+        super().test_what_arrives_is_what_was_asked(stage, measure)
 
     def end_the_proxy(self, links: Links) -> None:
         assert self.embedded.pid is not None
