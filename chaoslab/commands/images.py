@@ -52,7 +52,8 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
         used = _last(images.find_base(engine, base))
     _say(images.build_node(engine, source, used, wheels, force=force))
     _say(images.build_proxy(engine, force=force))
-    names = (source.image, source.next_image, images.proxy_image())
+    _say(images.build_tools(engine, used, force=force))
+    names = (source.image, source.next_image, images.proxy_image(), images.tools_image())
     _report(engine.url, used, {name: engine.image_bytes(name) for name in names}, as_json)
 
 
@@ -67,7 +68,7 @@ def show(*, as_json: bool) -> None:
 
     engine = Engine.connect()
     source = images.source()
-    names = (source.image, source.next_image, images.proxy_image())
+    names = (source.image, source.next_image, images.proxy_image(), images.tools_image())
     there = {name: engine.image_id(name) is not None for name in names}
     if as_json:
         print_json({"engine": engine.url, "images": there})

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from chaoslab.conduct import LinkSetup, LinksFactory
-from chaoslab.errors import PlanError
+from chaoslab.errors import AbilityError, PlanError
 from chaoslab.faults.base import ShapesLinks
 from chaoslab.fleet.base import ObligationLog
 from chaoslab.links.base import Links, NoLinks, Shaping
@@ -124,6 +124,22 @@ def _housed(run_directory: Path, /, *, obligations: ObligationLog, seed: int | N
     return ToxiproxyLinks(run_directory, obligations=obligations, house=house)
 
 
+def _forwarded(run_directory: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001
+    """By a gateway of the run's network: what it leaves goes with that."""
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
+    from chaoslab.links.forwarded import NetemLinks  # noqa: PLC0415
+
+    return NetemLinks(ContainerGateway(run_directory, Engine.connect()))
+
+
+def _only_between_containers(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001
+    raise AbilityError(
+        "links: netem need a network of the run's own, which only containers have: use --fleet "
+        "docker, or links: embedded"
+    )
+
+
 def _toxiproxy(run_directory: Path, /, *, obligations: ObligationLog, address: str | None) -> Links:
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 
@@ -134,10 +150,12 @@ FACTORIES: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
     LinkKind.NONE: lambda _: _none,
     LinkKind.EMBEDDED: lambda plan: partial(EmbeddedLinks, seed=plan.seed),
     LinkKind.TOXIPROXY: lambda plan: partial(_toxiproxy, address=plan.fleet.toxiproxy),
+    LinkKind.NETEM: lambda _: _only_between_containers,
 }
 HOUSED: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
     LinkKind.NONE: lambda _: _none,
     LinkKind.EMBEDDED: lambda plan: partial(_housed, seed=plan.seed),
     LinkKind.TOXIPROXY: lambda _: partial(_housed, seed=None),
+    LinkKind.NETEM: lambda _: _forwarded,
 }
 """Between containers."""

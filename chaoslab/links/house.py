@@ -8,6 +8,8 @@ Without a house a server is a process of this machine's own (`server`, `ports`).
 
 from typing import Protocol
 
+from chaoslab.links.packets import Place
+
 
 class LinkPort(Protocol):
     """A port on which one link lets connections in."""
@@ -32,8 +34,8 @@ class LinkPort(Protocol):
         ...
 
 
-class House(Protocol):
-    """A place for one proxy server."""
+class House(Place, Protocol):
+    """A place for one proxy server, and for rules on the packets of its links."""
 
     def open(self, kind: str) -> str:
         """Start a server of that kind of links; host:port of its API, which answers now."""

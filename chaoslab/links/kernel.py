@@ -5,11 +5,20 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 from chaoslab.errors import FleetError
 
 _ASK_S = 10.0
 _CAP_NET_ADMIN = 12
+
+
+class Run(Protocol):
+    """Runs one tool, here as `run` does, or in another network."""
+
+    def __call__(self, tool: str, *words: str, text: str = "") -> str:
+        """What the tool prints. FleetError with what it said if it fails."""
+        ...
 
 
 def may_administer_network() -> bool:

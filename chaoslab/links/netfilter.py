@@ -16,11 +16,11 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
-from chaoslab.links.kernel import may_administer_network, run, which, why_no_namespace
+from chaoslab.links.kernel import Run, may_administer_network, run, which, why_no_namespace
 from chaoslab.links.ports import HeldPort
 
 _TABLE = "chaoslab"
@@ -104,23 +104,42 @@ def undo(tool: str, comment: str) -> None:
 # ---------------------------------------------------------------- iptables
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """Where the packets of a drop are met, and what is done with those that chance picks."""
+
+    table: str
+    chain: str
+    match: tuple[str, ...]
+    end: tuple[str, ...] = ("-j", "DROP")
+
+
 class Iptables:
     """Two rules for each drop: one that counts, one that drops."""
 
     tool = "iptables"
+    chains: ClassVar[tuple[tuple[str, str], ...]] = (("filter", "INPUT"),)
+    """Tables and chains in which its rules stand; an empty name: in any chain of the table."""
 
-    def __init__(self, *, within: Sequence[str] = ()) -> None:
-        """`within` is put before the tool: where else than here it shall act."""
+    def __init__(self, *, within: Sequence[str] = (), tools: Run | None = None) -> None:
+        """`within` is put before the tool, `tools` runs it: where else than here it shall act."""
         self._command = _command(self.tool, within)
+        self._run_tool = tools or run
+
+    def spot(self, drop: Drop) -> Spot:
+        """Where both ends of a link are on this machine, what leaves comes in, too."""
+        side = "--dport" if drop.way is Direction.UP else "--sport"
+        match = ("-i", drop.interface, "-p", "tcp", side, str(drop.port))
+        return Spot(table="filter", chain="INPUT", match=match)
 
     def add(self, drop: Drop) -> None:
         """The counting rule stands first; both match the same packets."""
-        side = "--dport" if drop.way is Direction.UP else "--sport"
-        match = ("INPUT", "-i", drop.interface, "-p", "tcp", side, str(drop.port))
+        spot = self.spot(drop)
+        match = ("-t", spot.table, "-A", spot.chain, *spot.match)
         label = ("-m", "comment", "--comment", drop.comment)
         chance = ("-m", "statistic", "--mode", "random", "--probability", f"{drop.share:.8f}")
-        self._run("-A", *match, *label)
-        self._run("-A", *match, *chance, *label, "-j", "DROP")
+        self._run(*match, *label)
+        self._run(*match, *chance, *label, *spot.end)
 
     def rehearse(self, drop: Drop) -> None:
         """Added and taken away again: the tool has no other trial. FleetError if it is refused."""
@@ -132,24 +151,29 @@ class Iptables:
     def remove(self, comment: str) -> Seen:
         """Deleted by what they say, as the kernel lists them."""
         seen = self.seen(comment)
-        for words in self._rules(comment):
-            self._run("-D", *words[1:])
+        for table, words in self._rules(comment):
+            self._run("-t", table, "-D", *words[1:])
         return seen
 
     def seen(self, comment: str) -> Seen:
         """By the kernel's own counters."""
         total = Seen()
-        for words in self._rules(comment, "-v"):
+        for _, words in self._rules(comment, "-v"):
             packets = int(words[words.index("-c") + 1])
-            total += Seen(dropped=packets) if "DROP" in words else Seen(packets=packets)
+            total += Seen(dropped=packets) if "-j" in words else Seen(packets=packets)
         return total
 
-    def _rules(self, comment: str, *flags: str) -> list[list[str]]:
-        lines = [shlex.split(line) for line in self._run("-S", "INPUT", *flags).splitlines()]
-        return [words for words in lines if comment in words]
+    def _rules(self, comment: str, *flags: str) -> list[tuple[str, list[str]]]:
+        """Those with this comment, each after its table."""
+        lines = [
+            (table, shlex.split(line))
+            for table, chain in self.chains
+            for line in self._run("-t", table, "-S", *chain.split(), *flags).splitlines()
+        ]
+        return [(table, words) for table, words in lines if comment in words]
 
     def _run(self, *words: str) -> str:
-        return run(*self._command, "-w", "5", *words)
+        return self._run_tool(*self._command, "-w", "5", *words)
 
 
 # ---------------------------------------------------------------- nftables

@@ -9,6 +9,7 @@ Rules outlive a process, so each is an obligation: the janitor takes away what a
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import ObligationLog
@@ -33,11 +34,48 @@ class _Rule:
     obligation: int
 
 
-class KernelPackets:
-    """The rules of one run, on one interface."""
+class Place(Protocol):
+    """Whose kernel's rules they are, and by whose hands they are written."""
 
-    def __init__(self, obligations: ObligationLog, *, interface: str = "lo") -> None:
-        self._obligations, self._interface = obligations, interface
+    interface: str
+
+    def drops(self) -> Drops:
+        """What writes them. FleetError or AbilityError if there is nothing that does."""
+        ...
+
+    def can_drop(self) -> tuple[bool, str]:
+        """Whether packets can be dropped there, and why not."""
+        ...
+
+    def can_shake(self) -> tuple[bool, str]:
+        """Whether netem is there, and why not."""
+        ...
+
+
+class Here:
+    """The network that this process is in."""
+
+    interface = "lo"
+
+    def drops(self) -> Drops:
+        """By iptables or nft."""
+        return netfilter.drops()
+
+    def can_drop(self) -> tuple[bool, str]:
+        """By trying it."""
+        return netfilter.is_available()
+
+    def can_shake(self) -> tuple[bool, str]:
+        """By trying it."""
+        return netem.is_available()
+
+
+class KernelPackets:
+    """The rules of one run, on one interface of one place."""
+
+    def __init__(self, obligations: ObligationLog, place: Place | None = None) -> None:
+        self._obligations, self._place = obligations, place or Here()
+        self._interface = self._place.interface
         self._run = secrets.token_hex(4)
         self._rules: dict[tuple[str, int, Direction, str], _Rule] = {}
         self._gone: dict[int, Seen] = {}
@@ -48,12 +86,13 @@ class KernelPackets:
     @property
     def abilities(self) -> frozenset[LinkAbility]:
         """What this kernel and user can do."""
-        loss = frozenset({LinkAbility.LOSS} if netfilter.is_available()[0] else ())
-        return loss | (BY_NETEM if netem.is_available()[0] else frozenset())
+        loss = frozenset({LinkAbility.LOSS} if self._place.can_drop()[0] else ())
+        return loss | (BY_NETEM if self._place.can_shake()[0] else frozenset())
 
     def why_not(self, ability: LinkAbility) -> str:
         """The reason that the kernel or the system gave."""
-        return netem.is_available()[1] if ability in BY_NETEM else netfilter.is_available()[1]
+        place = self._place
+        return place.can_shake()[1] if ability in BY_NETEM else place.can_drop()[1]
 
     def add(self, injection: str, port: int, direction: Direction, effect: PacketEffect) -> None:
         """From now on, in each of its ways; the same again changes its share.
@@ -100,7 +139,7 @@ class KernelPackets:
             return None
         total = self._gone.get(port, Seen())
         for drop in mine:
-            total += netfilter.drops().seen(drop.comment)
+            total += self._place.drops().seen(drop.comment)
         return total.packets, total.dropped
 
     # ---------------------------------------------------------------- one rule
@@ -115,7 +154,7 @@ class KernelPackets:
                 )
 
     def _drop(self, drop: Drop) -> _Rule:
-        tool: Drops = netfilter.drops()
+        tool: Drops = self._place.drops()
         owed = self._obligations.open(UNDO_DROPS, tool=tool.tool, comment=drop.comment)
         tool.add(drop)
         return _Rule(what=drop, obligation=owed)
@@ -137,7 +176,7 @@ class KernelPackets:
             netem.remove(rule.what)
             return
         port = rule.what.port
-        seen = netfilter.drops().remove(rule.what.comment)
+        seen = self._place.drops().remove(rule.what.comment)
         self._gone[port] = self._gone.get(port, Seen()) + seen
         self._obligations.close(rule.obligation)
 

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.fleet.base import ObligationLog
+from chaoslab.fleet.base import NoObligations, ObligationLog
 from chaoslab.fleet.debts import Debts
 from chaoslab.links.base import Counters, require
 from chaoslab.links.carrier import Carrier, Sight, Toxic
@@ -186,7 +186,7 @@ class ProxiedLinks(ABC):
         """The server is a process of this machine's own, unless there is a house for it."""
         self._house = house
         self.obligations = obligations
-        self._packets = KernelPackets(obligations)
+        self._packets = KernelPackets(obligations if house is None else NoObligations(), house)
         self._links: dict[str, ProxiedLink] = {}
         self._ports: list[LinkPort] = []
         self._carrier: Carrier | None = None
@@ -219,13 +219,10 @@ class ProxiedLinks(ABC):
     @property
     def abilities(self) -> frozenset[LinkAbility]:
         """The kind's own for the stream; for packets what this kernel and user can do."""
-        packets = self._packets.abilities if self._house is None else frozenset()
-        return self.stream_abilities | packets
+        return self.stream_abilities | self._packets.abilities
 
     def why_not(self, ability: LinkAbility) -> str:
         """Why it is missing."""
-        if ability in PACKET_ABILITIES and self._house is not None:
-            return "packets between containers are out of reach; use --fleet local"
         if ability in PACKET_ABILITIES:
             return self._packets.why_not(ability)
         return "use fleet.links: embedded"
@@ -244,9 +241,13 @@ class ProxiedLinks(ABC):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Take the kernel's rules away, let the ports go, end the server."""
+        """Take the kernel's rules away, let the ports go, end the server.
+
+        In a house the rules go with its network.
+        """
         try:
-            self._packets.close()
+            if self._house is None:
+                self._packets.close()
         finally:
             for port in self._ports:
                 port.close()

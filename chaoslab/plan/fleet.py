@@ -36,6 +36,8 @@ class LinkKind(StrEnum):
     """The proxy that comes with chaoslab."""
     TOXIPROXY = "toxiproxy"
     """A Toxiproxy server."""
+    NETEM = "netem"
+    """A gateway whose kernel forwards and shapes; between containers alone."""
 
 
 REGION = "region"

@@ -45,8 +45,9 @@ class Pair:
 class Upstream:
     """Where the syncer would listen."""
 
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        """`host` is the address of this machine at which the links reach it."""
+        self._listener = socket.create_server((host, 0))
         self._listener.settimeout(LIMIT_S)
         self._pairs: list[Pair] = []
 

@@ -112,13 +112,14 @@ def shared_rate_mb_per_s(stage: Stage, per: Per, *, connections: int = 4) -> flo
         stage.link.clear(_INJECTION)
 
 
-def dropped_share(stage: Stage, way: Direction, share: float) -> tuple[float, bool]:
+def dropped_share(
+    stage: Stage, way: Direction, share: float, size: int = 60_000_000
+) -> tuple[float, bool]:
     """What share the kernel says it dropped, and whether the stream arrived all the same."""
     before = stage.link.counters()
     stage.link.shape(_INJECTION, way, Loss(share=share))
     pair = stage.connect()
     try:
-        size = 60_000_000
         arrived = transfer(pair, way, size)
     finally:
         pair.close()

@@ -23,6 +23,11 @@ from chaoslab.fleet.docker.stream import Stream
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
 
 CPU_PERIOD_US: Final = 100_000
+CPU_SHARES: Final = 1024
+"""What one container counts for where containers compete for the cores."""
+OOM_SCORE_MOST: Final = 1000
+_MAY_MOUNT: Final = ("apparmor=unconfined",)
+"""AppArmor's own profile for containers forbids it, whatever else they may."""
 
 
 class Engine(Stores):
@@ -32,9 +37,9 @@ class Engine(Stores):
 
     @property
     def host(self) -> str:
-        """The name or address of the machine on which it publishes ports."""
-        parts = urlsplit(self.url)
-        return parts.hostname or "127.0.0.1"
+        """Where on its machine it publishes ports: only where this one reaches them."""
+        is_near = self.is_local or self._tunnel is not None
+        return "127.0.0.1" if is_near else urlsplit(self.url).hostname or "127.0.0.1"
 
     @property
     def is_local(self) -> bool:
@@ -57,7 +62,7 @@ class Engine(Stores):
 
     def create(self, spec: ContainerSpec) -> str:
         """Make a container and return its id; nothing runs yet."""
-        api = self._client.api
+        api, may_mount = self._client.api, "SYS_ADMIN" in spec.capabilities
         with self._asked(f"to create {spec.name}"):
             host = api.create_host_config(
                 binds=[
@@ -72,14 +77,23 @@ class Engine(Stores):
                 network_mode=spec.network,
                 init=True,
                 port_bindings=(
-                    None if spec.published is None else {spec.published: (self._publish_on(), None)}
+                    None if spec.published is None else {spec.published: (self.host, None)}
                 ),
                 cap_drop=["ALL"],
-                security_opt=["no-new-privileges"],
+                cap_add=list(spec.capabilities),
+                sysctls=dict(spec.sysctls),
+                security_opt=["no-new-privileges", *(_MAY_MOUNT if may_mount else ())],
+                userns_mode="host" if may_mount else None,
+                cpu_shares=CPU_SHARES * spec.share,
+                oom_score_adj=OOM_SCORE_MOST if spec.is_first_to_go else None,
                 log_config={"Type": "json-file", "Config": {"max-size": "16m"}},
             )
-            network = api.create_networking_config(
-                {spec.network: api.create_endpoint_config(aliases=list(spec.aliases))}
+            network = (
+                api.create_networking_config(
+                    {spec.network: api.create_endpoint_config(aliases=list(spec.aliases))}
+                )
+                if spec.has_network
+                else None
             )
             made = api.create_container_from_config(
                 {
@@ -89,6 +103,7 @@ class Engine(Stores):
                         entrypoint=list(spec.command[:1]),
                         environment=dict(spec.environment),
                         labels=dict(spec.labels),
+                        user="0" if spec.is_root else None,
                         hostname=spec.aliases[0] if spec.aliases else None,
                         stdin_open=spec.hears,
                         host_config=host,
@@ -138,7 +153,7 @@ class Engine(Stores):
             bound = self._client.api.port(container, port)
         if not bound:
             raise FleetError(f"port {port} of {container} was not published")
-        return f"{self.host}:{bound[0]['HostPort']}"
+        return self.brought_here(self.host, str(bound[0]["HostPort"]))
 
     def usages(self, container: str) -> Iterator[Usage]:
         """What it uses, about once a second, until it is gone.
@@ -154,6 +169,13 @@ class Engine(Stores):
         ):
             for line in told.iter_lines():
                 yield Usage.of(json.loads(line))
+
+    def said(self, container: str, *, last: int | None = None) -> str:
+        """What it printed so far, or its last so many lines."""
+        tail = "all" if last is None else last
+        with self._asked(f"for the output of {container}"):
+            found = self._client.api.logs(container, stdout=True, stderr=True, tail=tail)
+        return bytes(found).decode(errors="replace")
 
     def kill(self, container: str, signal: str) -> None:
         """Send a signal to its first process; nothing happens to one that has ended."""
@@ -211,10 +233,6 @@ class Engine(Stores):
         return {str(one["Names"][0]).lstrip("/"): dict(one["Labels"]) for one in found}
 
     # ---------------------------------------------------------------- inside
-
-    def _publish_on(self) -> str:
-        """Only where this machine reaches it: an API that asks nobody who they are."""
-        return "127.0.0.1" if self.is_local else self.host
 
     def _unless_ended(self, verb: str, container: str, *arguments: str) -> None:
         try:

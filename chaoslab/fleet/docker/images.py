@@ -27,6 +27,7 @@ from chaoslab.links import toxiproxy_binary
 
 NODE: Final = "chaoslab-node"
 PROXY: Final = "chaoslab-toxiproxy"
+TOOLS: Final = "chaoslab-tools"
 OFFICIAL_BASE: Final = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim-bookworm"
 DEBIAN_BASE: Final = "chaoslab-base:bookworm"
 NEXT: Final = "next"
@@ -81,6 +82,11 @@ def proxy_image() -> str:
     """The image of the Toxiproxy server that chaoslab pins."""
     recipe = (_recipes() / "toxiproxy.Dockerfile").read_bytes()
     return f"{PROXY}:{toxiproxy_binary.VERSION}-{_content({'Dockerfile': recipe})}"
+
+
+def tools_image() -> str:
+    """The image with iptables and tc, and the program that runs them."""
+    return f"{TOOLS}:{chaoslab.__version__}-{_content(_tools_files())}"
 
 
 def base_here(engine: Engine) -> str:
@@ -174,6 +180,20 @@ def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
         )  # fmt: skip
 
 
+def build_tools(engine: Engine, base: str, *, force: bool) -> Iterator[str]:
+    """Build the image of the network tools, if it is not there. FleetError if `base` has no apt."""
+    name = tools_image()
+    if engine.image_id(name) is not None and not force:
+        yield f"{name} is there"
+        return
+    with _archive(_tools_files()) as context:
+        yield f"building {name} on {base}"
+        yield from engine.build(
+            context, dockerfile="Dockerfile", name=name,
+            arguments={"BASE": base, "VERSION": chaoslab.__version__},
+        )  # fmt: skip
+
+
 # ---------------------------------------------------------------- what goes in
 
 
@@ -194,6 +214,13 @@ def _node_files() -> Mapping[str, Path]:
         found = sorted(place.rglob("*.py")) if place.is_dir() else [place]
         files |= {f"chaoslab/{one.relative_to(_PACKAGE).as_posix()}": one for one in found}
     return files
+
+
+def _tools_files() -> Mapping[str, bytes]:
+    return {
+        "Dockerfile": (_recipes() / "tools.Dockerfile").read_bytes(),
+        "tool_runner.py": (_PACKAGE / "links" / "tool_runner.py").read_bytes(),
+    }
 
 
 def _wheels(folder: Path) -> Mapping[str, Path]:

@@ -29,6 +29,7 @@ class ContainerSpec:
     command: tuple[str, ...]
     limits: Limits
     network: str
+    """Its name; `none`, or `container:NAME`: the one that another container is in."""
     aliases: tuple[str, ...] = ()
     """Names under which the network knows it."""
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -41,6 +42,21 @@ class ContainerSpec:
     """Whether its standard input stays open for whoever is attached to it."""
     published: int | None = None
     """A port of it that this machine must reach; see `Engine.reached`."""
+    capabilities: tuple[str, ...] = ()
+    """What its root may do of all that root may: nothing, unless it is said."""
+    is_root: bool = False
+    """Whether it runs as root of the engine's machine, and not as the image's own user."""
+    share: int = 1
+    """For how many it counts where containers compete for the cores."""
+    is_first_to_go: bool = False
+    """Whether the kernel kills it before all others when the machine has no memory left."""
+    sysctls: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the kernel for its own network."""
+
+    @property
+    def has_network(self) -> bool:
+        """Whether it is on a network by itself, under names of its own."""
+        return self.network != "none" and not self.network.startswith("container:")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,8 +3,10 @@
     learner ── dials its address on the network ──► the server's container ──► syncer:4600
     harness ── its API, on a port that the engine publishes to this machine alone ──┘
 
+    harness ── Tools, in a container beside it, made when packets are first to suffer ──► iptables
+
 Toxiproxy comes from an image of its own, chaoslab's proxy from that of the nodes. What the server
-leaves goes with the run's estate.
+leaves goes with the run's estate, and the rules with the server's network.
 """
 
 import time
@@ -18,6 +20,9 @@ from chaoslab.fleet.base import NoObligations
 from chaoslab.fleet.docker import images
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import Estate
+from chaoslab.fleet.docker.tools import Tools
+from chaoslab.fleet.docker.trial import tried
+from chaoslab.links.container_drops import ProxyDrops
 from chaoslab.links.http_api import call
 from chaoslab.links.ports import established
 
@@ -68,6 +73,8 @@ class ContainerHouse:
         self._name = f"{self._estate.network}-proxy"
         self._next = _FIRST_PORT
         self._is_open = False
+        self._tools: Tools | None = None
+        self._drops: ProxyDrops | None = None
 
     def require_toxiproxy(self) -> None:
         """AbilityError if the engine has no image of it."""
@@ -125,8 +132,34 @@ class ContainerHouse:
         pid = self._engine.inspect(self._name).pid
         return established(number, Path(f"/proc/{pid}/net"))
 
+    # ---------------------------------------------------------------- see `packets.Place`
+
+    interface = "eth0"
+
+    def drops(self) -> ProxyDrops:
+        """By tools in the server's network, in a container of their own; the first use makes it."""
+        if self._drops is None:
+            self._tools = Tools(
+                self._engine, f"{self._name}-tools", f"container:{self._name}",
+                labels=self._estate.labels,
+            )  # fmt: skip
+            self._drops = ProxyDrops(self._tools.run)
+        return self._drops
+
+    def can_drop(self) -> tuple[bool, str]:
+        """See `trial`."""
+        why = tried(self._engine).proxy_loss
+        return not why, why
+
+    def can_shake(self) -> tuple[bool, str]:
+        """What comes in could not be told apart by link."""
+        return False, "beside a proxy only loss is possible: use links: netem, if the kernel has it"
+
     def close(self) -> None:
         """Remove it."""
+        if self._tools is not None:
+            self._tools.close()
+            self._tools = self._drops = None
         if self._is_open:
             self._engine.remove(self._name)
             self._is_open = False

@@ -1,0 +1,102 @@
+"""A gateway of links in a container on the network of a run; see `links.gateway`.
+
+    learner ── dials its address on the network ──► the gateway's kernel ──► the syncer's container
+    harness ── Tools: one line at a time, over the engine's own connection ──┘
+
+Where the syncer is, the engine says: its next life may have another address. What the gateway
+leaves goes with the run's estate.
+"""
+
+import ipaddress
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaoslab.errors import AbilityError, FleetError
+from chaoslab.fleet.base import NoObligations
+from chaoslab.fleet.docker.engine import Engine, Missing
+from chaoslab.fleet.docker.estate import LABEL_NODE, Estate
+from chaoslab.fleet.docker.tools import Tools
+from chaoslab.fleet.docker.trial import tried
+from chaoslab.links.effects import LinkAbility
+from chaoslab.links.gateway import Ends
+
+
+class ContainerGateway:
+    """One container for all links of a run."""
+
+    def __init__(self, run_directory: Path, engine: Engine) -> None:
+        """Nothing is made before `open`; the network is there by then.
+
+        AbilityError if the engine has no image of the tools, or no kernel that forwards.
+        """
+        if why := tried(engine).forwarding:
+            engine.close()
+            raise AbilityError(f"links: netem cannot be had here: {why}; use links: embedded")
+        self._engine = engine
+        self._estate = Estate(
+            engine=engine, run_directory=run_directory.resolve(), obligations=NoObligations()
+        )
+        self._name = f"{self._estate.network}-gateway"
+        self._tools: Tools | None = None
+
+    def open(self) -> str:
+        """See `Gateway.open`."""
+        estate = self._estate
+        self._tools = Tools(
+            self._engine, self._name, estate.network, labels=estate.labels, is_gateway=True
+        )
+        return self._engine.inspect(self._name).address
+
+    def run(self, tool: str, *words: str, text: str = "") -> str:
+        """See `Gateway.run`."""
+        return self._there.run(tool, *words, text=text)
+
+    def ask(self, command: Sequence[str], text: str = "") -> tuple[int, str]:
+        """See `Gateway.ask`."""
+        return self._there.ask(command, text)
+
+    def knock(self, ends: Sequence[Ends]) -> None:
+        """See `Gateway.knock`."""
+        self._there.knock(ends)
+
+    def locate(self, host: str) -> str | None:
+        """By the engine's word, of the node's last life; None while it lives on no network."""
+        try:
+            return str(ipaddress.ip_address(host))
+        except ValueError:
+            found = self._engine.names({**self._estate.own, LABEL_NODE: host})
+        lives = sorted(found, key=lambda name: int(found[name]["chaoslab.incarnation"]))
+        try:
+            seen = self._engine.inspect(lives[-1]) if lives else None
+        except Missing:
+            seen = None
+        if seen is None or not seen.is_alive:
+            return ""
+        return seen.address or None
+
+    def ended(self) -> str:
+        """By the engine's word."""
+        try:
+            seen = self._engine.inspect(self._name)
+        except Missing:
+            return f"container {self._name} is gone"
+        if seen.is_alive:
+            return ""
+        return f"container {self._name} has ended with exit code {seen.exit_code}"
+
+    def close(self) -> None:
+        """Remove it."""
+        if self._tools is not None:
+            self._tools.close()
+            self._tools = None
+        self._engine.close()
+
+    def lacks(self) -> dict[LinkAbility, str]:
+        """See `trial`."""
+        return dict(tried(self._engine).lacks)
+
+    @property
+    def _there(self) -> Tools:
+        if self._tools is None:
+            raise FleetError("the gateway of the links is not open")
+        return self._tools

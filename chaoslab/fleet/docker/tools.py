@@ -1,0 +1,122 @@
+"""A container of the tools image in somebody's network: iptables and tc, without touching a node.
+
+    Tools.ask ── one JSON line on its standard input ──► tool_runner ──► iptables, tc, conntrack
+              ◄─ one JSON line on its standard output ──┘
+
+Over the engine's own connection, so an engine elsewhere does as well. Nothing of this runs in a
+node's container or image, and nothing on the engine's machine itself. It ends with the harness; its
+container has the run's labels and goes with the run's estate.
+"""
+
+import json
+import queue
+import shlex
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from chaoslab.errors import FleetError
+from chaoslab.events import Json
+from chaoslab.fleet.docker import images
+from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.stream import STDERR
+
+_PROGRAM: Final = ("python3", "-I", "-S", "/opt/chaoslab/tool_runner.py")
+_LIMITS: Final = Limits(cpus=1.0, memory_bytes=256 << 20, processes=64)
+_ANSWER_S: Final = 20.0
+"""The tools have a deadline of their own, which is shorter."""
+
+
+def why_no_image(engine: Engine) -> str:
+    """Why there are no tools on an engine, as half a sentence; empty if there are."""
+    if engine.image_id(name := images.tools_image()) is not None:
+        return ""
+    return f"the engine has no image {name}: run `chaoslab images build`"
+
+
+class Tools:
+    """Running once it is made. FleetError if the engine refuses."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        name: str,
+        network: str,
+        *,
+        labels: Mapping[str, str],
+        is_gateway: bool = False,
+    ) -> None:
+        """`network` is that of a run, `none`, or `container:NAME`; a gateway forwards there."""
+        self.name, self._engine = name, engine
+        cpus = min(_LIMITS.cpus, float(str(engine.facts()["NCPU"])))
+        more = ("NET_RAW",) if is_gateway else ()
+        engine.create(
+            ContainerSpec(
+                name=name,
+                image=images.tools_image(),
+                command=_PROGRAM,
+                limits=Limits(
+                    cpus=cpus, memory_bytes=_LIMITS.memory_bytes, processes=_LIMITS.processes
+                ),
+                network=network,
+                labels=labels,
+                hears=True,
+                capabilities=("NET_ADMIN", *more),
+                sysctls={"net.ipv4.ip_forward": "1"} if is_gateway else {},
+            )
+        )
+        self._answers: queue.Queue[str | None] = queue.Queue()
+        try:
+            self._stream = engine.attach(name, hears=True)
+            engine.start(name)
+        except FleetError:
+            engine.remove(name)
+            raise
+        threading.Thread(target=self._listen, name=name, daemon=True).start()
+
+    def run(self, tool: str, *words: str, text: str = "") -> str:
+        """See `links.kernel.Run`."""
+        code, said = self.ask((tool, *words), text)
+        if code:
+            raise FleetError(f"{tool} {shlex.join(words)} failed in {self.name}: {said}")
+        return said
+
+    def ask(self, command: Sequence[str], text: str = "") -> tuple[int, str]:
+        """Exit code and output, or error output if it failed."""
+        return self._tell({"command": list(command), "text": text})
+
+    def knock(self, ends: Sequence[tuple[str, int, str, int]]) -> None:
+        """A SYN from each first host and port to its second, see `links.tool_runner`."""
+        if ends:
+            code, said = self._tell({"knock": [list(one) for one in ends]})
+            if code:
+                raise FleetError(f"{self.name} could not knock: {said}")
+
+    def close(self) -> None:
+        """Remove it; its rules stay as long as the network that it was in."""
+        self._stream.close()
+        self._engine.remove(self.name)
+
+    def _tell(self, asked: Json) -> tuple[int, str]:
+        try:
+            self._stream.write(json.dumps(asked).encode() + b"\n")
+            line = self._answers.get(timeout=_ANSWER_S)
+        except (OSError, queue.Empty) as error:
+            said = str(error) or f"it was silent for {_ANSWER_S:g} s"
+            raise FleetError(f"container {self.name} does not answer: {said}") from error
+        if line is None:
+            self._answers.put(None)  # for whoever asks next
+            raise FleetError(f"container {self.name} does not answer: it has ended")
+        answer = json.loads(line)
+        return int(answer["code"]), str(answer["said"])
+
+    def _listen(self) -> None:
+        """On a thread of its own: lines from its standard output, then None."""
+        rest = b""
+        while (piece := self._stream.read()) is not None:
+            kind, chunk = piece
+            if kind != STDERR:
+                *lines, rest = (rest + chunk).split(b"\n")
+                for line in lines:
+                    self._answers.put(line.decode(errors="replace"))
+        self._answers.put(None)

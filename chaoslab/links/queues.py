@@ -1,0 +1,110 @@
+"""Queues of a gateway's kernel: one for each way of each link that is thinner or later than it was.
+
+    a link's packets of one way ── CLASSIFY ──► htb class: at most so many bytes a second
+                                                  └► bfifo, or netem: later, twice, out of order …
+
+Everybody else's packets go by at once. Latency and what shakes packets need netem, which no kernel
+at hand had when this was written: UNVERIFIED. Rates need htb alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from chaoslab.links.effects import (
+    Bandwidth,
+    Corrupt,
+    Direction,
+    Duplicate,
+    Effect,
+    Latency,
+    Reorder,
+)
+from chaoslab.links.kernel import Run
+
+Queued = Bandwidth | Latency | Duplicate | Reorder | Corrupt
+"""Effects that a queue carries out."""
+_ON_THE_WIRE: Final = 1514 / 1448
+"""Bytes of an Ethernet frame for each byte of the stream in it, in full frames."""
+_UNBOUND: Final = 12.5e9
+_BURST_S: Final = 0.002
+_BURST_BYTES_LEAST: Final = 2000
+_WAITING_S: Final = 0.25
+"""What may wait in a queue is what passes in so long: then packets are lost, as on a router."""
+_WAITING_BYTES_LEAST: Final = 128 << 10
+"""But at least two of the large packets that TCP hands to a virtual network."""
+
+
+@dataclass(slots=True)
+class Queues:
+    """Those of one interface, written by `run`."""
+
+    run: Run
+    interface: str
+    _standing: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """By class: the words of what hangs in it."""
+    _has_root: bool = False
+
+    def put(self, port: int, way: Direction, effects: Sequence[Effect]) -> None:
+        """Exactly these effects on the packets of that way; none: there is no queue for them."""
+        minor = 2 * port + (way is Direction.DOWN)
+        shaping = [one for one in effects if isinstance(one, Queued)]
+        if not shaping:
+            self._remove(minor, port, way)
+            return
+        if not self._has_root:
+            self._tc("qdisc", "add", "root", "handle", "1:", "htb", "direct_qlen", "10000")
+            self._has_root = True
+        rates = [one.rate_bytes_per_s for one in shaping if isinstance(one, Bandwidth)]
+        rate = _ON_THE_WIRE * min(rates, default=_UNBOUND)
+        burst = f"{max(_BURST_BYTES_LEAST, round(_BURST_S * min(rate, _UNBOUND / 100)))}b"
+        limits = ("rate", f"{round(8 * rate)}bit", "burst", burst, "cburst", burst)
+        self._tc("class", "replace", "parent", "1:", "classid", _id(minor), "htb", *limits)
+        leaf = _leaf(shaping, rate)
+        if self._standing.get(minor) != leaf:
+            if minor in self._standing and self._standing[minor][0] != leaf[0]:
+                self._tc("qdisc", "del", "parent", _id(minor))
+            self._tc("qdisc", "replace", "parent", _id(minor), "handle", f"{minor:x}:", *leaf)
+        if minor not in self._standing:
+            self._classify("-A", minor, port, way)
+        self._standing[minor] = leaf
+
+    def _remove(self, minor: int, port: int, way: Direction) -> None:
+        if minor in self._standing:
+            self._classify("-D", minor, port, way)
+            self._tc("qdisc", "del", "parent", _id(minor))
+            self._tc("class", "del", "classid", _id(minor))
+            del self._standing[minor]
+
+    def _classify(self, verb: str, minor: int, port: int, way: Direction) -> None:
+        """By what the connection was dialled as, whichever way the packet goes."""
+        sense = "ORIGINAL" if way is Direction.UP else "REPLY"
+        whose = ("-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", sense)
+        target = ("-j", "CLASSIFY", "--set-class", _id(minor))
+        table = ("-w", "5", "-t", "mangle", verb, "FORWARD", "-p", "tcp")
+        self.run("iptables", *table, *whose, *target)
+
+    def _tc(self, what: str, verb: str, *words: str) -> None:
+        self.run("tc", what, verb, "dev", self.interface, *words)
+
+
+def _id(minor: int) -> str:
+    return f"1:{minor:x}"
+
+
+def _leaf(effects: Sequence[Queued], rate: float) -> tuple[str, ...]:
+    """A queue of bytes if nothing but the rate is asked for, else netem for all of it."""
+    words: list[str] = []
+    delays = [one for one in effects if isinstance(one, Latency)]
+    late = [one for one in effects if isinstance(one, Reorder)]
+    delay_s = sum(one.mean_s for one in delays) + sum(one.delay_s for one in late)
+    if delay_s:
+        jitter_s = sum(one.jitter_s**2 for one in delays) ** 0.5
+        words += ["delay", f"{1e6 * delay_s:.0f}us", f"{1e6 * jitter_s:.0f}us"]
+    for one in effects:
+        if isinstance(one, Duplicate | Reorder | Corrupt):
+            words += [one.kind, f"{100 * one.share:g}%"]
+    if words:
+        return "netem", "limit", "100000", *words
+    waiting = max(_WAITING_BYTES_LEAST, round(_WAITING_S * rate))
+    return "bfifo", "limit", str(waiting)

@@ -1,0 +1,20 @@
+# What shapes packets between containers: iptables, tc and conntrack beside a Python that runs them.
+# No learner and no syncer ever runs this image.
+#
+#     chaoslab images build        on the same BASE as the nodes, so that only the tools are new
+#
+# BASE is Debian or a derivative: the packages come from its own sources, a registry is not needed.
+ARG BASE=python:3.11-slim-bookworm
+FROM ${BASE}
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      conntrack iproute2 iptables >/dev/null \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+COPY tool_runner.py /opt/chaoslab/tool_runner.py
+ARG BASE
+ARG VERSION=unknown
+LABEL org.opencontainers.image.title="chaoslab-tools" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.base.name="${BASE}"
+CMD ["python3", "-I", "-S", "/opt/chaoslab/tool_runner.py"]

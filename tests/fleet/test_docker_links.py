@@ -1,0 +1,198 @@
+"""Links that lie in containers keep the contract: a gateway's, and packets beside a proxy."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from chaoslab.errors import FleetError
+from chaoslab.fleet.base import NoObligations
+from chaoslab.links.base import (
+    Bandwidth,
+    Blackhole,
+    Counters,
+    Direction,
+    Freeze,
+    Links,
+    Refuse,
+    Reset,
+)
+from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.forwarded import NetemLinks
+from chaoslab.links.proxied import ProxiedLinks
+from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
+from tests.contracts.link_stage import (
+    Upstream,
+    dial,
+    how_it_ends,
+    is_open,
+    is_silent,
+    read_exactly,
+    transfer,
+)
+from tests.contracts.link_table import dropped_share
+from tests.engine import IS_REQUIRED, Engine, engine_or_skip
+
+from chaoslab.fleet.docker import images  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker.estate import Estate  # isort: skip
+from chaoslab.fleet.docker.gateway import ContainerGateway  # isort: skip
+from chaoslab.fleet.docker.proxy import ContainerHouse  # isort: skip
+
+pytestmark = [pytest.mark.slow, pytest.mark.docker]
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    """One that has the image of the tools."""
+    with closing(engine_or_skip()) as engine:
+        if engine.image_id(images.tools_image()) is None and not IS_REQUIRED:
+            pytest.skip("the image of the tools is missing: chaoslab images build")
+        yield engine
+
+
+@pytest.fixture(scope="module")
+def estate(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+    """A run's network, and nothing of it afterwards."""
+    folder = tmp_path_factory.mktemp("run")
+    estate = Estate(engine=engine, run_directory=folder.resolve(), obligations=NoObligations())
+    estate.open()
+    yield estate
+    estate.close()
+
+
+@pytest.fixture(scope="module")
+def host(estate: Estate) -> str:
+    """Where containers on it reach this machine."""
+    found = estate.engine._client.api.inspect_network(estate.network)
+    return str(found["IPAM"]["Config"][0]["Gateway"])
+
+
+@pytest.fixture
+def gateway(estate: Estate) -> ContainerGateway:
+    return ContainerGateway(estate.run_directory, Engine.connect())
+
+
+@pytest.fixture
+def links(gateway: ContainerGateway) -> Iterator[NetemLinks]:
+    with NetemLinks(gateway) as links:
+        yield links
+
+
+@pytest.fixture
+def stage(links: NetemLinks, host: str) -> Iterator[Stage]:
+    with closing(Upstream(host)) as upstream:
+        yield stage_of(links, upstream)
+
+
+# ---------------------------------------------------------------- a gateway
+
+
+@pytest.mark.soak
+class TestNetemLinks(LinkKit):
+    @pytest.fixture
+    def host(self, host: str) -> str:
+        return host
+
+    @pytest.fixture
+    def links(self, links: NetemLinks) -> NetemLinks:
+        return links
+
+    def end_the_proxy(self, links: Links) -> None:
+        assert isinstance(links, NetemLinks)
+        links.gateway.close()
+
+
+def test_a_gateway_holds_refuses_and_breaks_off_what_it_forwards(stage: Stage) -> None:
+    pair = stage.connect()
+    assert is_open(pair)
+    stage.link.shape("injection-0", UP, Freeze())
+    pair.learner.sendall(b"later")
+    assert is_silent(pair.syncer)
+    assert transfer(pair, DOWN, 100_000).size == 100_000
+    stage.link.clear("injection-0")
+    assert read_exactly(pair.syncer, 5) == b"later"
+    stage.link.shape("injection-1", BOTH, Blackhole())
+    pair.syncer.sendall(b"never")
+    assert is_silent(pair.learner)
+    stage.link.clear("injection-1")
+    assert [how_it_ends(end) for end in (pair.learner, pair.syncer)] == ["reset", "reset"]
+    other = stage.connect()
+    stage.link.shape("injection-2", BOTH, Refuse())
+    assert [how_it_ends(end) for end in (other.learner, other.syncer)] == ["reset", "reset"]
+    with pytest.raises(ConnectionRefusedError):
+        dial(stage.link.address)
+    stage.link.clear("injection-2")
+    last = stage.connect()
+    assert stage.link.counters().connections == 1
+    stage.link.shape("injection-3", BOTH, Reset())
+    assert [how_it_ends(end) for end in (last.learner, last.syncer)] == ["reset", "reset"]
+    assert stage.link.counters() == Counters(
+        up_bytes=None, down_bytes=None, connections=0, opened=3
+    )
+    assert not stage.links.troubles()
+
+
+def test_the_least_rate_of_a_link_holds_and_other_links_have_their_own(
+    stage: Stage, host: str
+) -> None:
+    stage.link.shape("injection-0", DOWN, Bandwidth(rate_bytes_per_s=2e6))
+    stage.link.shape("injection-1", BOTH, Bandwidth(rate_bytes_per_s=8e6))
+    pair, other = (
+        stage.connect(),
+        stage.upstream.connect(stage.links.create("learner-1", stage.upstream.address)),
+    )
+    assert rate_mb_per_s(other, way=DOWN, size=8_000_000) > 20
+    assert 1.6 < rate_mb_per_s(pair, way=DOWN, size=1_000_000) < 2.4
+    assert 6.4 < rate_mb_per_s(pair, way=UP, size=4_000_000) < 9.6
+    stage.link.clear("injection-0")
+    assert 6.4 < rate_mb_per_s(pair, way=DOWN, size=4_000_000) < 9.6
+    stage.link.clear("injection-1")
+    assert rate_mb_per_s(pair, way=DOWN, size=8_000_000) > 20
+    assert not stage.links.troubles()
+
+
+def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
+    assert isinstance(stage.links, NetemLinks)
+    stage.link.shape("injection-0", UP, Bandwidth(rate_bytes_per_s=1e6))
+    assert not stage.links.troubles()
+    stage.links.gateway.run("iptables", "-t", "mangle", "-F")
+    assert stage.links.troubles() == ("somebody else changed the rules of the gateway",)
+
+
+def test_a_gateway_that_is_gone_is_noticed(stage: Stage, estate: Estate) -> None:
+    estate.engine.kill(f"{estate.network}-gateway", "SIGKILL")
+    (trouble,) = stage.links.troubles()
+    assert "has ended with exit code 137" in trouble
+    with pytest.raises(FleetError, match="does not answer"):
+        stage.link.shape("injection-0", BOTH, Freeze())
+
+
+# ---------------------------------------------------------------- packets
+
+
+@pytest.mark.parametrize(
+    "kind", ["netem", "embedded", pytest.param("toxiproxy", marks=pytest.mark.soak)]
+)
+@pytest.mark.parametrize("way", [UP, DOWN])
+def test_lost_packets_are_counted_and_sent_again(
+    estate: Estate, host: str, kind: str, way: Direction
+) -> None:
+    with closing(Upstream(host)) as upstream, links_of(kind, estate) as links:
+        stage = stage_of(links, upstream)
+        share, is_whole = dropped_share(stage, way, 0.1, size=20_000_000)
+        assert is_whole
+        assert 0.04 < share < 0.2
+        assert not links.troubles()
+
+
+def links_of(kind: str, estate: Estate) -> NetemLinks | ProxiedLinks:
+    directory, engine = estate.run_directory, Engine.connect()
+    if kind == "netem":
+        return NetemLinks(ContainerGateway(directory, engine))
+    house = ContainerHouse(directory, engine)
+    if kind == "embedded":
+        return EmbeddedLinks(directory, house=house)
+    from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
+
+    return ToxiproxyLinks(directory, house=house)
