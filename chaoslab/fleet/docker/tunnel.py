@@ -1,6 +1,6 @@
 """An engine that only ssh reaches: its socket, and ports of its machine, brought to this one.
 
-    Docker SDK ─► unix://DIRECTORY/engine.sock ─┐
+    Docker SDK ─► unix://FOLDER/engine.sock ────┐
     harness    ─► 127.0.0.1:PORT ───────────────┴─ ssh ─► the engine's socket, 127.0.0.1:PORT there
 
 By the ssh client of this machine, with its configuration, keys, agent and known hosts; nobody is
@@ -9,6 +9,7 @@ lives as long as its standard input, so it ends with the harness, in whatever wa
 """
 
 import os
+import secrets
 import shutil
 import signal
 import socket
@@ -31,8 +32,8 @@ _TRIES: Final = 3
 _GREETING: Final = b"chaoslab is in"
 _OVER_THERE: Final = f"echo {_GREETING.decode()}; exec cat"
 """Says that we are in, and ends when our end of it is closed."""
-_AND_TIDY: Final = 'ssh "$@"; code=$?; rm -rf -- "$0"; exit $code'
-_PREFIX: Final = "chaoslab-ssh-"
+_IN_FOLDER: Final = 'mkdir -m 700 -- "$0" || exit; ssh "$@"; code=$?; rm -rf -- "$0"; exit $code'
+"""The shell makes the folder for the socket and removes it: it outlives us if we are killed."""
 _OPTIONS: Final = (
     "-T", "-x",
     "-o", "BatchMode=yes",
@@ -49,16 +50,16 @@ _OPTIONS: Final = (
 class Tunnel:
     """One ssh that forwards one address of this machine until it is closed."""
 
-    def __init__(self, destination: str, address: str, there: str, directory: Path) -> None:
-        """FleetError if ssh does not get in. `directory` is removed when ssh ends."""
+    def __init__(self, destination: str, address: str, there: str, folder: Path) -> None:
+        """FleetError if ssh does not get in. `folder` is made, and goes when ssh ends."""
         here = address.removeprefix("unix://")
         self.address = address
         """Where it is asked on this machine."""
-        self._directory = directory
-        self._errors = (directory / "ssh.log").open("w+b")
+        self._folder = folder
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._ssh = subprocess.Popen(
             (
-                "/bin/sh", "-c", _AND_TIDY, str(directory),
+                "/bin/sh", "-c", _IN_FOLDER, str(folder),
                 *_OPTIONS, "-L", f"{here}:{there}", "--", destination, _OVER_THERE,
             ),
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
@@ -73,17 +74,16 @@ class Tunnel:
     def to_engine(cls, url: str) -> Self:
         """To the socket that `ssh://user@host:port/path` names. FleetError, or ValueError."""
         destination, path = _destination(url), urlsplit(url).path
-        directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        folder = _new_folder()
         there = path if path.strip("/") else _ENGINE
-        return cls(destination, f"unix://{directory / 'engine.sock'}", there, directory)
+        return cls(destination, f"unix://{folder / 'engine.sock'}", there, folder)
 
     @classmethod
     def to_port(cls, url: str, port: int) -> Self:
         """To a port of the loopback over there. FleetError."""
         for left in reversed(range(_TRIES)):
-            directory = Path(tempfile.mkdtemp(prefix=_PREFIX))
             try:
-                return cls(_destination(url), _free_address(), f"127.0.0.1:{port}", directory)
+                return cls(_destination(url), _free_address(), f"127.0.0.1:{port}", _new_folder())
             except FleetError as error:
                 if not left or "in use" not in str(error):
                     raise
@@ -110,7 +110,7 @@ class Tunnel:
                 os.killpg(self._ssh.pid, signal.SIGKILL)
             self._ssh.wait()
         self._errors.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _is_greeted(self) -> bool:
         """Whether the other side let us in; what its shell prints besides is passed over."""
@@ -131,6 +131,10 @@ def _destination(url: str) -> str:
     if not parts.hostname or parts.password:
         raise ValueError("write ssh://user@host; a password is not taken, a key is")
     return f"ssh://{parts.netloc}"
+
+
+def _new_folder() -> Path:
+    return Path(tempfile.gettempdir()) / f"chaoslab-ssh-{secrets.token_hex(6)}"
 
 
 def _free_address() -> str:
