@@ -16,6 +16,7 @@
     empty_estate           the containers, network and volumes of a run on a Docker engine
     unpause_container, unwedge_container, unlimit_container, plug_container
                            a container goes on
+    free_container_volume  a container's volume that is full has room again
 
 Nothing here knows where obligations are kept (`obligations`) or when they are met (`janitor`). All
 of it may be done twice. A new verb is one line in `VERBS`.

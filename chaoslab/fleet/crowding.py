@@ -56,7 +56,8 @@ class Beside(Bearer):
         """Start all of them, then let them go at once."""
         burden, keeper = self._burden, self._bearing.keeper
         if isinstance(burden, HeldMemory):
-            refuse_more_memory_than_there_is(burden.size_bytes, self._bearing.promised_bytes)
+            promised = self._bearing.promised_bytes
+            refuse_more_memory_than_there_is(burden.size_bytes, available_bytes(), promised)
             self._keepers.append(keeper("hold", burden.size_bytes, for_s=burden.for_s))
             _in_line(self._keepers[-1].identity.pid, _FIRST)
         else:
@@ -72,7 +73,7 @@ class Beside(Bearer):
         return {
             "cpu_s": round(sum(one.cpu_s for one in seen), 3),
             "rss_bytes": sum(one.rss_bytes for one in seen),
-            "available_bytes": round(_available_bytes()),
+            "available_bytes": round(available_bytes()),
         }
 
     @property
@@ -110,7 +111,8 @@ class SharedLimit(Bearer):
     def begin(self) -> None:
         """The kernel will be asked for far more than the limit, so it kills."""
         limit_bytes = self._burden.limit_bytes
-        refuse_more_memory_than_there_is(limit_bytes, self._bearing.promised_bytes)
+        promised = self._bearing.promised_bytes
+        refuse_more_memory_than_there_is(limit_bytes, available_bytes(), promised)
         group = self._own.make()
         group.limit_memory(limit_bytes)
         for _ in range(_EATERS):
@@ -148,9 +150,9 @@ def promised_bytes(bearers: Iterable[Bearer]) -> int:
     return sum(one.promised_bytes for one in bearers if isinstance(one, Beside | SharedLimit))
 
 
-def refuse_more_memory_than_there_is(size_bytes: int, promised: int = 0) -> None:
-    """FleetError if that would endanger the machine."""
-    left_bytes = max(0.0, _available_bytes() - promised)
+def refuse_more_memory_than_there_is(size_bytes: int, available: float, promised: int = 0) -> None:
+    """FleetError if that would endanger the machine that has so much available."""
+    left_bytes = max(0.0, available - promised)
     if size_bytes > MEMORY_SHARE * left_bytes:
         raise FleetError(
             f"{size_bytes / 1e6:,.0f} MB are more than {MEMORY_SHARE:.0%} of the "
@@ -158,7 +160,7 @@ def refuse_more_memory_than_there_is(size_bytes: int, promised: int = 0) -> None
         )
 
 
-def _available_bytes() -> float:
+def available_bytes() -> float:
     """What the machine has left, and the limits around us, if there are any."""
     return min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
 

@@ -9,8 +9,8 @@ harness sends once it has written down how to end it. FOR_S is when it ends by i
 never: a harness that is stopped leaves no burden behind.
 
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
-    burn CORE,CORE         computes without end on these cores
-    hold SIZE_BYTES        holds memory and has touched all of it
+    burn CORE,CORE COUNT   computes without end on these cores, in so many processes
+    hold SIZE_BYTES        holds memory and has touched all of it; says what the machine has left
 """
 
 import math
@@ -27,12 +27,16 @@ _CREDIT_TICKS = 5
 """What a node did not use of its share is kept for so long and no longer."""
 _PAGE_BYTES = 4096
 _LUMP_BYTES = 16 << 20
+_SAY_S = 1.0
+"""How often it is said what the machine has left."""
 
 
 def main(words: list[str]) -> int:
     """Keep what `words` say until the time is over or the input ends."""
     program, for_s, *facts = words
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    if program == "hold":
+        say_what_is_left()
     first = heard(None)
     if first is None:
         return 0
@@ -52,13 +56,6 @@ def heard(limit_s: float | None) -> float | None:
             return None
         line += byte
     return float(line)
-
-
-def waits(until_s: float) -> None:
-    """Wait until the time is over or the input ends."""
-    while (left_s := until_s - time.monotonic()) > 0:
-        if heard(min(left_s, 3600.0)) is None:
-            return
 
 
 # ---------------------------------------------------------------- the programs
@@ -97,10 +94,13 @@ def duty(share: float, until_s: float, pid: str, start_ticks: str) -> None:
             os.killpg(group, signal.SIGCONT)
 
 
-def burn(_: float, until_s: float, cores: str) -> None:
-    """Compute on these cores."""
+def burn(_: float, until_s: float, cores: str, count: str = "1") -> None:
+    """Compute on these cores. Those who are more than one end with the first, in its container."""
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
+    for _more in range(1, int(count)):
+        if os.fork() == 0:
+            break
     while time.monotonic() < until_s and heard(0.0) is not None:
         sum(range(20_000))
 
@@ -116,7 +116,10 @@ def hold(_: float, until_s: float, size: str) -> None:
         lump[::_PAGE_BYTES] = b"\1" * len(range(0, len(lump), _PAGE_BYTES))
         lumps.append(lump)
         left -= len(lump)
-    waits(until_s)
+    while (left_s := until_s - time.monotonic()) > 0:
+        say_what_is_left()
+        if heard(min(left_s, _SAY_S)) is None:
+            return
 
 
 PROGRAMS: Mapping[str, Callable[..., None]] = {"duty": duty, "burn": burn, "hold": hold}
@@ -135,6 +138,16 @@ def used_s(pid: int, start_ticks: str) -> float | None:
     if fields[19] != start_ticks or fields[0] in "ZX":
         return None
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def say_what_is_left() -> None:
+    """Bytes of memory that are available, on a line by itself; nothing where no kernel says it."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as said:
+            left = next(line for line in said if line.startswith("MemAvailable:"))
+    except (FileNotFoundError, StopIteration):
+        return
+    os.write(1, b"%d\n" % (int(left.split()[1]) * 1024))
 
 
 def be_first_in_line() -> None:

@@ -33,8 +33,8 @@ class Keeper:
         obligations: ObligationLog,
     ) -> None:  # fmt: skip
         """Start it; it does nothing before it is asked. FleetError if it cannot be started."""
-        until = "inf" if for_s is None else f"{for_s + _SPARE_S:g}"
-        words = [sys.executable, "-I", "-S", str(_PROGRAM), program, until, *map(str, facts)]
+        words = [sys.executable, "-I", "-S", str(_PROGRAM), program, until(for_s)]
+        words += map(str, facts)
         try:
             self._process = subprocess.Popen(
                 words,
@@ -87,6 +87,11 @@ class Keeper:
             raise FleetError(f"what kept a burden cannot be ended: {remaining}")
         self._process.wait(_END_S)
         self._obligations.close(self._obligation)
+
+
+def until(for_s: float | None) -> str:
+    """When a keeper ends by itself, as it reads that."""
+    return "inf" if for_s is None else f"{for_s + _SPARE_S:g}"
 
 
 def start_ticks(pid: int) -> str:

@@ -2,21 +2,24 @@
 
     python -m tests.fleet.docker_harness RUN_DIR
 
-It says `ready` when both step, pauses one of them, and waits to be killed.
+When both step it pauses one of them, fills its volume, puts a neighbour beside the other, says
+`ready`, and waits to be killed.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.clock import WallClock
 from chaoslab.events import Kind
+from chaoslab.fleet.burdens import Neighbours
 from chaoslab.janitor import start_janitor
 from chaoslab.obligations import Obligations
 from tests.engine import Engine, learner, small_fleet
 
 
 def main(run_directory: Path) -> None:
-    """Start two nodes, pause one, poll for ever."""
+    """Start two nodes, break them, poll for ever."""
     clock = WallClock()
     with (
         start_janitor(run_directory),
@@ -24,12 +27,14 @@ def main(run_directory: Path) -> None:
         small_fleet(run_directory, clock, Engine.connect(), obligations) as fleet,
     ):
         stepping: set[str] = set()
-        for name in ("learner-0", "learner-1"):
-            fleet.start(learner(name))
+        fleet.start(learner("learner-0"))
+        fleet.start(replace(learner("learner-1"), keeps="state", has_volume=True))
         while len(stepping) < 2:
             news = fleet.poll(clock.now_s() + 1.0)
             stepping |= {one.source for one in news if one.kind is Kind.LEARNER_STEP}
         fleet.pause("learner-1")
+        fleet.fill_disk("learner-1")
+        fleet.burden("learner-0", "injection-0", Neighbours(count=1))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         while True:

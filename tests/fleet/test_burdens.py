@@ -180,9 +180,9 @@ def test_more_memory_than_the_machine_can_miss_is_refused(stage: Stage) -> None:
 def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
     """Several targets are burdened at once: none of them has taken anything by then."""
     available = min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
-    refuse_more_memory_than_there_is(int(0.3 * available))
+    refuse_more_memory_than_there_is(int(0.3 * available), available)
     with pytest.raises(FleetError, match="ask for less"):
-        refuse_more_memory_than_there_is(int(0.3 * available), promised=int(0.6 * available))
+        refuse_more_memory_than_there_is(int(0.3 * available), available, int(0.6 * available))
 
 
 def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, obligations: Remembered) -> None:

@@ -3,6 +3,7 @@
     Slowness ─► Quota: docker update, a part of the CPU time that the node used before
              └► Rest: the learner's own rests, by its hook
     MemoryLimit ─► Starved: docker update, less memory than it needs
+    Neighbours, HeldMemory ─► `neighbours`: a container beside it
 
 A container has one quota and one limit of memory, so two burdens of one kind on one node are
 refused.
@@ -16,9 +17,17 @@ from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json
 from chaoslab.fleet.burdened import Bearer, Wish, share
-from chaoslab.fleet.burdens import Burden, Mechanism, MemoryLimit, Slowness
+from chaoslab.fleet.burdens import (
+    Burden,
+    HeldMemory,
+    Mechanism,
+    MemoryLimit,
+    Neighbours,
+    Slowness,
+)
 from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.container import Container
+from chaoslab.fleet.docker.neighbours import Beside
 
 _CORRECTIONS = (4.0, 0.25)
 """At most, at least: beyond that, something else is wrong with the node."""
@@ -40,6 +49,8 @@ def bearers_of(clock: Clock) -> Callable[[Wish[Container]], Bearer]:
                 found = Quota(wish, slowness)
             case MemoryLimit() as limit:
                 found = Starved(wish, limit, clock)
+            case Neighbours() | HeldMemory() as crowd:
+                return Beside(wish, crowd)
             case other:
                 raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")
         for one in wish.others:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Json
 from chaoslab.fleet.docker import verbs
+from chaoslab.fleet.docker.disks import Place, resize
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import empty, remains
 
@@ -30,6 +31,8 @@ def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
             done = empty(engine, run)
             time.sleep(_IN_FLIGHT_S)
             return tuple(f"{one}, removed" for one in (*done, *empty(engine, run)))
+        if do == verbs.FREE_VOLUME:
+            return _free(engine, facts)
         return _let_go(engine, do, str(facts.get("container")), facts)
     except Missing:
         return ()
@@ -46,6 +49,8 @@ def left(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
     try:
         if do == verbs.EMPTY_ESTATE:
             return remains(engine, str(facts.get("run")))
+        if do == verbs.FREE_VOLUME:
+            return tuple(f"{one}, which may be full" for one in _volumes(engine, facts))
         return _held_up(engine, do, str(facts.get("container")))
     except Missing:
         return ()
@@ -83,6 +88,20 @@ def _let_go(engine: Engine, do: str, container: str, facts: Mapping[str, Json]) 
         address = str(facts.get("address", ""))
         engine.reconnect(str(facts.get("network")), container, aliases, address)
     return (f"{container} was {_HELD[do]}, and is let go",) if is_held else ()
+
+
+def _free(engine: Engine, facts: Mapping[str, Json]) -> tuple[str, ...]:
+    """By an errand that has the labels of the run, should we die meanwhile."""
+    found, labels = _volumes(engine, facts), {verbs.LABEL_RUN: str(facts.get("run"))}
+    for volume in found:
+        place = Place(engine=engine, volume=volume, image=str(facts.get("image")), labels=labels)
+        resize(place, "free")
+    return tuple(f"{one}, has room again" for one in found)
+
+
+def _volumes(engine: Engine, facts: Mapping[str, Json]) -> tuple[str, ...]:
+    there = engine.volumes({verbs.LABEL_RUN: str(facts.get("run"))})
+    return tuple(name for name in there if name == facts.get("volume"))
 
 
 _HELD = {verbs.UNPAUSE: "paused", verbs.PLUG: "unplugged"}

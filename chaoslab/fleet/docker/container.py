@@ -46,7 +46,7 @@ class Container:
         self.limits = yard.limits
         """What it may use now."""
         self.name = yard.estate.container(spec.name, incarnation)
-        self._yard, self.engine = yard, yard.estate.engine
+        self.yard, self.engine = yard, yard.estate.engine
         self.debts = Debts(yard.estate.obligations)
         home = yard.estate.run_directory / "nodes" / spec.name
         self._directory = home / str(incarnation)
@@ -60,7 +60,7 @@ class Container:
 
     def _begin(self) -> None:
         try:
-            self._files = LifeFiles(self._directory, self._yard.clock)
+            self._files = LifeFiles(self._directory, self.yard.clock)
             self._errors = self._files.errors.open("wb", buffering=0)
         except OSError as error:
             raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
@@ -69,7 +69,7 @@ class Container:
             if_it_fails.callback(self._files.log.close)
             if_it_fails.callback(self._errors.close)
             if_it_fails.callback(self.engine.remove, self.name)
-            asked = container_of(self._yard, self.spec, self.incarnation, self.image)
+            asked = container_of(self.yard, self.spec, self.incarnation, self.image)
             self.engine.create(asked)
             self._stream = self.engine.attach(self.name, hears=self.spec.hears)
             if_it_fails.callback(self._stream.close)
@@ -130,7 +130,7 @@ class Container:
         """As much as the fleet takes in; then the node is held up, as by a full pipe."""
         while not self._is_closing:
             with suppress(queue.Full):
-                self._yard.arrivals.put(arrival, timeout=0.5)
+                self.yard.arrivals.put(arrival, timeout=0.5)
                 return
 
     def take(self, chunk: bytes) -> list[Sighting]:
@@ -171,7 +171,7 @@ class Container:
     @property
     def yard_limits(self) -> Limits:
         """What it may use when nothing is upon it."""
-        return self._yard.limits
+        return self.yard.limits
 
     def limit(self, limits: Limits) -> None:
         """Change what it may use, while it runs."""

@@ -68,17 +68,21 @@ class Estate:
         """The name of one life."""
         return f"{self.network}-{node}.{incarnation}"
 
+    def helper(self, node: str, what: str) -> str:
+        """The name of a container beside a node, by what it does there."""
+        return f"{self.network}-{node}.{what}"
+
     def open(self) -> None:
         """Write down how to empty it, then make the network. FleetError if the engine refuses."""
         if self._owed is None:
             self._owed = self.obligations.open(EMPTY_ESTATE, engine=self.engine.url, run=self.run)
             self.engine.create_network(self.network, self.labels)
 
-    def volume(self, name: str) -> str:
+    def volume(self, name: str, *, is_in_memory: bool = False) -> str:
         """A volume of the run, made when it is first asked for; its full name."""
         full = f"{self.network}-{name}"
         if full not in self._volumes:
-            self.engine.create_volume(full, self.labels)
+            self.engine.create_volume(full, self.labels, is_in_memory=is_in_memory)
             self._volumes.add(full)
         return full
 

@@ -36,12 +36,14 @@ from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.docker import holding
 from chaoslab.fleet.docker.bearers import bearers_of
+from chaoslab.fleet.docker.disks import VolumeFiles
 from chaoslab.fleet.docker.engine import Engine, Limits
 from chaoslab.fleet.docker.estate import Estate
 from chaoslab.fleet.docker.lives import Lives
 from chaoslab.fleet.docker.witness import Witness
 from chaoslab.fleet.docker.yard import CACHE, SHARED, Arrival, Yard
 from chaoslab.fleet.linkage import Linkage
+from chaoslab.fleet.storage import Storage
 from chaoslab.links.base import Link
 
 SYNCER_PORT: Final = 4600
@@ -49,9 +51,10 @@ ABILITIES: Final = frozenset(
     {
         Ability.KILL, Ability.PAUSE, Ability.WEDGE, Ability.NOTICE, Ability.LINK, Ability.HOOKS,
         Ability.SLOW, Ability.QUOTA, Ability.MEMORY_LIMIT, Ability.UNPLUG, Ability.UPGRADE,
+        Ability.STORAGE, Ability.VOLUME, Ability.CROWD,
     }
 )  # fmt: skip
-"""All but what needs files or processes of ours beside the node: see the README."""
+"""All but a duty cycle: an engine's own limits are one, by the kernel."""
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 2048
 
@@ -106,6 +109,7 @@ class DockerFleet:
         )
         self._burdened = Burdened(clock=clock, bearer=bearers_of(clock))
         self._lives = Lives(self._yard, setup.image, self._burdened.hear)
+        self._storages: dict[str, Storage] = {}
         self._witness: Witness | None = None
         self._is_open = True
 
@@ -129,8 +133,9 @@ class DockerFleet:
             str(problem)
             for leave in (
                 self._lives.end_all,
+                self._relieve_all,
                 lambda: self._linkage.__exit__(kind, error, trace),
-                self._yard.estate.close,
+                self._close_estate,
             )
             if (problem := _tried(leave)) is not None
         ]
@@ -143,6 +148,16 @@ class DockerFleet:
         if error is None:
             raise left
         error.add_note(str(left))
+
+    def _relieve_all(self) -> None:
+        if failed := self._burdened.relieve_all():
+            raise FleetError("; ".join(failed))
+
+    def _close_estate(self) -> None:
+        """With it, all volumes are gone, whatever was owed to them."""
+        self._yard.estate.close()
+        for storage in self._storages.values():
+            storage.close()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -162,6 +177,7 @@ class DockerFleet:
 
     def restart(self, name: str) -> Node:
         """Create and start the next incarnation's container."""
+        self._storage(name)
         return self._lives.restart(name)
 
     def upgrade(self, name: str, release: str) -> None:
@@ -225,23 +241,30 @@ class DockerFleet:
         self._lives.spec(name)
         self._burdened.relieve(name, injection)
 
-    # ---------------------------------------------------------------- what it cannot
+    # ---------------------------------------------------------------- what it keeps
 
-    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:  # noqa: ARG002
-        """FleetError: what a container keeps is on the engine's machine."""
-        raise self._cannot(name, "damage files on a volume")
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """In the files on its volume."""
+        life = self._lives.latest(name)
+        if life is not None and life.is_ending and not life.is_over:
+            self._lives.await_end(life)
+        self._lives.news += self._storage(name).damage(how, every=every)
 
     def fill_disk(self, name: str) -> None:
-        """FleetError: volumes of an engine have no size."""
-        raise self._cannot(name, "fill a volume")
+        """By the limit of its volume."""
+        self._lives.news.append(self._storage(name).fill())
 
     def free_disk(self, name: str) -> None:
-        """Nothing: it was never full."""
-        self._lives.spec(name)
+        """By the limit of its volume."""
+        self._lives.news += self._storage(name).free()
 
-    def _cannot(self, name: str, what: str) -> FleetError:
-        self._lives.spec(name)
-        return FleetError(f"the docker fleet cannot {what} ({name})")
+    def _storage(self, name: str) -> Storage:
+        """Made when it is first needed: a volume of its own before the first life."""
+        spec = self._lives.spec(name)
+        if name not in self._storages:
+            files = VolumeFiles(spec, self._yard, self._setup.image)
+            self._storages[name] = Storage(spec, files)
+        return self._storages[name]
 
     # ---------------------------------------------------------------- seeing
 

@@ -5,10 +5,16 @@ Everything is found again by its name or its labels.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import IO
+from types import MappingProxyType
+from typing import IO, Final
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet.docker.asking import APIError, Asking, Missing, labelled
+
+_IN_MEMORY: Final = MappingProxyType(
+    {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777,nosuid,nodev"}
+)
+"""Whoever runs in a container may write there: an image says which user that is."""
 
 
 class Stores(Asking):
@@ -99,10 +105,18 @@ class Stores(Asking):
             found = self._client.api.networks(filters=labelled(labels))
         return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
 
-    def create_volume(self, name: str, labels: Mapping[str, str]) -> None:
-        """A named volume; one of that name that is there is kept as it is."""
+    def create_volume(
+        self, name: str, labels: Mapping[str, str], *, is_in_memory: bool = False
+    ) -> None:
+        """A named volume; one of that name that is there is kept as it is.
+
+        One in memory is empty whenever no container has it.
+        """
+        options = dict(_IN_MEMORY) if is_in_memory else None
         with self._asked(f"to create the volume {name}"):
-            self._client.api.create_volume(name, labels=dict(labels))
+            self._client.api.create_volume(
+                name, driver="local", driver_opts=options, labels=dict(labels)
+            )
 
     def remove_volume(self, name: str) -> bool:
         """Whether it was there."""

@@ -19,5 +19,7 @@ UNLIMIT: Final = "unlimit_container"
 """engine, container, cpus, memory_bytes, processes: what it had before."""
 PLUG: Final = "plug_container"
 """engine, container, network, aliases, address: as it was connected before."""
-LETTING_GO: Final = (UNPAUSE, UNWEDGE, UNLIMIT, PLUG)
+FREE_VOLUME: Final = "free_container_volume"
+"""engine, run, volume, image: give a volume that is full room again."""
+LETTING_GO: Final = (UNPAUSE, UNWEDGE, UNLIMIT, PLUG, FREE_VOLUME)
 """Those that give back what goes on living."""

@@ -1,0 +1,149 @@
+"""Neighbours of a container: others that compute, or hold memory, on the engine's machine.
+
+    Neighbours ─► one container with so many `keeper burn`, which counts for as many containers
+    HeldMemory ─► one container with a `keeper hold`, first in the kernel's line
+
+No network, nothing of the node's is in reach. What they use is the engine's word. They end with
+their standard input, which is the harness's, or when their time is over; the estate's labels remove
+what is left of them. No burden takes more than half of the memory that is available and not
+promised to another one.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from chaoslab.errors import FleetError
+from chaoslab.events import Json
+from chaoslab.fleet import keeper
+from chaoslab.fleet.burdened import Bearer, Wish
+from chaoslab.fleet.burdens import HeldMemory, Neighbours
+from chaoslab.fleet.crowding import available_bytes, refuse_more_memory_than_there_is
+from chaoslab.fleet.docker.container import Container
+from chaoslab.fleet.docker.engine import ContainerSpec, Limits, Missing
+from chaoslab.fleet.docker.meter import Meter
+from chaoslab.fleet.docker.stream import Stream
+from chaoslab.fleet.keeping import until
+
+_OWN_BYTES: Final = 64 << 20
+"""What the interpreter itself may take."""
+_READY_S: Final = 30.0
+_PAUSE_S: Final = 0.05
+_ALL_CORES: Final = ""
+
+
+class Beside(Bearer):
+    """A container beside that of the node."""
+
+    def __init__(self, wish: Wish[Container], burden: Neighbours | HeldMemory) -> None:
+        self._life, self._burden = wish.life, burden
+        self._promised_bytes = sum(
+            other.promised_bytes for other in wish.others if isinstance(other, Beside)
+        )
+        self._engine = wish.life.engine
+        self._name = wish.life.yard.estate.helper(wish.life.spec.name, wish.injection)
+        self._meter = Meter(self._engine, self._name)
+        self._stream: Stream | None = None
+
+    @property
+    def mechanism(self) -> str:
+        """What is in it."""
+        if isinstance(self._burden, HeldMemory):
+            return "a container that holds the memory"
+        return f"a container of {self._burden.count} processes that compute"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it has ended."""
+        try:
+            return not self._engine.inspect(self._name).is_alive
+        except Missing:
+            return True
+
+    def begin(self) -> None:
+        """Start it, see that there is room for what it is to take, and let it go."""
+        self._engine.create(self._as_asked())
+        stream = self._stream = self._engine.attach(self._name, hears=True)
+        self._engine.start(self._name)
+        if isinstance(self._burden, HeldMemory):
+            available = self._await_left_bytes()
+            refuse_more_memory_than_there_is(
+                self._burden.size_bytes, available, self._promised_bytes
+            )
+        try:
+            stream.write(b"1.0\n")
+        except OSError as error:
+            raise FleetError(f"container {self._name} does not take in what it is told") from error
+        _ = self._meter.usage  # from now on
+
+    def counts(self) -> Mapping[str, Json]:
+        """What it has used and holds, by the engine's word, and what the machine has left."""
+        used = self._meter.usage
+        if used is None:
+            return {}
+        counts: dict[str, Json] = {
+            "cpu_s": round(used.cpu_s, 3),
+            "rss_bytes": used.memory_bytes,
+        }
+        if isinstance(self._burden, HeldMemory):
+            counts["available_bytes"] = round(self._left_bytes() or 0)
+        return counts
+
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that it is still to take."""
+        if not isinstance(self._burden, HeldMemory) or self.is_broken:
+            return 0
+        used = self._meter.usage
+        return max(0, self._burden.size_bytes - (used.memory_bytes if used else 0))
+
+    def end(self) -> None:
+        """Remove it."""
+        self._meter.close()
+        if self._stream is not None:
+            self._stream.close()
+        self._engine.remove(self._name)
+
+    # ---------------------------------------------------------------- inside
+
+    def _as_asked(self) -> ContainerSpec:
+        estate, burden = self._life.yard.estate, self._burden
+        source = Path(keeper.__file__).read_text(encoding="utf-8")
+        keeps = ("python3", "-I", "-S", "-c", source)
+        words: tuple[str, ...]
+        if isinstance(burden, HeldMemory):
+            words = ("hold", until(burden.for_s), str(burden.size_bytes))
+            share, taken_bytes = 1, burden.size_bytes + _OWN_BYTES
+        else:
+            words = ("burn", until(burden.for_s), _ALL_CORES, str(burden.count))
+            share, taken_bytes = burden.count, _OWN_BYTES * (1 + burden.count)
+        cores = float(str(self._engine.facts()["NCPU"]))
+        return ContainerSpec(
+            name=self._name,
+            image=self._life.image,
+            command=(*keeps, *words),
+            limits=Limits(cpus=cores, memory_bytes=taken_bytes, processes=share + 16),
+            network="none",
+            labels=estate.labels,
+            hears=True,
+            share=share,
+            is_first_to_go=True,
+        )
+
+    def _left_bytes(self) -> float | None:
+        """What its machine has left, as it said last; None before it has."""
+        with suppress(ValueError):
+            said = float(self._engine.said(self._name, last=1).strip())
+            return min(said, available_bytes()) if self._engine.is_local else said
+        return None
+
+    def _await_left_bytes(self) -> float:
+        deadline = time.monotonic() + _READY_S
+        while (left_bytes := self._left_bytes()) is None:
+            if time.monotonic() > deadline or self.is_broken:
+                said = self._engine.said(self._name)[-300:]
+                raise FleetError(f"container {self._name} does not say what is available: {said!r}")
+            time.sleep(_PAUSE_S)
+        return left_bytes
