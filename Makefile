@@ -9,10 +9,10 @@ PYTHON ?= .venv/bin/python
 	touch .venv/bin/python
 
 check: $(PYTHON)       ## format, lint, types, floors, all tests
-	$(PYTHON) -m pytest
+	$(PYTHON) -m pytest -n 2
 
 fast: $(PYTHON)        ## everything that starts no training
-	$(PYTHON) -m pytest -m "not slow"
+	$(PYTHON) -m pytest -n 2 -m "not slow"
 
 soak: $(PYTHON)        ## what holds once must hold a hundred times: kills of harness and syncer; half an hour
 	$(PYTHON) -m pytest -m soak --timeout 7200

@@ -19,8 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--kills-seed", type=int, default=None, help="repeat what was drawn before")
 
 
+@pytest.hookimpl(tryfirst=True)  # before the groups are read
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
+    for item in items:
+        if _rank(item):  # with -n: by one worker, one after another, once the fast ones are done
+            item.add_marker(pytest.mark.xdist_group("real"))
     if "soak" not in config.option.markexpr:  # half an hour and more: only when asked for
         soaking = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=soaking)
@@ -28,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(item: pytest.Item) -> int:
-    marks: Sequence[str] = ("slow", "toxiproxy", "docker", "tpu")
+    marks: Sequence[str] = ("slow", "toxiproxy", "docker", "tpu", "soak")
     return max(
         (1 + marks.index(mark) for mark in marks if item.get_closest_marker(mark)), default=0
     )
