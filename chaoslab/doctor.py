@@ -13,6 +13,7 @@ import platform
 import shutil
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -20,6 +21,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab import residue
+from chaoslab.errors import AbilityError, FleetError
 from chaoslab.fleet import cgroups, volume
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.launch import compilation_cache
@@ -84,6 +86,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _volumes(),
             _namespaces(),
             _docker(),
+            _container_links(),
             _toxiproxy(),
             _packet_loss(),
             _netem(),
@@ -218,6 +221,28 @@ def _docker() -> Examined:
         return _ok("docker", f"engine {said}")
     remedy = "start the Docker daemon, or set DOCKER_HOST"
     return _limited("docker", f"client without an engine: {said or 'no answer'}", remedy)
+
+
+def _container_links() -> Examined:
+    """What the kernel under the engine does to packets, tried there; the engine may be far away."""
+    name = "container links"
+    try:
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.trial import tried  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            found = tried(engine)
+    except AbilityError:
+        return _missing(name, "no engine to try them on")
+    except FleetError as error:
+        return _limited(name, f"the trial was refused: {error}")
+    if found.forwarding:
+        return _missing(name, f"no links: netem, no network.loss: {found.forwarding}")
+    reasons = {*found.lacks.values(), found.proxy_loss} - {""}
+    if reasons:
+        lacking = ", ".join(sorted(found.lacks)) or "loss beside a proxy"
+        return _limited(name, f"links: netem without {lacking}: {'; '.join(sorted(reasons))}")
+    return _limited(name, "all that links: netem can do; delays by it have never been run")
 
 
 def _toxiproxy() -> Examined:

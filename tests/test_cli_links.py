@@ -157,6 +157,12 @@ def test_without_iptables_loss_is_refused(folder: Path, monkeypatch: pytest.Monk
     assert "iptables is not on PATH" in said
 
 
+def test_a_gateway_is_refused_where_there_is_no_network_for_it(folder: Path) -> None:
+    said = refused("--set", "fleet.links=netem", fault="network.loss")
+    assert "links: netem need a network of the run's own" in said
+    assert "--fleet docker, or links: embedded" in said
+
+
 def test_a_network_fault_without_links_is_refused(folder: Path) -> None:
     assert "use fleet.links: embedded" in refused("--set", "fleet.links=none")
 

@@ -30,7 +30,7 @@ control: none
 limits: {min_alive: 1, max_affected: 100%, timeout: 4m}
 faults:
   - {id: dies, fault: process.kill, target: {learners: [learner-1]}, at: {round: 24}, for: 3s}
-expect:
+MOREexpect:
   - {check: rejoin, within: 60s, contributions: 2}
   - {check: ledger, answer_within: 20s}
   - {check: agreement}
@@ -44,12 +44,20 @@ def engine() -> Engine:
     return engine_with_images()
 
 
-@pytest.mark.parametrize("links", ["toxiproxy", "embedded"])
-def test_a_learner_that_is_killed_in_a_container_rejoins(
+LOSS = """\
+  - {id: lossy, fault: network.loss, share: 20%, target: {learners: [learner-0]}, at: {round: 22},
+     for: 4s}
+"""
+
+
+@pytest.mark.parametrize(
+    "links", ["toxiproxy", "netem", pytest.param("embedded", marks=pytest.mark.soak)]
+)
+def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     engine: Engine, tmp_path: Path, links: str
 ) -> None:
     plan = tmp_path / "containers.yaml"
-    plan.write_text(PLAN.replace("LINKS", links))
+    plan.write_text(PLAN.replace("LINKS", links).replace("MORE", LOSS))
     verdict = verdict_of(start(str(plan), tmp_path / "runs"))
     assert verdict["outcome"] == "PASS", verdict
     (record,) = (tmp_path / "runs" / "containers").glob("2*")
@@ -60,11 +68,13 @@ def test_a_learner_that_is_killed_in_a_container_rejoins(
         if (event.data["action"], event.data["node"]) == ("die", "learner-1")
     ]
     assert died[0].data["exit_code"] == 137
+    counted = History.read(record).of(Kind.LINK_COUNTED)
+    assert max(event.integer("dropped") for event in counted if event.data["dropped"]) > 10
 
 
 def test_a_container_that_somebody_else_kills_is_named(engine: Engine, tmp_path: Path) -> None:
     plan = tmp_path / "containers.yaml"
-    plan.write_text(PLAN.replace("LINKS", "none"))
+    plan.write_text(PLAN.replace("LINKS", "none").replace("MORE", ""))
     run = start(str(plan), tmp_path / "runs")
     record = wait_for_round(tmp_path / "runs" / "containers", 10)
     engine.kill(f"chaoslab-{run_name(record)}-learner-0.1", "SIGKILL")

@@ -69,15 +69,7 @@ class ForwardedLink:
                 rules.end(self._port)
                 return
             for way in direction.ways:
-                key = (injection, way, effect.kind)
-                is_new = key not in self._standing
-                self._standing[key] = effect
-                if isinstance(effect, Loss):
-                    self._links.packets.add(injection, self._port, way, effect)
-                elif isinstance(effect, Queued):
-                    self._queue(way)
-                elif is_new:
-                    self._rule(key, is_on=True)
+                self._put((injection, way, effect.kind), effect)
             if isinstance(effect, Refuse):
                 rules.end(self._port)
 
@@ -111,15 +103,32 @@ class ForwardedLink:
             dropped=dropped,
         )
 
-    def follow(self) -> None:
-        """Let the port lead to where the syncer is now."""
-        host, _, port = self.upstream.rpartition(":")
-        address = self._links.gateway.locate(host)
-        if address is None:
+    def follow(self, address: str) -> None:
+        """Let the port lead to where the syncer is now; empty: nowhere, and dials are refused."""
+        to = f"{address}:{self.upstream.rpartition(':')[2]}" if address else ""
+        if to == self._links.rules.leads_to(self._port):
             return
         with self._links.changing() as rules:
-            if rules.lead(self._port, f"{address}:{port}" if address else "") and address:
-                rules.end(self._port)  # they lead to where it was
+            rules.lead(self._port, to)
+            if address:
+                rules.end(self._port)  # what is open leads to where it was
+
+    def _put(self, key: tuple[str, Direction, str], effect: Effect) -> None:
+        """In the book, and in the kernel; in neither if that refuses."""
+        before = self._standing.get(key)
+        self._standing[key] = effect
+        try:
+            if isinstance(effect, Loss):
+                self._links.packets.add(key[0], self._port, key[1], effect)
+            elif isinstance(effect, Queued):
+                self._queue(key[1])
+            elif before is None:
+                self._rule(key, is_on=True)
+        except FleetError:
+            del self._standing[key]
+            if before is not None:
+                self._standing[key] = before
+            raise
 
     def _queue(self, way: Direction) -> None:
         effects = [one for (_, to, _), one in self._standing.items() if to is way]
@@ -179,6 +188,7 @@ class NetemLinks:
         self.host = self.gateway.open()
         self._rules = Forwarding(self.gateway)
         self._queues = Queues(self.gateway.run, INTERFACE)
+        self._left = self._rules.written()
         return self
 
     def __exit__(
@@ -204,7 +214,7 @@ class NetemLinks:
         with self.changing() as rules:
             rules.add(port)
         self._links[name] = ForwardedLink(name, port, upstream, self)
-        self._links[name].follow()
+        self._follow()
         return self._links[name]
 
     def troubles(self) -> Sequence[str]:
@@ -213,11 +223,18 @@ class NetemLinks:
             return (f"the gateway carries no link any more: {how}",)
         try:
             is_as_left = self.rules.written() == self._left
-            for link in self._links.values():
-                link.follow()
+            self._follow()
         except FleetError as error:
             return (str(error),)
         return () if is_as_left else ("somebody else changed the rules of the gateway",)
+
+    def _follow(self) -> None:
+        hosts = {link.upstream.rpartition(":")[0] for link in self._links.values()}
+        found = {host: self.gateway.locate(host) for host in hosts}
+        for link in self._links.values():
+            address = found[link.upstream.rpartition(":")[0]]
+            if address is not None:
+                link.follow(address)
 
     # ---------------------------------------------------------------- for its links
 

@@ -130,16 +130,17 @@ class Forwarding:
         rules = _OF_ONE.format(port=port, up=up, down=down)
         self._run("iptables-restore", "--noflush", text=rules)
 
-    def lead(self, port: int, to: str) -> bool:
-        """Let the link's connections go to address:port `to`, or nowhere; whether that is news."""
-        before = self._leads.get(port, "")
-        if before == to:
-            return False
+    def leads_to(self, port: int) -> str:
+        """address:port; empty if it leads nowhere."""
+        return self._leads.get(port, "")
+
+    def lead(self, port: int, to: str) -> None:
+        """Let the link's new connections go to address:port `to`; empty: they are refused."""
+        before = self.leads_to(port)
         rule = f"PREROUTING -p tcp --dport {port} -j DNAT --to-destination"
         lines = [f"-D {rule} {before}"] * bool(before) + [f"-A {rule} {to}"] * bool(to)
         self._run("iptables-restore", "--noflush", text="\n".join(["*nat", *lines, "COMMIT", ""]))
         self._leads[port] = to
-        return True
 
     def hold(self, port: int, way: Direction, *, is_on: bool, whose: str) -> None:
         """What carries bytes, or ends a connection, is dropped that way; the rest goes on."""

@@ -64,7 +64,11 @@ def estate(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="module")
 def host(estate: Estate) -> str:
     """Where containers on it reach this machine."""
-    found = estate.engine._client.api.inspect_network(estate.network)
+    return this_machine_on(estate.engine, estate.network)
+
+
+def this_machine_on(engine: Engine, network: str) -> str:
+    found = engine._client.api.inspect_network(network)
     return str(found["IPAM"]["Config"][0]["Gateway"])
 
 
@@ -168,13 +172,56 @@ def test_a_gateway_that_is_gone_is_noticed(stage: Stage, estate: Estate) -> None
         stage.link.shape("injection-0", BOTH, Freeze())
 
 
+class Wandering(ContainerGateway):
+    """Somebody who is where it is said to be."""
+
+    address: str | None = None
+
+    def locate(self, host: str) -> str | None:
+        assert host == "syncer"
+        return self.address
+
+
+def test_a_link_follows_the_syncer_to_another_address(estate: Estate, host: str) -> None:
+    gateway = Wandering(estate.run_directory, Engine.connect())
+    with closing(Upstream("0.0.0.0")) as upstream, NetemLinks(gateway) as links:
+        link = links.create("learner-0", f"syncer:{upstream.address.rpartition(':')[2]}")
+        with pytest.raises(ConnectionRefusedError):
+            dial(link.address)
+        gateway.address = host
+        assert not links.troubles()
+        pair = upstream.connect(link)
+        gateway.address = None
+        assert not links.troubles()
+        assert is_open(pair)
+        gateway.address = this_machine_on(estate.engine, "bridge")
+        assert not links.troubles()
+        assert [how_it_ends(end) for end in (pair.learner, pair.syncer)] == ["reset", "reset"]
+        moved = upstream.connect(link)
+        assert moved.syncer.getsockname()[0] == gateway.address
+        gateway.address = ""
+        assert not links.troubles()
+        with pytest.raises(ConnectionRefusedError):
+            dial(link.address)
+
+
 # ---------------------------------------------------------------- packets
 
 
+SOAK = pytest.mark.soak
+
+
 @pytest.mark.parametrize(
-    "kind", ["netem", "embedded", pytest.param("toxiproxy", marks=pytest.mark.soak)]
+    ("kind", "way"),
+    [
+        ("embedded", UP),
+        ("embedded", DOWN),
+        ("netem", DOWN),
+        pytest.param("netem", UP, marks=SOAK),
+        pytest.param("toxiproxy", UP, marks=SOAK),
+        pytest.param("toxiproxy", DOWN, marks=SOAK),
+    ],
 )
-@pytest.mark.parametrize("way", [UP, DOWN])
 def test_lost_packets_are_counted_and_sent_again(
     estate: Estate, host: str, kind: str, way: Direction
 ) -> None:

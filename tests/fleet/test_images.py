@@ -33,6 +33,7 @@ def test_a_tag_carries_the_version() -> None:
     import chaoslab  # noqa: PLC0415
 
     assert f":{chaoslab.__version__}-" in images.node_image()
+    assert f":{chaoslab.__version__}-" in images.tools_image()
     assert f":{images.toxiproxy_binary.VERSION}-" in images.proxy_image()
 
 
@@ -54,7 +55,7 @@ def lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def services() -> Mapping[str, Mapping[str, list[str]]]:
+def services() -> Mapping[str, Mapping[str, Any]]:
     found = YAML(typ="safe").load((ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     services = found["services"]
@@ -70,6 +71,12 @@ def test_the_compose_file_passes_flags_that_are_understood(name: str) -> None:
     found = options.parser().parse_args(flags)
     assert found.private_network
     assert name in ("syncer", found.name)
+
+
+@pytest.mark.parametrize("name", services())
+def test_what_dies_in_the_standing_training_is_started_again(name: str) -> None:
+    service = services()[name]
+    assert (service["restart"], service["init"]) == ("on-failure", True)
 
 
 def test_a_missing_engine_is_a_refusal_with_a_remedy(
