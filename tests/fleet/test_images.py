@@ -55,7 +55,7 @@ def lines(path: Path) -> list[str]:
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def services() -> Mapping[str, Mapping[str, Any]]:
+def services() -> Mapping[str, Mapping[str, object]]:
     found = YAML(typ="safe").load((ROOT / "docker" / "compose.yaml").read_text(encoding="utf-8"))
     assert isinstance(found, dict)
     services = found["services"]
@@ -65,7 +65,9 @@ def services() -> Mapping[str, Mapping[str, Any]]:
 
 @pytest.mark.parametrize("name", services())
 def test_the_compose_file_passes_flags_that_are_understood(name: str) -> None:
-    python, _, module, *flags = services()[name]["command"]
+    command = services()[name]["command"]
+    assert isinstance(command, list)
+    python, _, module, *flags = command
     assert python == "python3"
     options = syncer_options if module == "chaoslab.diloco.syncer" else learner_options
     found = options.parser().parse_args(flags)
