@@ -1,7 +1,7 @@
 """Links that the kernel forwards, in a gateway of its own: `links: netem`. No proxy, no copying.
 
     shape(injection, direction, effect) ─► rate, delay: a queue   (`queues`)
-                                        ├► freeze, blackhole, refuse, reset: rules   (`gateway`)
+                                        ├► freeze, blackhole, refuse, reset …: rules   (`gateway`)
                                         └► loss: rules that count   (`packets`, `container_drops`)
 
 TCP goes from learner to syncer end to end, so what happens is what TCP makes of it: a frozen link
@@ -26,6 +26,7 @@ from chaoslab.links.effects import (
     Duplicate,
     Effect,
     Freeze,
+    HalfOpen,
     Latency,
     LinkAbility,
     Loss,
@@ -34,7 +35,7 @@ from chaoslab.links.effects import (
     Reorder,
     Reset,
 )
-from chaoslab.links.gateway import INTERFACE, Forwarding, Gateway
+from chaoslab.links.gateway import INTERFACE, Ends, Forwarding, Gateway
 from chaoslab.links.netfilter import Drops
 from chaoslab.links.packets import KernelPackets
 from chaoslab.links.queues import Queued, Queues
@@ -45,7 +46,7 @@ ABILITIES: Final = frozenset(
         LinkAbility.BANDWIDTH, LinkAbility.SHARED_BANDWIDTH, LinkAbility.BLACKHOLE,
         LinkAbility.FREEZE, LinkAbility.REFUSE, LinkAbility.RESET, LinkAbility.RESET_OPEN,
         LinkAbility.LOSS, LinkAbility.LATENCY, LinkAbility.DUPLICATE, LinkAbility.REORDER,
-        LinkAbility.CORRUPT,
+        LinkAbility.CORRUPT, LinkAbility.HALF_OPEN,
     }
 )  # fmt: skip
 """Where the kernel under the gateway has all of it."""
@@ -60,6 +61,8 @@ class ForwardedLink:
         self._port, self._links = port, links
         self._standing: dict[tuple[str, Direction, str], Effect] = {}
         """By injection, single direction and kind of effect."""
+        self._untold: dict[str, list[Ends]] = {}
+        """By injection: ends of connections whose other end is gone."""
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
         """See `base.Link.shape`."""
@@ -67,6 +70,10 @@ class ForwardedLink:
         with self._links.changing() as rules:
             if isinstance(effect, Reset):
                 rules.end(self._port)
+                return
+            if isinstance(effect, HalfOpen):
+                self._untold.setdefault(injection, [])
+                self._untold[injection] += rules.halve(self._port, direction, injection)
                 return
             for way in direction.ways:
                 self._put((injection, way, effect.kind), effect)
@@ -76,9 +83,10 @@ class ForwardedLink:
     def clear(self, injection: str) -> None:
         """See `base.Link.clear`. Goes on where it failed when it is repeated."""
         mine = [key for key in self._standing if key[0] == injection]
-        if not mine:
+        if not mine and injection not in self._untold:
             return
         with self._links.changing() as rules:
+            rules.tell(self._untold.pop(injection, ()), injection)
             if any(isinstance(self._standing[key], Blackhole) for key in mine):
                 rules.end(self._port)
             for key in mine:

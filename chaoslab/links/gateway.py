@@ -4,6 +4,7 @@
                                                              FORWARD: chain down-4701 ◄─┘
     Forwarding.lead    the link's port leads to an address       .hold    nothing but bare ACKs
     Forwarding.refuse  nobody listens                            .end     open connections break
+              .halve   one end of them breaks                    .tell    and the other hears of it
 
 The kernel forwards, no process touches the bytes. Of a connection that is ended the kernel forgets
 what it knew; a SYN into it (`knock`) makes an idle end say where it stands, and what belongs to no
@@ -59,7 +60,8 @@ COMMIT
 COMMIT
 """
 _FLOW: Final = re.compile(
-    r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) .*?src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)"
+    r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) [^\n]*?"
+    r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)"
 )
 """Of conntrack's listing: what the learner sends, and what the syncer answers."""
 
@@ -156,15 +158,47 @@ class Forwarding:
 
     def end(self, port: int) -> None:
         """Break the open connections of a link off: both ends get a RST."""
-        command = ("conntrack", "-D", "-p", "tcp", "--orig-port-dst", str(port))
-        code, said = self._hands.ask(command)
+        self._hands.knock([end for ends in self._forget(port) for end in ends])
+
+    def halve(self, port: int, broken: Direction, whose: str) -> tuple[Ends, ...]:
+        """Break one end off and leave the other one untold, or both; who was not told.
+
+        `broken` is `up` for the learner's end, `down` for the syncer's, `both` for neither.
+        """
+        told = {Direction.UP: 0, Direction.DOWN: 1}.get(broken)
+        listed = self._run("conntrack", "-L", *_of(port))
+        untold = [
+            end for ends in _both_ends(listed) for number, end in enumerate(ends) if number != told
+        ]
+        for end in untold:
+            self._silence("-A", end, whose)
+        knocked = [ends[told] for ends in self._forget(port) if told is not None]
+        self._hands.knock(knocked)
+        return tuple(untold)
+
+    def tell(self, untold: Sequence[Ends], whose: str) -> None:
+        """Let those hear of the end of their connections."""
+        for end in untold:
+            self._silence("-D", end, whose)
+        self._hands.knock(untold)
+
+    def _silence(self, verb: str, end: Ends, whose: str) -> None:
+        """What an end says finds nobody."""
+        _, port, host, from_port = end
+        what = ("-p", "tcp", "-s", host, "--sport", str(from_port), "--dport", str(port))
+        where = ("-t", "mangle", verb, "PREROUTING")
+        self._run("iptables", "-w", "5", *where, *what, *_whose(whose), "-j", "DROP")
+
+    def _forget(self, port: int) -> list[tuple[Ends, Ends]]:
+        """The kernel knows nothing of the link's connections any more; whose they were."""
+        code, said = self._hands.ask(("conntrack", "-D", *_of(port)))
         if code and "0 flow entries" not in said:
             raise FleetError(f"the connections of port {port} could not be ended: {said}")
-        self._hands.knock([ends for line in said.splitlines() for ends in _both_ends(line)])
+        return _both_ends(said)
 
     def traffic(self, port: int) -> Traffic:
         """By the kernel's own count."""
-        listed = self._run("conntrack", "-L", "-p", "tcp", "--orig-port-dst", str(port))
+        listed = self._run("conntrack", "-L", *_of(port))
         rules = self._run("iptables", "-w", "5", "-t", "nat", "-S", "POSTROUTING", "-v")
         (counting,) = (line for line in rules.splitlines() if f" open-{port} " in f"{line} ")
         return Traffic(
@@ -187,13 +221,16 @@ def _whose(injection: str) -> tuple[str, ...]:
     return "-m", "comment", "--comment", injection
 
 
-def _both_ends(line: str) -> list[Ends]:
-    """Whom to knock at, as whom, so that learner and syncer hear of the end of a connection."""
-    found = _FLOW.search(line)
-    if found is None:
-        return []
-    learner, gateway, port, dialled, syncer, back, served, masked = found.groups()
-    return [
-        (gateway, int(dialled), learner, int(port)),
-        (back, int(masked), syncer, int(served)),
-    ]
+def _of(port: int) -> tuple[str, ...]:
+    return "-p", "tcp", "--orig-port-dst", str(port)
+
+
+def _both_ends(listed: str) -> list[tuple[Ends, Ends]]:
+    """Of each connection, as whom to knock at the learner and as whom at the syncer."""
+    found = []
+    for flow in _FLOW.finditer(listed):
+        learner, gateway, port, dialled, syncer, back, served, masked = flow.groups()
+        found.append(
+            ((gateway, int(dialled), learner, int(port)), (back, int(masked), syncer, int(served)))
+        )
+    return found

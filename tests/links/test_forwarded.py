@@ -11,10 +11,10 @@ from chaoslab.links.base import (
     Direction,
     Duplicate,
     Freeze,
-    HalfOpen,
     Latency,
     LinkAbility,
     Refuse,
+    Slice,
 )
 from chaoslab.links.forwarded import NetemLinks
 from chaoslab.links.gateway import Ends
@@ -140,7 +140,7 @@ def test_what_the_kernel_lacks_is_refused_in_its_words(gateway: Written) -> None
         with pytest.raises(AbilityError, match="links: netem cannot do latency here: the kernel"):
             link.shape("injection-0", UP, Latency(mean_s=0.1))
         with pytest.raises(AbilityError, match="links: embedded can"):
-            link.shape("injection-0", UP, HalfOpen())
+            link.shape("injection-0", UP, Slice(size_bytes=100))
 
 
 def test_a_gateway_that_ended_is_trouble(gateway: Written) -> None:

@@ -84,6 +84,7 @@ def _forward(tools: Tools) -> None:
     rules.hold(_PORT, Direction.UP, is_on=True, whose="trial")
     rules.refuse(_PORT, is_on=True, whose="trial")
     rules.end(_PORT)
+    rules.tell(rules.halve(_PORT, Direction.UP, "trial"), "trial")
     rules.traffic(_PORT)
 
 
