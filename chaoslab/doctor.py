@@ -11,7 +11,6 @@ import ctypes
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from contextlib import closing
 from dataclasses import dataclass
@@ -29,8 +28,6 @@ from chaoslab.links import kernel, netem, netfilter, toxiproxy_binary
 from chaoslab.residue import Residue
 
 TOXIPROXY = "toxiproxy"
-_ASK_S = 5.0
-"""How long a command that is asked about itself may take."""
 _DISK_BYTES = 2 << 30
 _MEMORY_BYTES = 3 << 30
 """Four nano learners, a syncer and the harness, with room to breathe."""
@@ -213,14 +210,23 @@ def _netem() -> Examined:
 
 
 def _docker() -> Examined:
-    docker = _which("docker")
-    if docker is None:
-        return _missing("docker", "no client on PATH", "install it; the local fleet needs none")
-    code, said = _ask(docker, "version", "--format", "{{.Server.Version}}")
-    if code == 0 and said:
-        return _ok("docker", f"engine {said}")
-    remedy = "start the Docker daemon, or set DOCKER_HOST"
-    return _limited("docker", f"client without an engine: {said or 'no answer'}", remedy)
+    """The engine that a run would use, by its own word."""
+    name = "docker"
+    try:
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.lacking import lacking  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            facts = engine.facts()
+    except AbilityError as error:
+        return _missing(name, "no engine can be used from here", str(error))
+    except FleetError as error:
+        return _limited(name, f"an engine that refuses: {error}")
+    version, api, cgroup = (facts.get(key) for key in ("Version", "ApiVersion", "CgroupVersion"))
+    detail = f"engine {version}, API {api}, cgroup v{cgroup}"
+    if lacks := sorted(set(lacking(facts).values())):
+        return _limited(name, f"{detail}: {'; '.join(lacks)}")
+    return _ok(name, detail)
 
 
 def _container_links() -> Examined:
@@ -275,21 +281,3 @@ def _limited(name: str, detail: str, remedy: str = "") -> Examined:
 
 def _missing(name: str, detail: str, remedy: str = "") -> Examined:
     return Examined(name=name, state=State.MISSING, detail=detail, remedy=remedy)
-
-
-def _which(program: str) -> str | None:
-    """Where it is; system administrators' programs are not on everybody's PATH."""
-    return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
-
-
-def _ask(*command: str) -> tuple[int, str]:
-    """Exit code and first line that a command prints; 1 and the reason if it cannot be asked."""
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=_ASK_S, check=False,
-            stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return 1, str(error)
-    lines = (done.stdout if done.returncode == 0 else done.stderr or done.stdout).splitlines()
-    return done.returncode, lines[0] if lines else ""

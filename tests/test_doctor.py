@@ -44,6 +44,7 @@ def test_a_machine_without_tools_is_told_which(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
     found = {one.name: one for one in examine(tmp_path).abilities}
     for name in ("docker", "toxiproxy"):
         assert found[name].state is State.MISSING

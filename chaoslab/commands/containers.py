@@ -32,13 +32,14 @@ class ContainerFleets:
     def abilities(self) -> frozenset[Ability]:
         """What it can do on the engine that answers; AbilityError if none does, or lacks images."""
         from chaoslab.fleet.docker.fleet import ABILITIES  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.lacking import lacking  # noqa: PLC0415
 
         engine = _connect()
         try:
             self._require_image(engine)
             self._mounts(engine)
             missing = frozenset() if self._releases(engine) else frozenset({Ability.UPGRADE})
-            return ABILITIES - missing
+            return ABILITIES - missing - lacking(engine.facts()).keys()
         finally:
             engine.close()
 
