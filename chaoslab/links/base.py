@@ -109,7 +109,7 @@ class Links(Protocol):
 
     @property
     def kind(self) -> str:
-        """embedded, toxiproxy, none."""
+        """embedded, toxiproxy, netem, none."""
         ...
 
     @property

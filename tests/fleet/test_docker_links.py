@@ -13,12 +13,13 @@ from chaoslab.links.base import (
     Counters,
     Direction,
     Freeze,
+    LinkAbility,
     Links,
     Refuse,
     Reset,
 )
 from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.forwarded import NetemLinks
+from chaoslab.links.forwarded import ABILITIES, NetemLinks
 from chaoslab.links.proxied import ProxiedLinks
 from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
@@ -231,6 +232,17 @@ def test_lost_packets_are_counted_and_sent_again(
         assert is_whole
         assert 0.04 < share < 0.2
         assert not links.troubles()
+
+
+def test_what_a_kernel_can_do_is_known_before_anything_is_started(estate: Estate) -> None:
+    before = estate.engine.names(estate.own)
+    beside, netem = links_of("embedded", estate), links_of("netem", estate)
+    assert LinkAbility.LOSS in beside.abilities & netem.abilities
+    assert LinkAbility.DUPLICATE not in beside.abilities
+    assert "use links: netem" in beside.why_not(LinkAbility.DUPLICATE)
+    for ability in ABILITIES - netem.abilities:
+        assert "no tc netem" in netem.why_not(ability)
+    assert estate.engine.names(estate.own) == before
 
 
 def links_of(kind: str, estate: Estate) -> NetemLinks | ProxiedLinks:
