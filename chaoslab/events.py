@@ -50,8 +50,9 @@ class Kind(StrEnum):
     it for want of memory, by the engine's word)"""
     ENGINE_REPORTED = "engine.reported"
     """node, incarnation, action (start | die | oom | kill | pause | unpause | update | connect |
-    disconnect | destroy …), at_s (by the engine's clock, s since the epoch), exit_code | null,
-    signal | null: the container engine's own word, beside what the fleet did"""
+    disconnect | health_status | destroy …), at_s (by the engine's clock, s since the epoch),
+    exit_code | null, signal | null, health (healthy | unhealthy) | null: the container engine's own
+    word, beside what the fleet did"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
     NODE_BURDENED = "node.burdened"

@@ -82,3 +82,28 @@ def test_a_container_that_somebody_else_kills_is_named(engine: Engine, tmp_path:
     assert run.returncode in (ExitCode.FAIL, ExitCode.UNKNOWN)
     assert "learner-0" in json.dumps(verdict["findings"])
     assert nothing_is_left(engine, record)
+
+
+HANGS = (
+    "{id: hangs, fault: process.hang, target: {learners: [learner-1]}, at: {round: 24}, for: 50s}"
+)
+
+
+@pytest.mark.soak
+def test_a_learner_that_hangs_is_unhealthy_by_the_engine_s_own_word(
+    engine: Engine, tmp_path: Path
+) -> None:
+    plan = tmp_path / "containers.yaml"
+    dies = next(line for line in PLAN.splitlines() if "id: dies" in line)
+    hangs = PLAN.replace(dies, f"  - {HANGS}")
+    plan.write_text(hangs.replace("LINKS", "none").replace("MORE", ""))
+    verdict = verdict_of(start(str(plan), tmp_path / "runs"))
+    assert verdict["outcome"] == "PASS", verdict
+    (record,) = (tmp_path / "runs" / "containers").glob("2*")
+    told = History.read(record).of(Kind.ENGINE_REPORTED)
+    states = [one.data["health"] for one in told if one.data["node"] == "learner-1"]
+    assert [state for state in states if state][:2] == ["healthy", "unhealthy"]
+    assert not any(
+        one.data["health"] == "unhealthy" for one in told if one.data["node"] == "syncer"
+    )
+    assert nothing_is_left(engine, record)

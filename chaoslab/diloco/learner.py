@@ -19,6 +19,7 @@ from pathlib import Path
 
 from chaoslab.diloco.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.fragments import TensorSpec, fingerprint
+from chaoslab.diloco.health import HealthFile
 from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.inner import Inner, InnerSettings, enable_compilation_cache
 from chaoslab.diloco.joining import Joining, JoinRefused, TrainingEnded
@@ -281,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save_every_s=options.save_every,
         ),
         store=store,
-        emit=say,
+        emit=HealthFile(options.health_file).heard(say),
         pace=pace,
         phases=phases,
     )

@@ -6,6 +6,7 @@ What they are used for is `main` in `learner`.
 import argparse
 from pathlib import Path
 
+from chaoslab.diloco.health import add_health_option
 from chaoslab.diloco.inner import InnerSettings
 from chaoslab.diloco.wire import add_tls_options
 
@@ -49,6 +50,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument(
         "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
     )
+    add_health_option(flags)
     add_tls_options(flags)
     return flags
 

@@ -22,6 +22,7 @@ from chaoslab.diloco.books import Books
 from chaoslab.diloco.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.decisions import Offer, Progress, Refusal
 from chaoslab.diloco.deeds import Deeds
+from chaoslab.diloco.health import HealthFile
 from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.listeners import Listeners
 from chaoslab.diloco.membership import Leaving, Member, Refused
@@ -70,6 +71,7 @@ class Syncer:
             emit=emit,
             now=now,
         )
+        self.health = HealthFile(None)
         self._rejected: dict[str, int] = {}
         self._asked = ""
         self._awake_s = now()
@@ -91,6 +93,7 @@ class Syncer:
             self._say(Kind.ROUND_MERGED, **self._last_merge)
         while not self._deeds.is_over():
             arrival = self._next_arrival()
+            self.health.touch()
             self._note_sleep()
             if arrival is not None:
                 self._receive(arrival)
@@ -295,7 +298,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     syncer = once_there_is_room(
         lambda: Syncer(settings, hub, books, emit=say, now=now_s, phases=phases), say
     )
-    syncer.policy.is_held = options.hold
+    syncer.policy.is_held, syncer.health = options.hold, HealthFile(options.health_file)
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()
     phases.take_words(hooks)

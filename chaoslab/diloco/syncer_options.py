@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from chaoslab.diloco.health import add_health_option
 from chaoslab.diloco.node import Emit
 from chaoslab.diloco.sealed import appearing_whole
 from chaoslab.diloco.wire import Hub, add_tls_options
@@ -56,6 +57,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument(
         "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
     )
+    add_health_option(flags)
     add_tls_options(flags)
     return flags
 

@@ -36,12 +36,12 @@ from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.docker import holding
 from chaoslab.fleet.docker.bearers import bearers_of
-from chaoslab.fleet.docker.disks import VolumeFiles
+from chaoslab.fleet.docker.disks import Storages
 from chaoslab.fleet.docker.engine import Engine, Limits
 from chaoslab.fleet.docker.estate import Estate
 from chaoslab.fleet.docker.lives import Lives
 from chaoslab.fleet.docker.witness import Witness
-from chaoslab.fleet.docker.yard import CACHE, SHARED, Arrival, Yard
+from chaoslab.fleet.docker.yard import CACHE, HEALTH, SHARED, Arrival, Yard
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.storage import Storage
 from chaoslab.links.base import Link
@@ -81,7 +81,7 @@ class DockerFleet:
         listen=f"0.0.0.0:{SYNCER_PORT}",
         snapshots=f"{SHARED}/snapshots",
         cache=CACHE,
-        flags=("--private-network",),
+        flags=("--private-network", f"--health-file={HEALTH}"),
     )
 
     def __init__(
@@ -109,7 +109,7 @@ class DockerFleet:
         )
         self._burdened = Burdened(clock=clock, bearer=bearers_of(clock))
         self._lives = Lives(self._yard, setup.image, self._burdened.hear)
-        self._storages: dict[str, Storage] = {}
+        self._storages = Storages(self._yard, setup.image)
         self._witness: Witness | None = None
         self._is_open = True
 
@@ -154,10 +154,8 @@ class DockerFleet:
             raise FleetError("; ".join(failed))
 
     def _close_estate(self) -> None:
-        """With it, all volumes are gone, whatever was owed to them."""
         self._yard.estate.close()
-        for storage in self._storages.values():
-            storage.close()
+        self._storages.close()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -259,12 +257,7 @@ class DockerFleet:
         self._lives.news += self._storage(name).free()
 
     def _storage(self, name: str) -> Storage:
-        """Made when it is first needed: a volume of its own before the first life."""
-        spec = self._lives.spec(name)
-        if name not in self._storages:
-            files = VolumeFiles(spec, self._yard, self._setup.image)
-            self._storages[name] = Storage(spec, files)
-        return self._storages[name]
+        return self._storages.of(self._lives.spec(name))
 
     # ---------------------------------------------------------------- seeing
 

@@ -1,6 +1,6 @@
 """What an engine itself reports of the containers of a run: a second witness beside the nodes.
 
-    engine ── die, oom, kill, pause, unpause, connect, disconnect … ──► a thread ──► queue
+    engine ── die, oom, kill, pause, health_status, disconnect … ──► a thread ──► queue
                                                                     ENGINE_REPORTED ◄┘
 
 The fleet says what it did, the engine what happened: the two are written down apart, so that a
@@ -23,7 +23,7 @@ from chaoslab.fleet.docker.yard import Arrival
 ENGINE: Final = "engine"
 _TOLD: Final = frozenset(
     {"start", "die", "oom", "kill", "pause", "unpause", "update", "stop", "restart", "destroy",
-     "connect", "disconnect"}
+     "connect", "disconnect", "health_status"}
 )  # fmt: skip
 """Of all that an engine reports, what says something about a node."""
 
@@ -65,7 +65,7 @@ class Witness:
                 return
 
     def _sighting(self, event: Mapping[str, Json]) -> Sighting | None:
-        action = str(event.get("Action", "")).split(":")[0]
+        action, _, state = str(event.get("Action", "")).partition(":")
         actor = event.get("Actor")
         attributes = actor.get("Attributes") if isinstance(actor, Mapping) else None
         if action not in _TOLD or not isinstance(actor, Mapping):
@@ -86,6 +86,7 @@ class Witness:
                 "at_s": int(str(event.get("timeNano", 0))) / 1e9,
                 "exit_code": None if code is None else int(str(code)),
                 "signal": None if signal is None else str(signal),
+                "health": state.strip() if action == "health_status" else None,
             },
         )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NODE: Final = f"{HOME}/node"
 SHARED: Final = f"{HOME}/shared"
 CACHE: Final = f"{HOME}/cache"
+HEALTH: Final = "/tmp/health"  # noqa: S108 - of a container, where docker/Dockerfile looks for it
 ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 """The hooks do nothing to a program until it takes them up, as with a local node."""
 

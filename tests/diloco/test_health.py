@@ -1,0 +1,54 @@
+"""Who works touches a file; who only lives does not."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.diloco import health
+from chaoslab.diloco.health import HealthFile
+from chaoslab.events import Kind
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "health"
+
+
+def test_a_touch_makes_the_file_and_later_ones_make_it_young(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health, "_EVERY_S", 0.0)
+    mine = HealthFile(file)
+    mine.touch()
+    before = file.stat().st_mtime_ns
+    while file.stat().st_mtime_ns == before:  # a touch is all that can change it
+        mine.touch()
+
+
+def test_it_is_touched_once_a_second_at_most(file: Path) -> None:
+    mine = HealthFile(file)
+    mine.touch()
+    file.unlink()
+    mine.touch()
+    assert not file.exists()
+
+
+def test_without_a_file_nothing_is_touched(tmp_path: Path) -> None:
+    HealthFile(None).touch()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_touched_stops_nobody(tmp_path: Path) -> None:
+    HealthFile(tmp_path / "no" / "such" / "folder").touch()
+
+
+@pytest.mark.parametrize(
+    ("kind", "touches"), [(Kind.LEARNER_STEP, True), (Kind.CHECKPOINT_SAVED, False)]
+)
+def test_a_learner_is_healthy_when_it_steps_and_not_because_it_speaks(
+    file: Path, kind: Kind, touches: bool
+) -> None:
+    said = []
+    HealthFile(file).heard(lambda kind, _: said.append(kind))(kind, {})
+    assert said == [kind]
+    assert file.exists() is touches
