@@ -4,15 +4,16 @@
 #
 #     docker/base_from_debian.sh chaoslab-base:bookworm
 #
-#     mmdebstrap (apt sources of this machine) ─► a root file system ─► docker import ─► NAME
+#     mmdebstrap (a mirror's packages) ─► a root file system ─► docker import ─► NAME
 #
 # Needs Debian or a derivative, root, mmdebstrap (`apt-get install mmdebstrap`) and a docker client.
-# SUITE and MIRROR choose another release and mirror. About half a minute and 150 MB.
+# SUITE and MIRROR choose another release and mirror than mmdebstrap's own. About half a minute and
+# 170 MB.
 set -eu
 
 name="${1:?usage: base_from_debian.sh NAME:TAG}"
 suite="${SUITE:-bookworm}"
-mirror="${MIRROR:-http://deb.debian.org/debian}"
+mirror="${MIRROR:-}"
 
 command -v mmdebstrap >/dev/null || {
   echo "base_from_debian.sh: mmdebstrap is missing: apt-get install mmdebstrap" >&2
@@ -26,7 +27,7 @@ mmdebstrap --quiet --variant=minbase \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
   --dpkgopt='path-exclude=/usr/share/info/*' \
   --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/log/*' \
-  "$suite" - "$mirror" |
+  "$suite" - ${mirror:+"$mirror"} |
   docker import \
     --change 'CMD ["python3"]' \
     --change "LABEL org.opencontainers.image.title=chaoslab-base chaoslab.base=debian-$suite" \
