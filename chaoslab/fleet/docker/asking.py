@@ -74,7 +74,7 @@ class Asking:
             tunnel = Tunnel.to_engine(url) if url.startswith(_BY_SSH) else None
             client = _client(url if tunnel is None else tunnel.address)
         except (DockerException, RequestException, OSError, ValueError, FleetError) as error:
-            reason = (tunnel and tunnel.complaint) or _said(error)
+            reason = _why(error, tunnel)
             if tunnel is not None:
                 tunnel.close()
             raise AbilityError(
@@ -116,8 +116,7 @@ class Asking:
         except NotFound as error:
             raise Missing(f"{words}: {_said(error)}") from error
         except (DockerException, RequestException, OSError) as error:
-            reason = (self._tunnel and self._tunnel.complaint) or _said(error)
-            raise FleetError(f"{words}: {reason}") from error
+            raise FleetError(f"{words}: {_why(error, self._tunnel)}") from error
 
 
 def _client(url: str) -> "docker.DockerClient":
@@ -138,6 +137,12 @@ def _knock(url: str) -> None:
 def labelled(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
     """A filter for everything that bears these labels."""
     return {"label": [f"{key}={value}" if value else key for key, value in labels.items()]}
+
+
+def _why(error: BaseException, tunnel: Tunnel | None) -> str:
+    """What it says; where no engine answered, what ssh has to say of that, too."""
+    complaint = "" if tunnel is None or isinstance(error, APIError) else tunnel.complaint
+    return f"{_said(error)}; ssh: {complaint}" if complaint else _said(error)
 
 
 def _said(error: BaseException) -> str:

@@ -128,7 +128,7 @@ class Tunnel:
 def _destination(url: str) -> str:
     """Of `ssh://user@host:port/path`, what ssh is told. ValueError if it names no host."""
     parts = urlsplit(url)
-    if not parts.hostname or parts.password:
+    if not parts.hostname or parts.password or parts.port == 0:  # no number: ValueError by itself
         raise ValueError("write ssh://user@host; a password is not taken, a key is")
     return f"ssh://{parts.netloc}"
 
