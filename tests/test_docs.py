@@ -29,7 +29,9 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 RUN_IT = "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/chaoslab run kill_half"
-TEST_IT = "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/python -m pytest -n 2"
+TEST_IT = (
+    "python3 -m venv .venv && .venv/bin/pip install -e '.[dev]' && .venv/bin/python -m pytest -n 2"
+)
 
 HOSTS = {"arxiv.org", "keepachangelog.com", "semver.org"}
 FORBIDDEN = (
