@@ -56,13 +56,13 @@ class Storage:
 
     def __init__(self, spec: NodeSpec, its: Disk) -> None:
         """A node with `has_volume` gets one here; FleetError if the place does not allow that."""
-        self._node, self._has_volume, self._disk = spec.name, spec.has_volume, its
-        if self._has_volume:
+        self._node, self.has_volume, self._disk = spec.name, spec.has_volume, its
+        if self.has_volume:
             its.give_volume()
 
     def close(self) -> None:
         """Take the volume away."""
-        if self._has_volume:
+        if self.has_volume:
             self._disk.take_volume()
 
     def damage(self, how: Damage, *, every: bool) -> list[Sighting]:
@@ -75,13 +75,13 @@ class Storage:
 
     def fill(self) -> Sighting:
         """Leave no room; FleetError for a node without a volume of its own."""
-        if not self._has_volume:
+        if not self.has_volume:
             raise FleetError(f"{self._node} was not given a volume of its own to be filled")
         return self._told_of(Kind.STORAGE_FILLED, self._disk.fill())
 
     def free(self) -> list[Sighting]:
         """Give it room again; nothing for a node without a volume of its own."""
-        if not self._has_volume:
+        if not self.has_volume:
             return []
         return [self._told_of(Kind.STORAGE_FREED, self._disk.free())]
 

@@ -209,6 +209,7 @@ def test_neighbours_that_somebody_else_removes_are_said_to_have_let_go(
     assert "by itself" in str(stage.until(Kind.NODE_RELIEVED).data["because"])
 
 
+@pytest.mark.soak
 def test_neighbours_end_when_their_time_is_over_whoever_forgets_them(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:

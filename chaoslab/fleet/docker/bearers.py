@@ -80,7 +80,9 @@ class Quota(_Limited):
     """A part of the CPU time that the node used before, and a little more or less of it."""
 
     def __init__(self, wish: Wish[Container], burden: Slowness) -> None:
+        """FleetError while nobody knows what the node uses; then nothing stands on it."""
         super().__init__(wish)
+        share(wish.life.spec.name, wish.calm_cores, burden.factor)
         self._calm_cores, self._factor, self._correction = wish.calm_cores, burden.factor, 1.0
 
     @property
@@ -94,9 +96,8 @@ class Quota(_Limited):
 
     def begin(self) -> None:
         """Limit it."""
-        cores = self._cores  # FleetError before anything is owed
         self._owe()
-        self._hold_to(cores)
+        self._hold_to(self._cores)
 
     def set(self, burden: Burden) -> None:
         """Another factor; what was learned of the node still holds."""

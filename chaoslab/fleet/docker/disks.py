@@ -25,6 +25,7 @@ from chaoslab.fleet.disk import Measured, Space
 from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.yard import NODE, Yard
+from chaoslab.fleet.storage import Storage
 
 _PYTHON: Final = ("python3", "-I", "-S", "-c")
 _HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")
@@ -44,11 +45,33 @@ class Place:
     labels: Mapping[str, str]
 
 
+class Storages:
+    """All that the nodes of a run keep, each made when it is first needed."""
+
+    def __init__(self, yard: Yard, image: str) -> None:
+        self._yard, self._image = yard, image
+        self._made: dict[str, Storage] = {}
+
+    def of(self, spec: NodeSpec) -> Storage:
+        """Of a node; before its first life, if it is to have a volume of its own."""
+        if spec.name not in self._made:
+            is_tried = any(one.has_volume for one in self._made.values())
+            files = VolumeFiles(spec, self._yard, self._image, is_tried=is_tried)
+            self._made[spec.name] = Storage(spec, files)
+        return self._made[spec.name]
+
+    def close(self) -> None:
+        """Their volumes are gone, and whatever was owed to them."""
+        for storage in self._made.values():
+            storage.close()
+
+
 class VolumeFiles:
     """The folder on its volume in which one node keeps its state; see `storage.Disk`."""
 
-    def __init__(self, spec: NodeSpec, yard: Yard, image: str) -> None:
-        """Nothing is made yet."""
+    def __init__(self, spec: NodeSpec, yard: Yard, image: str, *, is_tried: bool) -> None:
+        """Nothing is made yet. `is_tried`: that this engine lets volumes be resized is known."""
+        self._is_tried = is_tried
         self._node, self._keeps, self._yard, self._image = spec.name, spec.keeps, yard, image
         self._debts = Debts(yard.estate.obligations)
 
@@ -63,6 +86,8 @@ class VolumeFiles:
         name, place = estate.helper(self._node, "volume"), self._place(is_in_memory=True)
         estate.engine.create(_beside(place, name, _HOLDER))
         estate.engine.start(name)
+        if self._is_tried:
+            return
         try:
             resize(place, "free")
         except FleetError as error:
