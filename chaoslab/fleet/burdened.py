@@ -156,7 +156,12 @@ class Burdened(Generic[LifeT]):
         else:
             standing = self._stand(life, injection, burden)
             self._standing[key] = standing
-            standing.bearer.begin()
+            try:
+                standing.bearer.begin()
+            except FleetError:  # what stood half is taken away, and what never stood is forgotten
+                standing.bearer.end()
+                del self._standing[key]
+                raise
         self._say(
             Kind.NODE_BURDENED, key, standing,
             mechanism=standing.bearer.mechanism, settings=asdict(burden),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import pytest
 
 from chaoslab.clock import VirtualClock
+from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import NodeSpec, Role, Sighting
 from chaoslab.fleet.burdened import Bearer, Burdened
@@ -118,3 +119,31 @@ def test_steps_under_a_burden_are_not_taken_for_calm_ones(
     burdens.relieve("learner-1", "injection-0")
     slowed(burdens, clock, 0.1, Slowness(factor=2))
     assert bearer.by[-1] == pytest.approx(1.0)
+
+
+class Reluctant(Steered):
+    """Cannot begin at first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refusals, self.ended = 1, 0
+
+    def begin(self) -> None:
+        if self.refusals:
+            self.refusals -= 1
+            raise FleetError("learner-1 used no CPU time that could be cut")
+
+    def end(self) -> None:
+        self.ended += 1
+
+
+def test_a_burden_that_could_not_begin_is_taken_away_and_may_be_tried_again(
+    clock: VirtualClock,
+) -> None:
+    reluctant = Reluctant()
+    burdens = Burdened[Life](clock=clock, bearer=lambda _: reluctant)
+    with pytest.raises(FleetError, match="no CPU time"):
+        burdens.put(LIFE, "injection-0", Neighbours(count=1))
+    assert (reluctant.ended, burdens.news([LIFE])) == (1, [])
+    burdens.put(LIFE, "injection-0", Neighbours(count=1))
+    assert [one.kind for one in burdens.news([LIFE])] == [Kind.NODE_BURDENED]
