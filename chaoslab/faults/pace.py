@@ -66,15 +66,19 @@ class Pace:
 
     @property
     def ratio(self) -> float:
-        """Step time during the fault by its own, without what slowed everybody."""
+        """Steps that it would have made by its own pace, to those that it made meanwhile.
+
+        Without what slowed everybody. One step that took a second says no more than one that took
+        a tenth of it: the time that all of them took is what counts.
+        """
         whole_s = sum(sample.length_s for sample in self.samples)
-        return sum(s.ratio * s.length_s for s in self.samples) / whole_s
+        return whole_s / sum(s.length_s / s.ratio for s in self.samples)
 
     @property
     def asked(self) -> float:
         """What was asked for, over the same time."""
         whole_s = sum(sample.length_s for sample in self.samples)
-        return sum(s.asked * s.length_s for s in self.samples) / whole_s
+        return whole_s / sum(s.length_s / s.asked for s in self.samples)
 
     @property
     def held(self) -> float:

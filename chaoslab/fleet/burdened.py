@@ -123,8 +123,8 @@ class _Standing(Generic[LifeT]):
     """What is asked of a slowness; 1 of everything else."""
     own_s: float | None
     """Its step time before, as it reported it."""
-    heard_s: list[float] = field(default_factory=list)
-    """Its step times since this strength was set, or steered last."""
+    heard: list[tuple[int, float]] = field(default_factory=list)
+    """Its steps since this strength was set, or steered last: how many, and the time of each."""
     is_broken: bool = False
 
 
@@ -152,7 +152,7 @@ class Burdened(Generic[LifeT]):
         if standing is not None and standing.kind == burden.kind:
             standing.bearer.set(burden)
             standing.factor = _factor(burden)
-            standing.heard_s.clear()
+            standing.heard.clear()
         else:
             standing = self._stand(life, injection, burden)
             self._standing[key] = standing
@@ -198,10 +198,11 @@ class Burdened(Generic[LifeT]):
         """What nodes reported: how long their steps take."""
         for one in sightings:
             step_s = one.data.get("step_s") if one.kind is Kind.LEARNER_STEP else None
-            if isinstance(step_s, int | float) and step_s > 0:
+            steps = one.data.get("steps")
+            if isinstance(step_s, int | float) and isinstance(steps, int) and step_s > 0:
                 bears = [it for (name, _), it in self._standing.items() if name == one.source]
                 for standing in bears:
-                    standing.heard_s.append(float(step_s))
+                    standing.heard.append((steps, float(step_s)))
                 if not bears:
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(float(step_s))
@@ -284,9 +285,9 @@ def _factor(burden: Burden) -> float:
 
 def _steer(standing: _Standing[LifeT]) -> None:
     """Towards the factor that was asked for, by what the node's own steps show of it."""
-    heard_s = standing.heard_s[_SETTLING:]
-    is_known = standing.own_s is not None and len(heard_s) >= _TELLING
+    heard = standing.heard[_SETTLING:]
+    is_known = standing.own_s is not None and len(heard) >= _TELLING
     if standing.factor > 1 and standing.own_s and is_known and not standing.bearer.is_broken:
-        off = median(heard_s) / (standing.own_s * standing.factor)
-        standing.bearer.steer(off**_HASTE)
-        standing.heard_s.clear()
+        mean_s = sum(steps * step_s for steps, step_s in heard) / sum(steps for steps, _ in heard)
+        standing.bearer.steer((mean_s / (standing.own_s * standing.factor)) ** _HASTE)
+        standing.heard.clear()

@@ -208,8 +208,18 @@ def test_what_slowed_everybody_is_no_doing_of_the_fault() -> None:
     assert slowed(ComputeSlow(factor=2), 0.1, others_s=0.1).status is Status.FAILED
 
 
+def test_one_long_step_among_many_counts_as_one_step() -> None:
+    """A quota lets a node run in bursts: its pace is what it made in all that time."""
+    record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin()
+    for begin_s in range(20, 32, 2):
+        record.steps(begin_s, begin_s + 1, 0.0625).steps(begin_s + 1, begin_s + 2, 0.25)
+    found = record.evidence
+    assert found.measured["step_ratio"] == pytest.approx(2.0, abs=0.1)
+    assert found.status is Status.PROVED
+
+
 def test_a_chip_that_was_fast_again_half_way_is_weak() -> None:
-    found = slowed(ComputeSlow(factor=2), 0.1, until_s=25.0)
+    found = slowed(ComputeSlow(factor=2), 0.1, until_s=26.0)
     assert found.status is Status.WEAK
     assert "of the time" in found.text
 

@@ -61,7 +61,7 @@ LIFE = Life(spec=NodeSpec(name="learner-1", role=Role.LEARNER, command=("true",)
 
 
 def stepping(burdens: Burdened[Life], step_s: float, times: int = 10) -> None:
-    data: dict[str, Json] = {"step_s": step_s}
+    data: dict[str, Json] = {"steps": 4, "step_s": step_s}
     said = Sighting(source="learner-1", kind=Kind.LEARNER_STEP, data=data)
     burdens.hear([said] * times)
 
