@@ -2,7 +2,7 @@
 # Makes the image that `docker/Dockerfile` begins with from Debian packages, where no registry can
 # be reached: an air-gapped site with a package mirror, or continuous integration.
 #
-#     docker/base_from_debian.sh chaoslab-base:bookworm
+#     docker/base_from_debian.sh chaoslab-base:bookworm [MORE,PACKAGES]
 #
 #     mmdebstrap (a mirror's packages) ─► a root file system ─► docker import ─► NAME
 #
@@ -11,7 +11,8 @@
 # 170 MB.
 set -eu
 
-name="${1:?usage: base_from_debian.sh NAME:TAG}"
+name="${1:?usage: base_from_debian.sh NAME:TAG [MORE,PACKAGES]}"
+more="${2:+,$2}"
 suite="${SUITE:-bookworm}"
 mirror="${MIRROR:-}"
 
@@ -21,7 +22,7 @@ command -v mmdebstrap >/dev/null || {
 }
 
 mmdebstrap --quiet --variant=minbase \
-  --include=python3,python3-venv,ca-certificates \
+  --include="python3,python3-venv,ca-certificates$more" \
   --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright' \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \

@@ -4,12 +4,15 @@
 #     chaoslab images build        on the same BASE as the nodes, so that only the tools are new
 #
 # BASE is Debian or a derivative: the packages come from its own sources, a registry is not needed.
+# One that has them already (`base_from_debian.sh NAME PACKAGES`) needs no network either.
 ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE}
-RUN apt-get update -qq \
- && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      conntrack iproute2 iptables >/dev/null \
- && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*
+RUN if ! { command -v conntrack && command -v tc && command -v iptables; } >/dev/null; then \
+      apt-get update -qq \
+      && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+           conntrack iproute2 iptables >/dev/null \
+      && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/log/*; \
+    fi
 COPY tool_runner.py /opt/chaoslab/tool_runner.py
 ARG BASE
 ARG VERSION=unknown

@@ -30,6 +30,8 @@ PROXY: Final = "chaoslab-toxiproxy"
 TOOLS: Final = "chaoslab-tools"
 OFFICIAL_BASE: Final = f"python:{sys.version_info.major}.{sys.version_info.minor}-slim-bookworm"
 DEBIAN_BASE: Final = "chaoslab-base:bookworm"
+_DEBIAN_TOOLS: Final = ("chaoslab-tools-base:bookworm", "conntrack,iproute2,iptables")
+"""A base that has the tools already, and what makes it one."""
 NEXT: Final = "next"
 """The release that `rolling_restart` upgrades to: the same content under another tag."""
 _PACKAGE: Final = Path(chaoslab.__file__).parent
@@ -124,7 +126,7 @@ def find_base(engine: Engine, asked: str | None) -> Iterator[str]:
         yield OFFICIAL_BASE
     except FleetError as error:
         yield f"no registry ({error}): making {DEBIAN_BASE} of Debian packages"
-        _make_debian_base(error)
+        _make_debian_base(DEBIAN_BASE, because=error)
         yield DEBIAN_BASE
 
 
@@ -181,12 +183,26 @@ def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
 
 
 def build_tools(engine: Engine, base: str, *, force: bool) -> Iterator[str]:
-    """Build the image of the network tools, if it is not there. FleetError if `base` has no apt."""
-    name = tools_image()
-    if engine.image_id(name) is not None and not force:
+    """Build the image of the network tools, if it is not there.
+
+    By packages that are fetched from within a container, or, where none can be, by a base that this
+    machine makes of them. FleetError if there is no way.
+    """
+    if engine.image_id(name := tools_image()) is not None and not force:
         yield f"{name} is there"
         return
+    try:
+        yield from _build_tools(engine, base)
+    except FleetError as error:
+        own, packages = _DEBIAN_TOOLS
+        yield f"no packages in a container ({error}): making {own} of them"
+        _make_debian_base(own, packages, because=error)
+        yield from _build_tools(engine, own)
+
+
+def _build_tools(engine: Engine, base: str) -> Iterator[str]:
     with _archive(_tools_files()) as context:
+        name = tools_image()
         yield f"building {name} on {base}"
         yield from engine.build(
             context, dockerfile="Dockerfile", name=name,
@@ -263,10 +279,10 @@ def _collect_wheels(folder: Path) -> None:
     _run(command, "the wheels could not be collected")
 
 
-def _make_debian_base(because: FleetError) -> None:
+def _make_debian_base(name: str, *packages: str, because: FleetError) -> None:
     script = _recipes() / "base_from_debian.sh"
     try:
-        _run(("sh", str(script), DEBIAN_BASE), f"{script.name} failed")
+        _run(("sh", str(script), name, *packages), f"{script.name} failed")
     except FleetError as error:
         raise FleetError(
             f"there is no image to begin with: {because}; {error}; pass --base with an image that "
