@@ -20,7 +20,7 @@ from chaoslab.journal import History
 
 _CALM_S = 20.0
 """How far back a learner's own pace is looked for."""
-_RECENT_S = 3.0
+_RECENT_S = 5.0
 """Slow just before the fault is slow without it."""
 _ONSET_S = 0.5
 """A new strength shows in whole steps only after this."""

@@ -30,10 +30,12 @@ _LOOKS = 11
 """So many are kept: what a node uses is what it used in the last ten seconds."""
 _STEPS = 40
 """So many reports of its steps are kept; about ten seconds of them."""
-_SETTLING, _TELLING = 1, 3
-"""The first report after a change is of both strengths; a few after it tell."""
-_HASTE = 0.7
-"""Not all the way at once: steps differ by themselves."""
+_SETTLING, _TELLING, _TELLING_S = 1, 3, 1.5
+"""The first report after a change is of both strengths; a few after it tell, of so long a time."""
+_HASTE, _AT_MOST = 0.7, 1.4
+"""Not all the way at once: steps differ by themselves, and a quota that is a little too small slows
+far more than one that is a little too large speeds up.
+"""
 _LONG_ENOUGH_S = 1.5
 """Less tells nothing; then what it used before its last burden is believed."""
 
@@ -286,8 +288,10 @@ def _factor(burden: Burden) -> float:
 def _steer(standing: _Standing[LifeT]) -> None:
     """Towards the factor that was asked for, by what the node's own steps show of it."""
     heard = standing.heard[_SETTLING:]
-    is_known = standing.own_s is not None and len(heard) >= _TELLING
+    took_s = sum(steps * step_s for steps, step_s in heard)
+    is_known = standing.own_s is not None and len(heard) >= _TELLING and took_s >= _TELLING_S
     if standing.factor > 1 and standing.own_s and is_known and not standing.bearer.is_broken:
-        mean_s = sum(steps * step_s for steps, step_s in heard) / sum(steps for steps, _ in heard)
-        standing.bearer.steer((mean_s / (standing.own_s * standing.factor)) ** _HASTE)
+        mean_s = took_s / sum(steps for steps, _ in heard)
+        correction = (mean_s / (standing.own_s * standing.factor)) ** _HASTE
+        standing.bearer.steer(max(1 / _AT_MOST, min(_AT_MOST, correction)))
         standing.heard.clear()

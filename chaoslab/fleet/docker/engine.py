@@ -22,7 +22,7 @@ from chaoslab.fleet.docker.stream import Stream
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
 
-CPU_PERIOD_US: Final = 100_000
+CPU_PERIOD_US: Final = 50_000
 CPU_SHARES: Final = 1024
 """What one container counts for where containers compete for the cores."""
 OOM_SCORE_MOST: Final = 1000
