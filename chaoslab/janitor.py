@@ -25,7 +25,7 @@ from pathlib import Path
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.lifeline import SILENT_S, UNDONE, Pulse
-from chaoslab.obligations import append, books, holder_of, runs_that_owe
+from chaoslab.obligations import append, books, held_elsewhere, holder_of, may_owe, runs_that_owe
 from chaoslab.undo import Healed, Obligation, lets_go, undo
 
 _LOG = "janitor.log"
@@ -37,7 +37,8 @@ _SLACK_S = 1.0
 
 
 def heal(run_directory: Path) -> Healed:
-    """Do what a dead harness still owes. A run that is going on is left alone and reported.
+    """Do what a dead harness still owes. A run that is going on is left alone and reported, and so
+    is one of another machine, of which nobody can tell from here whether it goes on.
 
     FleetError when the file of obligations cannot be read.
     """
@@ -48,6 +49,12 @@ def heal(run_directory: Path) -> Healed:
             "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
         )
         return Healed(remaining=(running,))
+    if (host := held_elsewhere(run_directory)) and may_owe(run_directory):
+        unknown = (
+            f"{run_directory} was run on {host}, and may still be: heal it there; if that machine "
+            'is gone, take the lines with "held_by" out of its obligations.jsonl and heal it here'
+        )
+        return Healed(remaining=(unknown,))
     return perform(run_directory)
 
 

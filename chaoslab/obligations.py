@@ -11,6 +11,7 @@ One writer while the harness lives; afterwards whoever heals. Nothing here undoe
 import json
 import logging
 import os
+import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -40,7 +41,8 @@ class Obligations:
         self._until_s: float | None = None
         holder = identify(os.getpid())
         if holder is not None:
-            self._append({"held_by": {"pid": holder.pid, "start_time": holder.start_time}})
+            who = {"pid": holder.pid, "start_time": holder.start_time}
+            self._append({"held_by": {**who, "host": socket.gethostname()}})
 
     def __enter__(self) -> "Obligations":
         return self
@@ -138,10 +140,21 @@ def may_owe(run_directory: Path) -> bool:
 
 
 def holder_of(run_directory: Path) -> Identity | None:
-    """The harness that runs it or its twin now. A damaged line says nothing, and hides no other."""
-    holders = [_holder(path) for path in _places(run_directory)]
-    living_ones = [one for one in holders if one and is_same(one) and is_running(one.pid)]
+    """The harness on this machine that runs it or its twin now.
+
+    A damaged line says nothing, and hides no other.
+    """
+    holders = [identity(one) for one in _holders(run_directory) if not _where_else(one)]
+    living_ones = [one for one in holders if is_same(one) and is_running(one.pid)]
     return living_ones[0] if living_ones else None
+
+
+def held_elsewhere(run_directory: Path) -> str:
+    """On which other machine it or its twin is or was run; empty: on none.
+
+    Whether that harness lives cannot be seen from here, and engines are shared.
+    """
+    return next(filter(None, map(_where_else, _holders(run_directory))), "")
 
 
 def runs_that_owe(root: Path) -> tuple[Path, ...]:
@@ -173,16 +186,26 @@ def _places(run_directory: Path) -> list[Path]:
     return [path for path in places if path.exists()]
 
 
-def _holder(path: Path) -> Identity | None:
-    """Who said last that it runs this."""
-    holder: Identity | None = None
+def _holders(run_directory: Path) -> list[Mapping[str, Json]]:
+    """Of a run and its twin, who said last that it runs this, and has not said that it is over."""
+    return [one for path in _places(run_directory) if (one := _holder(path)) is not None]
+
+
+def _holder(path: Path) -> Mapping[str, Json] | None:
+    holder: Mapping[str, Json] | None = None
     for line in _whole(path):
         with suppress(ValueError, RecursionError, FleetError):
             facts = _entry(line)
             if "held_by" in facts:
                 held_by = facts["held_by"]
-                holder = identity(held_by) if isinstance(held_by, Mapping) else None
+                holder = held_by if isinstance(held_by, Mapping) else None
     return holder
+
+
+def _where_else(holder: Mapping[str, Json]) -> str:
+    """Its machine, unless that is this one."""
+    host = str(holder.get("host", ""))
+    return "" if host == socket.gethostname() else host
 
 
 def _whole(path: Path) -> list[bytes]:

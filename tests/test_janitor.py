@@ -186,6 +186,23 @@ def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Proces
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("folder", ["", "control"])
+def test_a_run_of_another_machine_is_left_alone(
+    tmp_path: Path, sleeper: psutil.Process, folder: str
+) -> None:
+    (tmp_path / "control").mkdir()
+    owe(tmp_path / folder, sleeper)
+    with (tmp_path / folder / OBLIGATIONS).open("a") as file:
+        file.write('{"held_by": {"pid": 1, "start_time": 0.0, "host": "another"}}\n')
+    (said,) = heal(tmp_path).remaining
+    assert "was run on another" in said
+    assert not is_gone(sleeper)
+    forget_the_holder(tmp_path / folder)
+    assert heal(tmp_path).actions
+    assert is_gone(sleeper)
+
+
+@pytest.mark.slow
 def test_the_twin_is_healed_with_its_run(tmp_path: Path, sleeper: psutil.Process) -> None:
     (tmp_path / "control").mkdir()
     owe(tmp_path / "control", sleeper)

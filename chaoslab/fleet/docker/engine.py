@@ -8,6 +8,8 @@ the version is negotiated.
 """
 
 import json
+import socket
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
 from typing import Any, Final
@@ -26,6 +28,8 @@ CPU_PERIOD_US: Final = 50_000
 CPU_SHARES: Final = 1024
 """What one container counts for where containers compete for the cores."""
 OOM_SCORE_MOST: Final = 1000
+_BY_ANOTHER: Final = "already in progress"
+_PAUSE_S: Final = 0.05
 _MAY_MOUNT: Final = ("apparmor=unconfined",)
 """AppArmor's own profile for containers forbids it, whatever else they may."""
 
@@ -37,9 +41,12 @@ class Engine(Stores):
 
     @property
     def host(self) -> str:
-        """Where on its machine it publishes ports: only where this one reaches them."""
+        """Where on its machine it publishes ports: only where this one reaches them.
+
+        A number: an engine takes a name for every address that its machine has.
+        """
         is_near = self.is_local or self._tunnel is not None
-        return "127.0.0.1" if is_near else urlsplit(self.url).hostname or "127.0.0.1"
+        return "127.0.0.1" if is_near else _number_of(urlsplit(self.url).hostname or "127.0.0.1")
 
     @property
     def is_local(self) -> bool:
@@ -218,21 +225,33 @@ class Engine(Stores):
         return True
 
     def remove(self, container: str) -> bool:
-        """End and remove it; whether it was there."""
+        """End and remove it; whether it was there. Who else is at it already is waited for."""
         try:
             with self._asked(f"to remove {container}"):
                 self._client.api.remove_container(container, force=True, v=False)
         except Missing:
             return False
+        except FleetError as error:
+            if _BY_ANOTHER not in str(error):
+                raise
+            self._await_removal(container)
         return True
 
     def names(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
         """Every container with these labels, running or not: its labels by its name."""
         with self._asked("for its containers"):
             found = self._client.api.containers(all=True, filters=labelled(labels))
-        return {str(one["Names"][0]).lstrip("/"): dict(one["Labels"]) for one in found}
+        return {_name(one): dict(one["Labels"]) for one in found}
 
     # ---------------------------------------------------------------- inside
+
+    def _await_removal(self, container: str) -> None:
+        deadline = time.monotonic() + ASK_S
+        with suppress(Missing):
+            while time.monotonic() < deadline:
+                self.inspect(container)
+                time.sleep(_PAUSE_S)
+            raise FleetError(f"{container} is being removed by somebody else, and still is there")
 
     def _unless_ended(self, verb: str, container: str, *arguments: str) -> None:
         try:
@@ -242,6 +261,21 @@ class Engine(Stores):
             with suppress(Missing):
                 if self.inspect(container).is_alive:
                     raise
+
+
+def _name(found: Mapping[str, Any]) -> str:
+    """Of a listed container; its id once its name is free, while it is being removed."""
+    names = found.get("Names") or [found["Id"]]
+    return str(names[0]).lstrip("/")
+
+
+def _number_of(host: str) -> str:
+    """Its address, of version 4 if it has one."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise FleetError(f"the Docker engine's host {host} has no address: {error}") from error
+    return str(min(found, key=lambda one: one[0] is not socket.AF_INET)[4][0])
 
 
 class EventStream:

@@ -19,6 +19,7 @@ from typing import Final
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import ObligationLog
+from chaoslab.fleet.docker.asking import APIError
 from chaoslab.fleet.docker.engine import Engine
 from chaoslab.fleet.docker.verbs import EMPTY_ESTATE, LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
 
@@ -111,11 +112,24 @@ def run_name(run_directory: Path) -> str:
 
 
 def empty(engine: Engine, run: str) -> tuple[str, ...]:
-    """Remove all of a run; what was removed. FleetError if the engine refuses."""
+    """Remove all of a run; what was removed. FleetError names what the engine keeps."""
     own = {LABEL_RUN: run}
-    done = [f"container {name}" for name in engine.names(own) if engine.remove(name)]
-    done += [f"network {name}" for name in engine.networks(own) if engine.remove_network(name)]
-    done += [f"volume {name}" for name in engine.volumes(own) if engine.remove_volume(name)]
+    done: list[str] = []
+    refused: list[str] = []
+    for kind, found, remove in (
+        ("container", engine.names, engine.remove),
+        ("network", engine.networks, engine.remove_network),
+        ("volume", engine.volumes, engine.remove_volume),
+    ):
+        for name in found(own):
+            try:
+                done += [f"{kind} {name}"] * remove(name)
+            except FleetError as error:
+                if not isinstance(error.__cause__, APIError):
+                    raise  # nobody answers any more
+                refused.append(str(error))
+    if refused:
+        raise FleetError("; ".join(refused))
     return tuple(done)
 
 

@@ -1,0 +1,94 @@
+"""An engine with somebody else at it: what it answers then, and what is done all the same."""
+
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from chaoslab.errors import FleetError
+from tests.engine import Engine
+
+from chaoslab.fleet.docker.asking import APIError  # isort: skip  # the engine may skip all this
+from chaoslab.fleet.docker.estate import empty  # isort: skip
+from docker import DockerClient  # isort: skip
+from docker.errors import NotFound  # isort: skip
+
+
+class Api:
+    """What the SDK asks, of an engine with these containers."""
+
+    def __init__(self, *names: str) -> None:
+        self.there = list(names)
+        self.stubborn: set[str] = set()
+        self.busy: dict[str, int] = {}
+        """Being removed by somebody else: how often they are still seen."""
+        self.networks_there = ["network"]
+
+    def containers(self, **_: object) -> list[dict[str, object]]:
+        found: list[dict[str, object]] = [
+            {"Id": f"id of {name}", "Names": [f"/{name}"], "Labels": {}} for name in self.there
+        ]
+        return [*found, {"Id": "0123", "Names": None, "Labels": {}}]
+
+    def remove_container(self, name: str, **_: object) -> None:
+        if name in self.stubborn:
+            raise APIError(f"driver failed to remove {name}")
+        if name in self.busy:
+            raise APIError(f"removal of container {name} is already in progress")
+        if name not in self.there:
+            raise NotFound("No such container")
+        self.there.remove(name)
+
+    def inspect_container(self, name: str) -> dict[str, object]:
+        if not self.busy[name]:
+            raise NotFound("No such container")
+        self.busy[name] -= 1
+        state = {"Status": "removing", "Pid": 0, "ExitCode": 0, "OOMKilled": False}
+        times = {"StartedAt": "", "FinishedAt": ""}
+        return {"State": {**state, **times}, "Image": "image", "NetworkSettings": None}
+
+    def networks(self, **_: object) -> list[dict[str, object]]:
+        return [{"Name": name, "Labels": None} for name in self.networks_there]
+
+    def remove_network(self, name: str) -> None:
+        self.networks_there.remove(name)
+
+    def volumes(self, **_: object) -> dict[str, object]:
+        return {"Volumes": None}
+
+
+def engine_of(api: Api, url: str = "unix:///nobody.sock") -> Engine:
+    return Engine(cast("DockerClient", SimpleNamespace(api=api)), url)
+
+
+def test_a_container_whose_name_is_free_again_is_listed_by_its_id() -> None:
+    assert set(engine_of(Api("one")).names({})) == {"one", "0123"}
+
+
+def test_whoever_is_removing_a_container_already_is_waited_for() -> None:
+    api = Api("one")
+    api.busy["one"] = 2
+    assert engine_of(api).remove("one")
+    assert not api.busy["one"]
+
+
+def test_what_an_engine_keeps_is_named_and_the_rest_is_removed() -> None:
+    api = Api("one", "two")
+    api.stubborn.add("one")
+    with pytest.raises(FleetError, match="driver failed to remove one"):
+        empty(engine_of(api), "run")
+    assert api.there == ["one"]
+    assert not api.networks_there
+
+
+@pytest.mark.parametrize(
+    ("url", "address"),
+    [
+        ("unix:///nobody.sock", "127.0.0.1"),
+        ("tcp://localhost:2375", "127.0.0.1"),
+        ("tcp://192.0.2.7:2376", "192.0.2.7"),
+        ("tcp://[::1]:2376", "::1"),
+    ],
+)
+def test_ports_are_published_at_one_address_by_its_number(url: str, address: str) -> None:
+    assert engine_of(Api(), url).host == address
