@@ -21,6 +21,11 @@ command -v mmdebstrap >/dev/null || {
   exit 2
 }
 
+# not by a pipe: whatever became of mmdebstrap, an engine makes an image even of nothing
+made="$(mktemp -d)"
+trap 'rm -rf "$made"' EXIT
+trap 'exit 1' HUP INT TERM
+
 mmdebstrap --quiet --variant=minbase \
   --include="python3,python3-venv,ca-certificates$more" \
   --aptopt='Acquire::Languages "none"' --aptopt='APT::Install-Recommends "false"' \
@@ -28,10 +33,10 @@ mmdebstrap --quiet --variant=minbase \
   --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' \
   --dpkgopt='path-exclude=/usr/share/info/*' \
   --customize-hook='rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/* "$1"/var/log/*' \
-  "$suite" - ${mirror:+"$mirror"} |
-  docker import \
-    --change 'CMD ["python3"]' \
-    --change "LABEL org.opencontainers.image.title=chaoslab-base chaoslab.base=debian-$suite" \
-    --message "chaoslab base from Debian $suite" - "$name" >/dev/null
+  "$suite" "$made/root.tar" ${mirror:+"$mirror"}
+docker import \
+  --change 'CMD ["python3"]' \
+  --change "LABEL org.opencontainers.image.title=chaoslab-base chaoslab.base=debian-$suite" \
+  --message "chaoslab base from Debian $suite" "$made/root.tar" "$name" >/dev/null
 
 docker image inspect --format "{{.Id}} {{.Size}}" "$name"

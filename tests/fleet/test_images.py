@@ -1,5 +1,7 @@
 """What containers run, as far as no engine is needed to say it."""
 
+import os
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -99,3 +101,20 @@ def test_a_missing_engine_is_a_refusal_with_a_remedy(
 def test_an_engine_that_cannot_be_asked_is_refused_in_words(url: str) -> None:
     with pytest.raises(AbilityError, match="no Docker engine answers"):
         Engine.connect(url)
+
+
+def test_of_a_file_system_that_could_not_be_made_there_is_no_image(tmp_path: Path) -> None:
+    programs, called = tmp_path / "programs", tmp_path / "called"
+    programs.mkdir()
+    for name, text in (("mmdebstrap", "exit 25"), ("docker", f"touch {called}; cat >/dev/null")):
+        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+        (programs / name).chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(ROOT / "docker" / "base_from_debian.sh"), "chaoslab-base:none"],
+        env={"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode == 25
+    assert not called.exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"programs"}
