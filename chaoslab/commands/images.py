@@ -37,8 +37,9 @@ def command() -> None:
 def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) -> None:
     """Build the images that are missing, and say what they were built on.
 
-    Tags carry the version and a hash of what goes in. The engine is that of DOCKER_HOST, or of
-    this machine. Exit code 2 if there is none, 4 if an image that every run needs could not be
+    Tags carry the version and a hash of the source that goes in. The engine is that of DOCKER_HOST,
+    or of this machine. Another --base than that of the images builds them again; other --wheels do
+    with --force. Exit code 2 if there is no engine, 4 if an image that every run needs could not be
     built.
     """
     from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
@@ -46,16 +47,15 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
 
     engine = Engine.connect()
     source = images.source()
-    if base is None and not force and engine.image_id(source.image) is not None:
-        found = engine.image_labels(source.image)
-        used = found.get("org.opencontainers.image.base.name", "an unknown base")
-    else:
+    used = images.built_on(engine, source)
+    is_anew = force or (used is not None and base not in (None, used))
+    if used is None or is_anew:
         used = _last(images.find_base(engine, base))
-    _say(images.build_node(engine, source, used, wheels, force=force))
+    _say(images.build_node(engine, source, used, wheels, force=is_anew))
     _say(images.build_proxy(engine, force=force))
     names = [source.image, source.next_image, images.proxy_image()]
     try:
-        _say(images.build_tools(engine, used, force=force))
+        _say(images.build_tools(engine, used, force=is_anew))
         names.append(images.tools_image())
     except FleetError as error:
         click.echo(
@@ -70,14 +70,15 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
 )
 @json_option
 def show(*, as_json: bool) -> None:
-    """Say which images this source needs, and whether the engine has them."""
+    """Say which images are needed, and which are there.
+
+    They are those of this very source; a changed one needs others.
+    """
     from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
 
     engine = Engine.connect()
-    source = images.source()
-    names = (source.image, source.next_image, images.proxy_image(), images.tools_image())
-    there = {name: engine.image_id(name) is not None for name in names}
+    there = {name: engine.image_id(name) is not None for name in images.needed()}
     if as_json:
         print_json({"engine": engine.url, "images": there})
         return

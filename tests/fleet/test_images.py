@@ -1,5 +1,6 @@
 """What containers run, as far as no engine is needed to say it."""
 
+import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -101,6 +102,43 @@ def test_a_missing_engine_is_a_refusal_with_a_remedy(
 def test_an_engine_that_cannot_be_asked_is_refused_in_words(url: str) -> None:
     with pytest.raises(AbilityError, match="no Docker engine answers"):
         Engine.connect(url)
+
+
+class Shelf:
+    """An engine that has all images, and notes on what it builds which."""
+
+    url = "unix:///nobody.sock"
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.built: dict[str, str | None] = {}
+
+    def image_id(self, name: str) -> str:
+        return f"id of {name}"
+
+    def image_labels(self, _: str) -> Mapping[str, str]:
+        return {"org.opencontainers.image.base.name": self.base}
+
+    def image_bytes(self, _: str) -> int:
+        return 0
+
+    def build(self, _: object, *, name: str, arguments: Mapping[str, str], **__: str) -> list[str]:
+        self.built[name] = arguments.get("BASE")
+        return []
+
+
+@pytest.mark.parametrize(("asked", "is_built"), [((), False), (("mine",), False), (("new",), True)])
+def test_what_is_there_is_built_again_on_another_base_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, asked: tuple[str, ...], is_built: bool
+) -> None:
+    shelf = Shelf("mine")
+    monkeypatch.setattr(Engine, "connect", lambda: shelf)
+    words = ["images", "build", "--json", "--wheels", str(tmp_path)]
+    done = CliRunner().invoke(main, [*words, *(f"--base={name}" for name in asked)])
+    assert done.exit_code == ExitCode.PASS
+    assert json.loads(done.stdout)["base"] == (asked[0] if asked else "mine")
+    bases = {images.node_image(): "new", images.next_image(): None, images.tools_image(): "new"}
+    assert shelf.built == (bases if is_built else {})
 
 
 def test_of_a_file_system_that_could_not_be_made_there_is_no_image(tmp_path: Path) -> None:

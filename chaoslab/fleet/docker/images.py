@@ -4,8 +4,8 @@
     BASE: an image with Python ─┬─ the official one, if it is here or can be fetched
                                 └─ made of Debian packages (docker/base_from_debian.sh)
 
-A tag carries the version and a hash of all that goes in, so a changed source is another image and
-never runs as an old one. Nothing is built unasked: only `chaoslab images build` does.
+A tag carries the version and a hash of the recipe and the source, so a changed source is another
+image and never runs as an old one. Nothing is built unasked: only `chaoslab images build` does.
 """
 
 import hashlib
@@ -89,6 +89,20 @@ def proxy_image() -> str:
 def tools_image() -> str:
     """The image with iptables and tc, and the program that runs them."""
     return f"{TOOLS}:{chaoslab.__version__}-{_content(_tools_files())}"
+
+
+def needed() -> tuple[str, ...]:
+    """All of them, for exactly this source; only some links need the last."""
+    made_of = source()
+    return made_of.image, made_of.next_image, proxy_image(), tools_image()
+
+
+def built_on(engine: Engine, made_of: Source) -> str | None:
+    """What the image of learner and syncer was built on; None if it is not there."""
+    if engine.image_id(made_of.image) is None:
+        return None
+    labels = engine.image_labels(made_of.image)
+    return labels.get("org.opencontainers.image.base.name", "an unknown base")
 
 
 def base_here(engine: Engine) -> str:
