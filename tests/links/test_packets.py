@@ -28,6 +28,8 @@ from tests.fleet.test_local import Remembered
 PORT = 45_871
 LABEL = "chaoslab/test/injection-0/up"
 
+pytestmark = pytest.mark.slow  # the rules are this machine's own, so one after another
+
 
 def needs_loss() -> None:
     can, why = netfilter.is_available()
