@@ -14,12 +14,21 @@ mkdir -p "$(dirname "$log")"
 
 answers() { docker version --format '{{.Server.Version}}' 2>/dev/null; }
 
+give_up() {
+  echo "start_engine.sh: no Docker engine can $1 here:" >&2
+  tail -n 20 "$log" >&2
+  exit 1
+}
+
+install() {
+  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+    --no-install-recommends docker.io iptables iproute2 mmdebstrap
+}
+
 if answers; then exit 0; fi
 
 if ! command -v dockerd >/dev/null; then
-  apt-get update -qq >>"$log" 2>&1
-  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-    docker.io iptables iproute2 mmdebstrap >>"$log" 2>&1
+  install >>"$log" 2>&1 || give_up "be installed"
   if answers; then exit 0; fi
 fi
 
@@ -39,6 +48,4 @@ try() {
 try
 try --storage-driver=vfs
 try --storage-driver=vfs --iptables=false --ip6tables=false
-echo "start_engine.sh: no Docker engine can run here:" >&2
-tail -n 20 "$log" >&2
-exit 1
+give_up run

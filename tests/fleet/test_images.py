@@ -1,7 +1,7 @@
 """What containers run, as far as no engine is needed to say it."""
 
 import json
-import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -141,18 +141,39 @@ def test_what_is_there_is_built_again_on_another_base_alone(
     assert shelf.built == (bases if is_built else {})
 
 
-def test_of_a_file_system_that_could_not_be_made_there_is_no_image(tmp_path: Path) -> None:
-    programs, called = tmp_path / "programs", tmp_path / "called"
-    programs.mkdir()
-    for name, text in (("mmdebstrap", "exit 25"), ("docker", f"touch {called}; cat >/dev/null")):
-        (programs / name).write_text(f"#!/bin/sh\n{text}\n")
-        (programs / name).chmod(0o755)
-    done = subprocess.run(
-        ["sh", str(ROOT / "docker" / "base_from_debian.sh"), "chaoslab-base:none"],
-        env={"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(tmp_path)},
+def test_an_engine_that_cannot_be_installed_is_said_with_the_reason(tmp_path: Path) -> None:
+    give(tmp_path, "apt-get", "echo no mirror answers; exit 100")
+    give(tmp_path, "docker", "exit 1")
+    done = run_script(tmp_path, "start_engine.sh", str(tmp_path / "log"))
+    assert done.returncode == 1
+    assert "no Docker engine can be installed here" in done.stderr
+    assert "no mirror answers" in done.stderr
+
+
+def give(folder: Path, name: str, does: str) -> None:
+    """A program of that name that does that."""
+    (folder / name).write_text(f"#!/bin/sh\n{does}\n")
+    (folder / name).chmod(0o755)
+
+
+def run_script(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
+    """One of ours, with the programs in a folder and a few of the system's: no engine is found."""
+    for name in ("cat", "dirname", "mkdir", "mktemp", "rm", "tail"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    return subprocess.run(
+        ["/bin/sh", str(ROOT / "docker" / words[0]), *words[1:]],
+        env={"PATH": str(folder), "TMPDIR": str(folder)},
         stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
         check=False,
     )
+
+
+def test_of_a_file_system_that_could_not_be_made_there_is_no_image(tmp_path: Path) -> None:
+    give(tmp_path, "mmdebstrap", "exit 25")
+    give(tmp_path, "docker", f"cat >{tmp_path}/called")
+    done = run_script(tmp_path, "base_from_debian.sh", "chaoslab-base:none")
     assert done.returncode == 25
-    assert not called.exists()
-    assert {path.name for path in tmp_path.iterdir()} == {"programs"}
+    assert not (tmp_path / "called").exists()
+    assert not list(tmp_path.glob("tmp.*"))
