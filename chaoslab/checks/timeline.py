@@ -201,6 +201,10 @@ def said_exit(event: Event) -> str:
     signal = event.data.get("signal")
     code = event.data.get("exit_code")
     how = f"was killed by {signal}" if signal else f"exited with code {code}"
+    if event.data.get("out_of_memory"):
+        how += " for want of memory"
+    elif signal is None and code is None:
+        how = "was removed, so that nobody can say how it ended,"
     return f"{event.text('node')} {how} at {event.time_s:.1f} s, and no injection asked for it"
 
 

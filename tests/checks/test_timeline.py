@@ -1,5 +1,7 @@
 """The frame of every check: when training ended, what was open, which exits nobody asked for."""
 
+from dataclasses import replace
+
 from chaoslab.checks.timeline import (
     fault_windows,
     longest_gap,
@@ -102,6 +104,14 @@ def test_a_crash_of_the_syncer_is_found_with_its_exit_code() -> None:
     story = Story().baseline().exit("syncer", code=1).train(2).end()
     (event,) = unasked_exits(story.history())[:1]
     assert said_exit(event).startswith("syncer exited with code 1 at 5.0 s")
+
+
+def test_a_death_for_want_of_memory_and_one_that_nobody_saw_are_told_apart() -> None:
+    (event,) = unasked_exits(half_killed().strike("learner-2").train(2).end().history())
+    starved = replace(event, data={**event.data, "out_of_memory": True})
+    assert "was killed by SIGKILL for want of memory at" in said_exit(starved)
+    removed = replace(event, data={**event.data, "signal": None, "exit_code": None})
+    assert "learner-2 was removed, so that nobody can say how it ended, at" in said_exit(removed)
 
 
 def test_the_nodes_of_a_run_that_was_cut_short_are_ended_by_the_harness() -> None:
