@@ -12,6 +12,7 @@ Looking changes nothing. A qdisc is known by a book alone: it bears no name of o
 
 import shlex
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -182,10 +183,11 @@ def _containers() -> Iterator[Residue]:
         from chaoslab.fleet.docker.cleanup import estates  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
 
-        engine = Engine.connect()
-    except AbilityError:
-        return  # no engine, and so nothing on it that could be seen
-    for run, directory in estates(engine).items():
+        with closing(Engine.connect()) as engine:
+            url, found = engine.url, estates(engine)
+    except (AbilityError, FleetError):
+        return  # no engine, or one that refuses, which `doctor` says: nothing on it can be seen
+    for run, directory in found.items():
         path = Path(directory)
         holding = path.parent if path.name == "control" else path
         if not path.exists() or holder_of(holding) is None:
@@ -193,11 +195,10 @@ def _containers() -> Iterator[Residue]:
             is_known = path.exists() and may_owe(holding)
             yield Residue(
                 what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
-                where=engine.url,
+                where=url,
                 remedy=f"chaoslab heal {holding}"
                 if is_known
                 else f"docker rm -f {here}; "
                 f"docker network rm chaoslab-{run}; docker volume rm "
                 f"$(docker volume ls -q --filter label={LABEL_RUN}={run})",
             )
-    engine.close()

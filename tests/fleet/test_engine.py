@@ -1,10 +1,17 @@
 """An engine with somebody else at it: what it answers then, and what is done all the same."""
 
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from socketserver import ThreadingMixIn, UnixStreamServer
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from chaoslab import residue
 from chaoslab.errors import FleetError
 from tests.engine import Engine
 
@@ -92,3 +99,48 @@ def test_what_an_engine_keeps_is_named_and_the_rest_is_removed() -> None:
 )
 def test_ports_are_published_at_one_address_by_its_number(url: str, address: str) -> None:
     assert engine_of(Api(), url).host == address
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """An engine that says what it is, and nothing else."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        is_asked_who = self.path.endswith("/version")
+        said = {"ApiVersion": "1.41"} if is_asked_who else {"message": "not now"}
+        text = json.dumps(said).encode()
+        self.send_response(200 if is_asked_who else 500)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_request(self, *_: object) -> None:
+        pass
+
+
+class Server(ThreadingMixIn, UnixStreamServer):
+    daemon_threads = True
+
+
+@pytest.fixture
+def refusing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Where one is, which is that of DOCKER_HOST."""
+    path = str(tmp_path / "engine.sock")
+    with Server(path, Refusing) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{path}")
+        yield path
+        server.shutdown()
+
+
+def test_an_engine_that_refuses_keeps_nothing_else_from_being_found(
+    refusing: str, tmp_path: Path
+) -> None:
+    with pytest.raises(FleetError, match="not now"):
+        Engine.connect(f"unix://{refusing}").names({})
+    half = tmp_path / "kill_half" / "20261120T000000Z-abcdef" / ".verdict.json.new"
+    half.parent.mkdir(parents=True)
+    half.touch()
+    assert half.name in " ".join(one.what for one in residue.find(tmp_path))
