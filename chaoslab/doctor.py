@@ -213,19 +213,25 @@ def _docker() -> Examined:
     """The engine that a run would use, by its own word."""
     name = "docker"
     try:
-        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
         from chaoslab.fleet.docker.lacking import lacking  # noqa: PLC0415
 
         with closing(Engine.connect()) as engine:
             facts = engine.facts()
+            unbuilt = [one for one in images.needed() if engine.image_id(one) is None]
     except AbilityError as error:
         return _missing(name, "no engine can be used from here", str(error))
     except FleetError as error:
         return _limited(name, f"an engine that refuses: {error}")
     version, api, cgroup = (facts.get(key) for key in ("Version", "ApiVersion", "CgroupVersion"))
     detail = f"engine {version}, API {api}, cgroup v{cgroup}"
-    if lacks := sorted(set(lacking(facts).values())):
-        return _limited(name, f"{detail}: {'; '.join(lacks)}")
+    lacks = sorted(set(lacking(facts).values()))
+    if unbuilt:
+        lacks.append(f"no image {', '.join(unbuilt)}")
+    if lacks:
+        remedy = "chaoslab images build" if unbuilt else ""
+        return _limited(name, f"{detail}: {'; '.join(lacks)}", remedy)
     return _ok(name, detail)
 
 

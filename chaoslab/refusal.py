@@ -35,7 +35,7 @@ def refuse_missing_abilities(
             raise AbilityError(
                 f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
                 f"{', '.join(sorted(missing))}; the {fleet_kind} fleet cannot here: choose another "
-                "fault, or see `chaoslab doctor`",
+                "fault or fleet (`--fleet`), or see `chaoslab doctor`",
                 where=where,
             )
         if injection.watched and Ability.HOOKS not in abilities:

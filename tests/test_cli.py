@@ -360,6 +360,12 @@ def test_a_preview_says_whom_it_hits_and_starts_nothing(fleets: FakeFleets, tmp_
     assert "s the last time" in call("plan", "one_dies.yaml").stdout
 
 
+def test_a_preview_ends_with_the_command_that_runs_just_that(fleets: FakeFleets) -> None:
+    asked = ("one_dies.yaml", "--set", "description=a b", "--seed", "5", "--fleet", "local")
+    said = "one_dies.yaml --set 'description=a b' --seed 5 --fleet local"
+    assert f"next: chaoslab run {said}   do it" in call("plan", *asked).stderr
+
+
 def test_the_same_seed_previews_the_same_schedule(fleets: FakeFleets) -> None:
     previews = {call("plan", "one_dies.yaml", "--seed", "5", "--json").stdout for _ in range(2)}
     assert len(previews) == 1
@@ -370,6 +376,7 @@ def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -
     done = call("plan", "one_dies.yaml")
     assert done.exit_code == 2
     assert "needs a fleet that can kill" in done.stderr
+    assert "--fleet" in done.stderr
 
 
 def test_both_schemas_are_json_schemas() -> None:

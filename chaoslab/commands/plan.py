@@ -53,8 +53,7 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
         print_page(_page(prepared, lasted_s))
     prepared.refuse_impossible()
     if not as_json:
-        seed = "" if asked.seed is None else f" --seed {asked.seed}"
-        advise(f"chaoslab run {asked.plan}{seed}", "do it")
+        advise(f"chaoslab run {asked.again()}", "do it")
 
 
 def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Json]:

@@ -7,6 +7,7 @@ Nothing is started here.
 
 import difflib
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
@@ -50,6 +51,17 @@ class Asked:
     """`key=value`, each."""
     seed: int | None = None
     fleet: str | None = None
+
+    def again(self) -> str:
+        """The same, to be typed into a shell."""
+        words = [self.plan]
+        for setting in self.settings:
+            words += ["--set", setting]
+        if self.seed is not None:
+            words += ["--seed", str(self.seed)]
+        if self.fleet is not None:
+            words += ["--fleet", self.fleet]
+        return shlex.join(words)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

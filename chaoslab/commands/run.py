@@ -30,6 +30,7 @@ from chaoslab.report.view import ViewModel
     epilog=examples(
         "chaoslab run kill_half",
         "chaoslab run my_plan.yaml --set training.learners=8 --seed 11",
+        "chaoslab run kill_half --fleet docker",
         "chaoslab run kill_half --json --quiet | jq .training_continued",
     ),
 )

@@ -1,5 +1,6 @@
 """Nodes as containers: the contract, and what only containers can do, or do wrong."""
 
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+import chaoslab
 from chaoslab import residue
 from chaoslab.clock import WallClock
+from chaoslab.doctor import State, examine
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet.base import NodeSpec, NoObligations
@@ -22,7 +25,7 @@ from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
-from chaoslab.fleet.docker import verbs  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker import images, verbs  # isort: skip  # after the engine
 from chaoslab.fleet.docker.estate import Estate, remains, run_name  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
 
@@ -198,6 +201,16 @@ def test_each_life_leaves_its_files_and_finds_what_the_last_one_kept(
         assert "so" in (home / incarnation / "stderr.log").read_text()
 
 
+def test_an_end_that_cannot_be_written_down_is_told_all_the_same(
+    stage: Stage, spec: NodeSpec, tmp_path: Path
+) -> None:
+    stage.fleet.start(spec)
+    stage.until(Kind.LEARNER_STEP)
+    shutil.rmtree(tmp_path / "nodes" / spec.name)
+    stage.fleet.kill(spec.name)
+    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
+
+
 # ---------------------------------------------------------------- cleanup
 
 
@@ -288,3 +301,13 @@ def test_every_verb_is_known_to_the_undo() -> None:
     assert {verbs.EMPTY_ESTATE, *verbs.LETTING_GO} <= set(VERBS)
     assert all(VERBS[do].lets_go for do in verbs.LETTING_GO)
     assert not VERBS[verbs.EMPTY_ESTATE].lets_go
+
+
+def test_an_engine_without_our_images_is_told_how_to_come_by_them(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chaoslab, "__version__", "0.0.0")  # of which nobody built any
+    (found,) = (one for one in examine(tmp_path).abilities if one.name == "docker")
+    assert found.state is State.LIMITED
+    assert images.node_image() in found.detail
+    assert found.remedy == "chaoslab images build"
