@@ -139,6 +139,16 @@ def test_a_full_volume_gets_room_again_from_its_obligation_alone(
     assert beside(engine, tmp_path) == {f"chaoslab-{run_name(tmp_path)}-learner-0.volume"}
 
 
+def test_room_that_nobody_can_give_is_still_owed(
+    stage: Stage, writer: NodeSpec, engine: Engine, tmp_path: Path
+) -> None:
+    stage.fleet.start(replace(writer, has_volume=True))
+    stage.fleet.fill_disk(writer.name)
+    owed = next(one for one in open_obligations(tmp_path) if one.do == verbs.FREE_VOLUME)
+    gone = replace(owed, facts={**owed.facts, "image": "chaoslab-node:removed-meanwhile"})
+    assert "removed-meanwhile" in undo(gone).remaining[0]
+
+
 def test_a_node_without_a_volume_of_its_own_cannot_run_out_of_room(
     stage: Stage, writer: NodeSpec
 ) -> None:

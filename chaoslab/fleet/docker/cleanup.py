@@ -10,6 +10,7 @@ The verbs are `verbs`'; who calls, and when, is the janitor's and `chaoslab heal
 import socket
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Json
@@ -33,8 +34,8 @@ def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
             return tuple(f"{one}, removed" for one in (*done, *empty(engine, run)))
         if do == verbs.FREE_VOLUME:
             return _free(engine, facts)
-        return _let_go(engine, do, str(facts.get("container")), facts)
-    except Missing:
+        with suppress(Missing):  # what it bore is gone with it
+            return _let_go(engine, do, str(facts.get("container")), facts)
         return ()
     finally:
         engine.close()
@@ -51,8 +52,8 @@ def left(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
             return remains(engine, str(facts.get("run")))
         if do == verbs.FREE_VOLUME:
             return tuple(f"{one}, which may be full" for one in _volumes(engine, facts))
-        return _held_up(engine, do, str(facts.get("container")))
-    except Missing:
+        with suppress(Missing):
+            return _held_up(engine, do, str(facts.get("container")))
         return ()
     finally:
         engine.close()

@@ -9,6 +9,7 @@ It is attached to before it starts, so nothing that it prints is missed, and its
 when the harness does. The thread carries bytes and decides nothing.
 """
 
+import logging
 import queue
 import threading
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from chaoslab.fleet.docker.yard import ENTRY, Arrival, Yard, container_of
 from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
 from chaoslab.fleet.output import LOG_BYTES_MOST, NodeOutput
 
+_log = logging.getLogger(__name__)
 _ENDED_S: Final = 10.0
 """How long an engine may take to say that a container has ended whose output has."""
 _SIGNALS: Final = 128
@@ -51,6 +53,7 @@ class Container:
         home = yard.estate.run_directory / "nodes" / spec.name
         self._directory = home / str(incarnation)
         self._is_closing = False
+        self._lost_error_bytes = 0
         self.was_out_of_memory = False
         """That it was killed for want of memory, by the engine's word."""
         self._meter = Meter(self.engine, self.name)
@@ -114,16 +117,17 @@ class Container:
 
     def _carry(self) -> None:
         """On a thread of its own: from the engine to the queue, until the output ends."""
-        lost_bytes, kept_bytes = 0, 0
+        kept_bytes = 0
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece
             if kind != STDERR:
                 self._hand_over(Arrival(life=self, chunk=chunk))
                 continue
-            try:
-                kept_bytes += self._errors.write(chunk[: LOG_BYTES_MOST - kept_bytes])
-            except (OSError, ValueError):  # a full disk, or closed: the run goes on
-                lost_bytes += len(chunk)
+            written_bytes = 0
+            with suppress(OSError, ValueError):  # a full disk, or closed: exit.json says so
+                written_bytes = self._errors.write(chunk[: LOG_BYTES_MOST - kept_bytes])
+            kept_bytes += written_bytes
+            self._lost_error_bytes += len(chunk) - written_bytes
         self._hand_over(Arrival(life=self))
 
     def _hand_over(self, arrival: Arrival) -> None:
@@ -253,10 +257,11 @@ class Container:
         }
 
     def _note_exit(self, ending: Mapping[str, Json]) -> None:
+        lost_bytes = self._output.lost_log_bytes + self._lost_error_bytes
         try:
-            self._files.ended({**ending, "lost_log_bytes": self._output.lost_log_bytes})
-        except OSError as error:
-            raise FleetError(f"the end of {self.spec.name} cannot be recorded: {error}") from error
+            self._files.ended({**ending, "lost_log_bytes": lost_bytes})
+        except OSError as error:  # the journal says the same, and the others must end, too
+            _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
 
 
 def _epoch_s(stamp: str) -> float:
