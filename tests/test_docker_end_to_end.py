@@ -1,6 +1,6 @@
 """Whole runs on containers: the verdict is right, and nothing is left on the engine."""
 
-import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -72,15 +72,36 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     assert max(event.integer("dropped") for event in counted if event.data["dropped"]) > 10
 
 
-def test_a_container_that_somebody_else_kills_is_named(engine: Engine, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        pytest.param(
+            lambda engine, name: engine.kill(name, "SIGKILL"),
+            "learner-0 was killed by SIGKILL",
+            id="kill",
+        ),
+        pytest.param(
+            lambda engine, name: engine.remove(name),
+            "learner-0 was",
+            id="rm",
+            marks=pytest.mark.soak,
+        ),
+    ],
+)
+def test_a_container_that_somebody_else_ends_is_named(
+    engine: Engine, tmp_path: Path, end: Callable[[Engine, str], object], told: str
+) -> None:
     plan = tmp_path / "containers.yaml"
     plan.write_text(PLAN.replace("LINKS", "none").replace("MORE", ""))
     run = start(str(plan), tmp_path / "runs")
     record = wait_for_round(tmp_path / "runs" / "containers", 10)
-    engine.kill(f"chaoslab-{run_name(record)}-learner-0.1", "SIGKILL")
+    end(engine, f"chaoslab-{run_name(record)}-learner-0.1")
     verdict = verdict_of(run)
-    assert run.returncode in (ExitCode.FAIL, ExitCode.UNKNOWN)
-    assert "learner-0" in json.dumps(verdict["findings"])
+    assert run.returncode == ExitCode.FAIL
+    findings = verdict["findings"]
+    assert isinstance(findings, list)
+    (unasked,) = (one["reason"] for one in findings if one["check"] == "unasked")
+    assert told in unasked
     assert nothing_is_left(engine, record)
 
 
