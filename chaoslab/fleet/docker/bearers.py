@@ -32,7 +32,7 @@ from chaoslab.fleet.docker.neighbours import Beside
 _CORRECTIONS = (4.0, 0.25)
 """At most, at least: beyond that, something else is wrong with the node."""
 _TIGHTEN_S = 0.1
-_CUTS = (0.9, 0.97, 0.995)
+_CUTS = (0.9, 0.97, 0.995, 0.999)
 _LEAST_BYTES = 16 << 20
 """Engines refuse less than a few megabytes."""
 
