@@ -15,10 +15,11 @@ from chaoslab import residue
 from chaoslab.errors import FleetError
 from tests.engine import Engine
 
-from chaoslab.fleet.docker.asking import APIError  # isort: skip  # the engine may skip all this
+from chaoslab.fleet.docker.asking import ASK_S, APIError  # isort: skip  # the engine may skip all this
 from chaoslab.fleet.docker.estate import empty  # isort: skip
 from docker import DockerClient  # isort: skip
 from docker.errors import NotFound  # isort: skip
+from requests.exceptions import ReadTimeout  # isort: skip
 
 
 class Api:
@@ -26,6 +27,7 @@ class Api:
 
     def __init__(self, *names: str) -> None:
         self.there = list(names)
+        self.timeout = 0.0
         self.stubborn: set[str] = set()
         self.busy: dict[str, int] = {}
         """Being removed by somebody else: how often they are still seen."""
@@ -38,6 +40,8 @@ class Api:
         return [*found, {"Id": "0123", "Names": None, "Labels": {}}]
 
     def remove_container(self, name: str, **_: object) -> None:
+        if name == "silent":
+            raise ReadTimeout("Read timed out. (read timeout=60)")
         if name in self.stubborn:
             raise APIError(f"driver failed to remove {name}")
         if name in self.busy:
@@ -86,6 +90,18 @@ def test_what_an_engine_keeps_is_named_and_the_rest_is_removed() -> None:
         empty(engine_of(api), "run")
     assert api.there == ["one"]
     assert not api.networks_there
+
+
+def test_an_engine_that_was_silent_is_given_less_time_until_it_answers() -> None:
+    api = Api("one")
+    engine, other = engine_of(api), engine_of(api)
+    with pytest.raises(FleetError, match="timed out"):
+        engine.remove("silent")
+    assert api.timeout == ASK_S
+    other.networks({})
+    assert api.timeout < ASK_S
+    other.networks({})
+    assert api.timeout == ASK_S
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,10 @@ except ImportError as error:
 
 ASK_S: Final = 60.0
 """How long the engine may take for one answer; the death of a container is one of the longest."""
+_AGAIN_S: Final = 5.0
+"""How long one may that did not answer in time when it was asked last: a run still has to end."""
+_SILENT: Final[set[str]] = set()
+"""Where those are."""
 _API_LEAST: Final = (1, 41)
 _BY_SSH: Final = "ssh://"
 
@@ -40,6 +44,7 @@ __all__ = [
     "DockerException",
     "Missing",
     "RequestException",
+    "is_silence",
     "labelled",
 ]
 
@@ -72,9 +77,11 @@ class Asking:
         tunnel = None
         try:
             tunnel = Tunnel.to_engine(url) if url.startswith(_BY_SSH) else None
-            client = _client(url if tunnel is None else tunnel.address)
+            client = _client(url if tunnel is None else tunnel.address, _patience_s(url))
         except (DockerException, RequestException, OSError, ValueError, FleetError) as error:
-            reason = _why(error, tunnel)
+            if is_silence(error):
+                _SILENT.add(url)
+            reason = _why(_bottom(error), tunnel)
             if tunnel is not None:
                 tunnel.close()
             raise AbilityError(
@@ -111,19 +118,34 @@ class Asking:
     def _asked(self, what: str) -> Iterator[None]:
         """What the SDK raises, as FleetError that says what was asked and answered."""
         words = f"the Docker engine at {self.url} was asked {what}"
+        self._client.api.timeout = _patience_s(self.url)
         try:
             yield
+            _SILENT.discard(self.url)
         except NotFound as error:
             raise Missing(f"{words}: {_said(error)}") from error
         except (DockerException, RequestException, OSError) as error:
-            raise FleetError(f"{words}: {_why(error, self._tunnel)}") from error
+            if is_silence(error):
+                _SILENT.add(self.url)
+            raise FleetError(f"{words}: {_why(_bottom(error), self._tunnel)}") from error
 
 
-def _client(url: str) -> "docker.DockerClient":
+def _client(url: str, limit_s: float) -> "docker.DockerClient":
     """Of the SDK, which has asked which version of the API is spoken."""
     _knock(url)
     environment = {**os.environ, "DOCKER_HOST": url}
-    return docker.DockerClient.from_env(version="auto", timeout=int(ASK_S), environment=environment)
+    return docker.DockerClient.from_env(
+        version="auto", timeout=int(limit_s), environment=environment
+    )
+
+
+def _patience_s(url: str) -> float:
+    return _AGAIN_S if url in _SILENT else ASK_S
+
+
+def is_silence(error: BaseException) -> bool:
+    """Whether the engine did not answer in time; the SDK has no one exception for that."""
+    return not isinstance(error, APIError) and "timed out" in str(error).lower()
 
 
 def _knock(url: str) -> None:
@@ -145,7 +167,14 @@ def _why(error: BaseException, tunnel: Tunnel | None) -> str:
     return f"{_said(error)}; ssh: {complaint}" if complaint else _said(error)
 
 
+def _bottom(error: BaseException) -> BaseException:
+    """Of wrappers around wrappers, the innermost: it says what was in the way; an engine's word."""
+    wrapped = () if isinstance(error, APIError) else (error.__cause__, *error.args)
+    inner = next((one for one in wrapped if isinstance(one, BaseException) and str(one)), None)
+    return error if inner is None else _bottom(inner)
+
+
 def _said(error: BaseException) -> str:
-    """Its text on one line; of a chain of wrappers, what is at the bottom."""
+    """Its text on one line."""
     explanation = getattr(error, "explanation", None)
     return " ".join(str(explanation or error).split())[:300]

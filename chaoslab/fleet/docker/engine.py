@@ -17,7 +17,14 @@ from urllib.parse import urlsplit
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.docker.asking import ASK_S, DockerException, Missing, RequestException, labelled
+from chaoslab.fleet.docker.asking import (
+    ASK_S,
+    DockerException,
+    Missing,
+    RequestException,
+    is_silence,
+    labelled,
+)
 from chaoslab.fleet.docker.plain import ContainerSpec, Limits, Seen, Usage
 from chaoslab.fleet.docker.stores import Stores
 from chaoslab.fleet.docker.stream import Stream
@@ -213,15 +220,13 @@ class Engine(Stores):
 
     def wait(self, container: str, limit_s: float) -> bool:
         """Whether it has ended within that time."""
-        try:
-            with self._asked(f"to wait for {container}"):
+        with suppress(Missing), self._asked(f"to wait for {container}"):
+            try:
                 self._client.api.wait(container, timeout=limit_s)
-        except Missing:
-            return True
-        except FleetError as error:
-            if "timed out" in str(error).lower():
-                return False
-            raise
+            except RequestException as error:
+                if is_silence(error):
+                    return False  # which is its answer
+                raise
         return True
 
     def remove(self, container: str) -> bool:
