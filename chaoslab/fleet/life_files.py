@@ -7,6 +7,7 @@ nodes/<name>/<incarnation>/  command.json   what was started, when, as which pro
 """
 
 import json
+import shutil
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,6 +31,11 @@ class LifeFiles:
         """What was started."""
         said = {"argv": list(argv), "environment": dict(spec.environment), **facts}
         self._write("command.json", said, "started_s")
+
+    def forget(self) -> None:
+        """It never began: the next try has a new folder again."""
+        self.log.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
 
     def ended(self, facts: Mapping[str, Json]) -> None:
         """How it ended."""

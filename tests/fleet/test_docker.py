@@ -141,6 +141,23 @@ def test_the_next_life_runs_the_release_that_was_asked_for(
     assert started == [image, f"{image}-other"]
 
 
+def test_a_life_that_could_not_begin_keeps_no_later_one_from_beginning(
+    stage: Stage, spec: NodeSpec, engine: Engine
+) -> None:
+    engine.tag(base_here(engine), "chaoslab-fleeting:1")
+    stage.fleet.start(spec)
+    stage.fleet.upgrade(spec.name, "chaoslab-fleeting:1")
+    engine._client.api.remove_image("chaoslab-fleeting:1")
+    stage.fleet.kill(spec.name)
+    for _ in range(2):
+        with pytest.raises(FleetError, match="o such image"):
+            stage.fleet.restart(spec.name)
+    engine.tag(base_here(engine), "chaoslab-fleeting:1")
+    assert stage.fleet.restart(spec.name).incarnation == 2
+    stage.until(Kind.LEARNER_STEP)
+    engine._client.api.remove_image("chaoslab-fleeting:1", force=True)
+
+
 def test_a_release_that_is_not_there_is_refused(stage: Stage, spec: NodeSpec) -> None:
     stage.fleet.start(spec)
     with pytest.raises(FleetError, match="images build"):

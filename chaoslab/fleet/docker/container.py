@@ -39,7 +39,7 @@ class Container:
     """A started container. `is_over` once its exit was noticed."""
 
     def __init__(self, spec: NodeSpec, incarnation: int, image: str, yard: Yard) -> None:
-        """Start it. FleetError if it cannot be; then nothing is left of it but its files."""
+        """Start it. FleetError if it cannot be; then nothing is left of it."""
         self.spec, self.incarnation, self.image = spec, incarnation, image
         self.is_ending = False
         """It was told to end."""
@@ -62,15 +62,16 @@ class Container:
     # ---------------------------------------------------------------- beginning
 
     def _begin(self) -> None:
-        try:
-            self._files = LifeFiles(self._directory, self.yard.clock)
-            self._errors = self._files.errors.open("wb", buffering=0)
-        except OSError as error:
-            raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
-        self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
         with ExitStack() as if_it_fails:
-            if_it_fails.callback(self._files.log.close)
+            try:
+                self._files = LifeFiles(self._directory, self.yard.clock)
+                if_it_fails.callback(self._files.forget)
+                self._errors = self._files.errors.open("wb", buffering=0)
+            except OSError as error:
+                raise FleetError(f"{self.spec.name} cannot be started: {error}") from error
             if_it_fails.callback(self._errors.close)
+            log = self._files.log
+            self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
             if_it_fails.callback(self.engine.remove, self.name)
             asked = container_of(self.yard, self.spec, self.incarnation, self.image)
             self.engine.create(asked)
