@@ -33,6 +33,11 @@ _ENVIRONMENT = {"NPROC": "1"}
 """One thread per process: several learners share this machine's cores."""
 
 
+def programs(plan: FaultPlan) -> Mapping[Role, str]:
+    """The module that each role runs."""
+    return {role: plan.fleet.programs.get(role, own) for role, own in _PROGRAMS.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """The nodes of one run of a plan."""
@@ -121,7 +126,7 @@ class Launch:
         place = () if role is Role.EVALUATOR else place
         hears = self._has_hooks and role is not Role.EVALUATOR
         hooks = ("--test-hooks",) if hears else ()
-        program = self.plan.fleet.programs.get(role, _PROGRAMS[role])
+        program = programs(self.plan)[role]
         return NodeSpec(
             name=name,
             role=role,

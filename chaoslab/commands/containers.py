@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoslab.clock import Clock
-from chaoslab.errors import AbilityError
+from chaoslab.errors import AbilityError, FleetError
 from chaoslab.fleet.base import Ability, Fleet, ObligationLog
 from chaoslab.fleet.linkage import Linkage
+from chaoslab.launch import programs
 from chaoslab.plan import Containers, FaultPlan
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ class ContainerFleets:
 
     containers: Containers
     data: str
+    modules: tuple[str, ...] = ()
+    """What its nodes run, as by `python -m`."""
     kind: str = "docker"
 
     @property
@@ -36,7 +39,7 @@ class ContainerFleets:
 
         engine = _connect()
         try:
-            self._require_image(engine)
+            self._require_fitness(engine, self._require_image(engine))
             self._mounts(engine)
             missing = frozenset() if self._releases(engine) else frozenset({Ability.UPGRADE})
             return ABILITIES - missing - lacking(engine.facts()).keys()
@@ -71,13 +74,30 @@ class ContainerFleets:
     def _require_image(self, engine: "Engine") -> str:
         from chaoslab.fleet.docker.images import node_image  # noqa: PLC0415  # needs the SDK
 
-        name = self.containers.image or node_image()
-        if engine.image_id(name) is None:
-            raise AbilityError(
-                f"the Docker engine at {engine.url} has no image {name}: "
-                "run `chaoslab images build`, or name another as fleet.containers.image"
+        own = self.containers.image
+        name = own or node_image()
+        try:
+            is_there = engine.image_id(name) is not None
+        except FleetError as error:  # a name that cannot be one, for example
+            raise AbilityError(str(error)) from error
+        if not is_there:
+            remedy = (
+                "pull or build it there, or leave fleet.containers.image out"
+                if own
+                else "run `chaoslab images build`, or name another as fleet.containers.image"
             )
+            raise AbilityError(f"the Docker engine at {engine.url} has no image {name}: {remedy}")
         return name
+
+    def _require_fitness(self, engine: "Engine", image: str) -> None:
+        """An image of somebody else's is tried; ours has all."""
+        from chaoslab.fleet.docker.fitness import why_unfit  # noqa: PLC0415  # needs the SDK
+
+        if self.containers.image and (why := why_unfit(engine, image, self.modules)):
+            raise AbilityError(
+                f"no node can run in the image {image} ({why}): begin its Dockerfile with an image "
+                "of `chaoslab images list`, or leave fleet.containers.image out"
+            )
 
     def _releases(self, engine: "Engine") -> Mapping[str, str]:
         from chaoslab.fleet.docker.images import NEXT, next_image  # noqa: PLC0415  # needs the SDK
@@ -101,7 +121,11 @@ class ContainerFleets:
 
 def containers(plan: FaultPlan) -> ContainerFleets:
     """The fleets that a plan asks for."""
-    return ContainerFleets(containers=plan.fleet.containers, data=plan.training.data)
+    return ContainerFleets(
+        containers=plan.fleet.containers,
+        data=plan.training.data,
+        modules=tuple(programs(plan).values()),
+    )
 
 
 def _connect() -> "Engine":

@@ -192,7 +192,9 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.LINK_STARTED: (
         Tone.PLAIN,
         lambda e: (
-            f"{e.text('link')} reaches {e.text('upstream')} by {e.text('address')} "
+            f"{e.text('link')} dials {e.text('upstream')} itself"
+            if e.text("kind") == "none"
+            else f"{e.text('link')} reaches {e.text('upstream')} by {e.text('address')} "
             f"({e.text('kind')})"
         ),
     ),

@@ -13,13 +13,15 @@ import pytest
 import chaoslab
 from chaoslab import residue
 from chaoslab.clock import WallClock
+from chaoslab.commands.containers import ContainerFleets
 from chaoslab.doctor import State, examine
-from chaoslab.errors import FleetError
+from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet.base import NodeSpec, NoObligations
 from chaoslab.fleet.burdens import Slowness
 from chaoslab.janitor import heal
 from chaoslab.obligations import Obligations, open_obligations
+from chaoslab.plan import Containers
 from chaoslab.undo import VERBS, leftovers
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
@@ -27,6 +29,7 @@ from tests.fleet.test_local import Remembered
 
 from chaoslab.fleet.docker import images, verbs  # isort: skip  # after the engine
 from chaoslab.fleet.docker.estate import Estate, remains, run_name  # isort: skip
+from chaoslab.fleet.docker.fitness import why_unfit  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -328,3 +331,31 @@ def test_an_engine_without_our_images_is_told_how_to_come_by_them(
     assert found.state is State.LIMITED
     assert images.node_image() in found.detail
     assert found.remedy == "chaoslab images build"
+
+
+@pytest.mark.parametrize(
+    ("modules", "why"), [(("json", "unittest.mock"), ""), (("no.such", "json"), "finds no no.such")]
+)
+def test_an_image_is_asked_whether_it_has_what_nodes_run(
+    engine: Engine, modules: tuple[str, ...], why: str
+) -> None:
+    found = why_unfit(engine, base_here(engine), modules)
+    assert why in found
+    assert bool(found) is bool(why)
+    assert not [name for name in engine.names({}) if name.startswith("chaoslab-trial")]
+
+
+def test_an_image_without_python_is_unfit(engine: Engine) -> None:
+    assert "python3" in why_unfit(engine, images.proxy_image(), ("json",))
+
+
+@pytest.mark.parametrize("image", ["nobody/has-this:1", "No:Such:Name"])
+def test_an_image_of_ones_own_that_is_not_there_is_refused(engine: Engine, image: str) -> None:
+    fleets = ContainerFleets(containers=Containers(image=image), data="")
+    with pytest.raises(AbilityError, match=image):
+        _ = fleets.abilities
+    fleets = ContainerFleets(
+        containers=Containers(image=base_here(engine)), data="", modules=("no.such",)
+    )
+    with pytest.raises(AbilityError, match=r"no\.such"):
+        _ = fleets.abilities

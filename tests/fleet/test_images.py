@@ -104,6 +104,12 @@ def test_an_engine_that_cannot_be_asked_is_refused_in_words(url: str) -> None:
         Engine.connect(url)
 
 
+def test_of_all_that_wraps_a_refused_connection_the_reason_is_said() -> None:
+    with pytest.raises(AbilityError, match="Connection refused") as why:
+        Engine.connect("tcp://127.0.0.1:1")
+    assert "Max retries" not in why.value.message
+
+
 class Shelf:
     """An engine that has all images, and notes on what it builds which."""
 

@@ -209,3 +209,17 @@ def test_a_learner_in_reserve_is_shown_joins_is_welcomed_and_leaves_in_order() -
     assert story.state("learner-2") is LaneState.LEFT
     story.start(12, "learner-2", incarnation=2)
     assert story.state("learner-2") is LaneState.REJOINING
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "said"),
+    [
+        ("none", "syncer:4600", "learner-1 dials syncer:4600 itself"),
+        ("embedded", "proxy:4701", "learner-1 reaches syncer:4600 by proxy:4701 (embedded)"),
+    ],
+)
+def test_a_link_says_by_what_the_syncer_is_reached(kind: str, address: str, said: str) -> None:
+    story = Story()
+    story.tell(1, Kind.LINK_STARTED, link="learner-1", kind=kind, address=address,
+               upstream="syncer:4600")  # fmt: skip
+    assert story.said[-1] == said
