@@ -219,7 +219,6 @@ def test_a_learner_in_reserve_is_shown_joins_is_welcomed_and_leaves_in_order() -
     ],
 )
 def test_a_link_says_by_what_the_syncer_is_reached(kind: str, address: str, said: str) -> None:
-    story = Story()
-    story.tell(1, Kind.LINK_STARTED, link="learner-1", kind=kind, address=address,
-               upstream="syncer:4600")  # fmt: skip
-    assert story.said[-1] == said
+    data = {"link": "learner-1", "kind": kind, "address": address, "upstream": "syncer:4600"}
+    event = Event(seq=9, time_s=1, source="test", kind=Kind.LINK_STARTED, data=data)
+    assert [sentence.text for sentence in Story().view.see(event)] == [said]
