@@ -118,6 +118,7 @@ class Shelf:
     def __init__(self, base: str) -> None:
         self.base = base
         self.built: dict[str, str | None] = {}
+        self.with_network: list[str] = []
 
     def image_id(self, name: str) -> str:
         return f"id of {name}"
@@ -128,8 +129,17 @@ class Shelf:
     def image_bytes(self, _: str) -> int:
         return 0
 
-    def build(self, _: object, *, name: str, arguments: Mapping[str, str], **__: str) -> list[str]:
+    def build(
+        self,
+        _: object,
+        *,
+        name: str,
+        arguments: Mapping[str, str],
+        has_network: bool = False,
+        **__: str,
+    ) -> list[str]:
         self.built[name] = arguments.get("BASE")
+        self.with_network += [name] if has_network else []
         return []
 
 
@@ -145,6 +155,7 @@ def test_what_is_there_is_built_again_on_another_base_alone(
     assert json.loads(done.stdout)["base"] == (asked[0] if asked else "mine")
     bases = {images.node_image(): "new", images.next_image(): None, images.tools_image(): "new"}
     assert shelf.built == (bases if is_built else {})
+    assert shelf.with_network == ([images.tools_image()] if is_built else []), "nodes need none"
 
 
 def test_an_engine_that_cannot_be_installed_is_said_with_the_reason(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def _build_tools(engine: Engine, base: str) -> Iterator[str]:
         yield f"building {name} on {base}"
         yield from engine.build(
             context, dockerfile="Dockerfile", name=name,
-            arguments={"BASE": base, "VERSION": chaoslab.__version__},
+            arguments={"BASE": base, "VERSION": chaoslab.__version__}, has_network=True,
         )  # fmt: skip
 
 

@@ -50,13 +50,23 @@ class Stores(Asking):
             self._client.api.tag(name, repository, tag)
 
     def build(
-        self, context: IO[bytes], *, dockerfile: str, name: str, arguments: Mapping[str, str]
+        self,
+        context: IO[bytes],
+        *,
+        dockerfile: str,
+        name: str,
+        arguments: Mapping[str, str],
+        has_network: bool = False,
     ) -> Iterator[str]:
-        """Build an image of a tar archive; yields what the engine prints."""
+        """Build an image of a tar archive; yields what the engine prints.
+
+        All that goes in is in the archive, unless its steps have a network.
+        """
         with self._asked(f"to build {name}"):
             said = self._client.api.build(
                 fileobj=context, custom_context=True, dockerfile=dockerfile, tag=name,
                 buildargs=dict(arguments), rm=True, forcerm=True, decode=True,
+                network_mode=None if has_network else "none",
             )  # fmt: skip
             for piece in said:
                 if "error" in piece:
