@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from chaoslab.clock import WallClock
 from chaoslab.commands.containers import ContainerFleets
 from chaoslab.doctor import State, examine
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.events import Kind
+from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import NodeSpec, NoObligations
 from chaoslab.fleet.burdens import Slowness
 from chaoslab.janitor import heal
@@ -24,10 +25,11 @@ from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Containers
 from chaoslab.undo import VERBS, leftovers
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
-from tests.engine import Engine, engine_or_skip, learner, small_fleet
+from tests.engine import LIMITS, Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
-from chaoslab.fleet.docker import images, verbs  # isort: skip  # after the engine
+from chaoslab.fleet.docker import cleanup, images, verbs  # isort: skip  # after the engine
+from chaoslab.fleet.docker.engine import ContainerSpec  # isort: skip
 from chaoslab.fleet.docker.estate import Estate, remains, run_name  # isort: skip
 from chaoslab.fleet.docker.fitness import why_unfit  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
@@ -289,6 +291,25 @@ def test_what_is_left_is_healed_from_the_run_directory_alone(
     assert not heal(tmp_path).actions
     assert not remains(engine, run_name(tmp_path))
     fleet.__exit__(None, None, None)  # whoever comes back to life finds nothing, and says nothing
+
+
+def test_what_an_engine_still_makes_when_nobody_waits_for_it_goes_too(
+    engine: Engine, tmp_path: Path
+) -> None:
+    estate = Estate(engine=engine, run_directory=tmp_path, obligations=NoObligations())
+    unlabelled = f"{estate.network}-learner-0"  # as an engine makes one that it finds gone
+    created = ContainerSpec(
+        name=estate.container("learner-0", 1), image=base_here(engine), command=("true",),
+        limits=LIMITS, network="none", labels=estate.labels, volumes={unlabelled: "/state"},
+    )  # fmt: skip
+    late = threading.Timer(0.6, engine.create, [created])
+    late.start()
+    facts: dict[str, Json] = {"engine": engine.url, "run": estate.run}
+    done = cleanup.undo(verbs.EMPTY_ESTATE, facts)
+    late.join()
+    assert set(done) == {f"container {created.name}, removed", f"volume {unlabelled}, removed"}
+    assert not remains(engine, estate.run)
+    assert unlabelled not in engine.volumes({})
 
 
 def test_what_no_harness_answers_for_is_named_with_its_remedy(

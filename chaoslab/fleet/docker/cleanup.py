@@ -19,8 +19,11 @@ from chaoslab.fleet.docker.disks import Place, resize
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import empty, remains
 
-_IN_FLIGHT_S = 0.3
-"""What a harness asked for as it died may still be made for so long."""
+_IN_FLIGHT_S = 1.0
+"""What a harness asked for as it died may still be made for so long, whoever waits for it."""
+_IN_COPIES_S = 10.0
+"""And for so long where each container begins with a copy of its whole image."""
+_LOOK_S = 0.25
 
 
 def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
@@ -28,10 +31,7 @@ def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
     engine = _engine(facts)
     try:
         if do == verbs.EMPTY_ESTATE:
-            run = str(facts.get("run"))
-            done = empty(engine, run)
-            time.sleep(_IN_FLIGHT_S)
-            return tuple(f"{one}, removed" for one in (*done, *empty(engine, run)))
+            return tuple(f"{one}, removed" for one in _emptied(engine, str(facts.get("run"))))
         if do == verbs.FREE_VOLUME:
             return _free(engine, facts)
         with suppress(Missing):  # what it bore is gone with it
@@ -69,6 +69,18 @@ def estates(engine: Engine) -> Mapping[str, str]:
         for labels in things.values()
         if verbs.LABEL_RUN in labels
     }
+
+
+def _emptied(engine: Engine, run: str) -> list[str]:
+    """Again and again until nothing comes any more; what is in use by then remains."""
+    is_copying = engine.facts().get("Driver") == "vfs"
+    done: list[str] = []
+    until_s = time.monotonic() + (_IN_COPIES_S if is_copying else _IN_FLIGHT_S)
+    while time.monotonic() < until_s:
+        with suppress(FleetError):  # perhaps of what has just come: the last look tells
+            done += empty(engine, run)
+        time.sleep(_LOOK_S)
+    return [*done, *empty(engine, run)]
 
 
 def _let_go(engine: Engine, do: str, container: str, facts: Mapping[str, Json]) -> tuple[str, ...]:

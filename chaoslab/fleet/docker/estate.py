@@ -63,7 +63,7 @@ class Estate:
     @property
     def network(self) -> str:
         """Its name."""
-        return f"chaoslab-{self.run}"
+        return _named(self.run)
 
     def container(self, node: str, incarnation: int) -> str:
         """The name of one life."""
@@ -111,17 +111,22 @@ def run_name(run_directory: Path) -> str:
     return hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
 
 
+def _named(run: str) -> str:
+    """How the names of all that is a run's begin."""
+    return f"chaoslab-{run}"
+
+
 def empty(engine: Engine, run: str) -> tuple[str, ...]:
     """Remove all of a run; what was removed. FleetError names what the engine keeps."""
     own = {LABEL_RUN: run}
     done: list[str] = []
     refused: list[str] = []
     for kind, found, remove in (
-        ("container", engine.names, engine.remove),
-        ("network", engine.networks, engine.remove_network),
-        ("volume", engine.volumes, engine.remove_volume),
+        ("container", lambda: engine.names(own), engine.remove),
+        ("network", lambda: engine.networks(own), engine.remove_network),
+        ("volume", lambda: _volumes(engine, run), engine.remove_volume),
     ):
-        for name in found(own):
+        for name in found():
             try:
                 done += [f"{kind} {name}"] * remove(name)
             except FleetError as error:
@@ -139,5 +144,13 @@ def remains(engine: Engine, run: str) -> tuple[str, ...]:
     return (
         *(f"container {name}" for name in engine.names(own)),
         *(f"network {name}" for name in engine.networks(own)),
-        *(f"volume {name}" for name in engine.volumes(own)),
+        *(f"volume {name}" for name in _volumes(engine, run)),
     )
+
+
+def _volumes(engine: Engine, run: str) -> frozenset[str]:
+    """By label and by name: an engine that finds one gone makes another, which has no labels."""
+    own = engine.volumes({LABEL_RUN: run})
+    return frozenset(own) | {
+        name for name in engine.volumes({}) if name.startswith(f"{_named(run)}-")
+    }
