@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -51,6 +52,13 @@ def test_all_that_the_run_under_test_needs_is_asked_for() -> None:
     project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert asked == {"grpcio", "jax", "ml_dtypes", "numpy", "optax", "protobuf"}
     assert all(f'  "{line}",' in project for line in lines(ROOT / "docker" / "requirements.txt"))
+
+
+def test_the_docker_extra_brings_what_the_links_between_containers_need() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    assert set(extras["toxiproxy"]) < set(extras["docker"])
 
 
 def lines(path: Path) -> list[str]:
