@@ -29,7 +29,7 @@ from tests.engine import LIMITS, Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
 from chaoslab.fleet.docker import cleanup, images, verbs  # isort: skip  # after the engine
-from chaoslab.fleet.docker.engine import ContainerSpec  # isort: skip
+from chaoslab.fleet.docker.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip
 from chaoslab.fleet.docker.estate import Estate, remains, run_name  # isort: skip
 from chaoslab.fleet.docker.fitness import why_unfit  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
@@ -169,8 +169,13 @@ def test_a_release_that_is_not_there_is_refused(stage: Stage, spec: NodeSpec) ->
         stage.fleet.upgrade(spec.name, "chaoslab-node:no-such-thing")
 
 
+def quota_us(engine: Engine, container: str) -> int:
+    """Of every period, by the engine's word."""
+    return int(engine._client.api.inspect_container(container)["HostConfig"]["CpuQuota"])
+
+
 def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
-    stage: Stage, spec: NodeSpec, obligations: Remembered
+    stage: Stage, engine: Engine, obligations: Remembered
 ) -> None:
     stage.fleet.start(learner("learner-0", "--spew"))
 
@@ -185,8 +190,12 @@ def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
     wait_until(is_slowed)
     burdened = stage.until(Kind.NODE_BURDENED)
     assert "cores" in str(burdened.data["mechanism"])
+    started = next(one for one in stage.seen if one.kind is Kind.NODE_STARTED)
+    container = str(started.data["container"])
+    before_us = quota_us(engine, container)
     stage.fleet.relieve("learner-0", "injection-0")
     stage.until(Kind.NODE_RELIEVED)
+    assert before_us < quota_us(engine, container) == round(LIMITS.cpus * CPU_PERIOD_US)
     owed = [number for number, one in enumerate(obligations.opened) if one["do"] == verbs.UNLIMIT]
     assert set(owed) <= set(obligations.closed)
 
