@@ -1,0 +1,10 @@
+"""Fuzzing by seeds: each module named in `TARGETS` feeds one parser or protocol with bad input.
+
+    TARGETS ─► module.one(seed) ─► returns: refused or accepted in order    raises: a defect
+
+A target has `one(seed: int) -> None`. It draws everything from `random.Random(seed)`, so a failure
+is repeated by its seed alone. It may also have `SECONDS_MAX`, how long one seed may take.
+"""
+
+TARGETS: tuple[str, ...] = ()
+"""Modules of this package, one for each thing that is fuzzed. To add one: a module and its name."""
