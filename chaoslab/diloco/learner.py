@@ -30,7 +30,7 @@ from chaoslab.diloco.node import Emit, say
 from chaoslab.diloco.pace import Pace
 from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.replica import Replica, by_fragment
-from chaoslab.diloco.signals import obey_signals
+from chaoslab.diloco.signals import Wedge, obey_signals
 from chaoslab.diloco.store import LearnerStore
 from chaoslab.diloco.tampering import Tampering
 from chaoslab.diloco.task import Batch, Task, load
@@ -79,8 +79,10 @@ class Learner:
         self._store = store
         self._emit = emit
         self._donor: str | None = None
+        self.wedge = Wedge()
+        """The test hook that hangs this thread."""
         self._leaving = ""
-        self._was_noticed = False
+        self._was_noticed = self._has_told_notice = False
         self._saved_s = time.monotonic()
         self._sampled_s = time.monotonic()
         self._sampled_step = 0
@@ -97,11 +99,13 @@ class Learner:
             if inbox.stop is not None:
                 self._finish(inbox.stop[1])
                 return
-            self._replica.step(next(batches))
+            with self.wedge.allowed():
+                self._replica.step(next(batches))
             self._note_step()
         self._store.close()  # a checkpoint that is still being written goes before the last one
         self._save()
         self._store.close()
+        self._tell_notice()
         self._sample()
         self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=self._leaving)
         self._messenger.leave(self._leaving)
@@ -112,9 +116,8 @@ class Learner:
         self._pace.hurry()
 
     def note_preemption(self) -> None:
-        """A preemption has been announced; SIGTERM will follow."""
-        self._was_noticed = True
-        self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
+        """A preemption has been announced; SIGTERM will follow. Said after the current step."""
+        self._was_noticed = True  # said by the thread itself: in a handler a line may be half out
 
     # ------------------------------------------------------------ joining
 
@@ -125,11 +128,16 @@ class Learner:
             self._store,
             seed=self._assignment.seed,
             adopt=self._adopt,
-            leaving=lambda: self._leaving,
+            leaving=self._asked_to_leave,
         )
         joined = joining.run()
         self._donor = joining.donor
         self._announce(joined, joining.source)
+
+    def _asked_to_leave(self) -> str:
+        """Why; empty if it was not. Asked again and again until it has joined: it may hang here."""
+        with self.wedge.allowed():
+            return self._leaving
 
     def _announce(self, joined: Joined, source: Source) -> None:
         self._sampled_step = self._replica.counters.step
@@ -163,10 +171,16 @@ class Learner:
 
     def _note_step(self) -> None:
         self._messenger.boundary(self._replica.snapshot())
+        self._tell_notice()
         if time.monotonic() - self._sampled_s >= _SAMPLE_S:
             self._sample()
         if time.monotonic() - self._saved_s >= self._assignment.save_every_s:
             self._save()
+
+    def _tell_notice(self) -> None:
+        if self._was_noticed and not self._has_told_notice:
+            self._has_told_notice = True
+            self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
 
     def _adopt(self, adoption: Adoption) -> None:
         told = self._replica.adopt(adoption)
@@ -206,6 +220,8 @@ class Learner:
         deadline_s = time.monotonic() + _FAREWELL_S
         while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
             self._messenger.wait(0.5)
+            with self.wedge.allowed():
+                pass
             for adoption in self._messenger.take().adoptions.values():
                 self._adopt(adoption)
         self._sample()

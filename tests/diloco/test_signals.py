@@ -1,0 +1,106 @@
+"""The hang hook and the locks of the link: a wedged training thread must not hold one."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from chaoslab.diloco.signals import Wedge, obey_signals
+from tests.diloco.hand_syncer import HandSyncer
+from tests.diloco.test_messenger import Trainer
+
+HEARTBEATS = 4
+
+
+class Trainee:
+    """The least that obeys signals, on the thread of the test."""
+
+    def __init__(self) -> None:
+        self.wedge = Wedge()
+
+    def ask_to_leave(self, reason: str) -> None:
+        pass
+
+    def note_preemption(self) -> None:
+        pass
+
+
+@pytest.fixture
+def trainee() -> Iterator[Trainee]:
+    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    before = {number: signal.getsignal(number) for number in numbers}
+    trainee = Trainee()
+    obey_signals(trainee)
+    yield trainee
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Listener:
+    """Hears heartbeats on the syncer's side, then lets go of the wedge, heard or not."""
+
+    def __init__(self, syncer: HandSyncer) -> None:
+        self.heard = 0
+        self.is_wedged = threading.Event()
+        self._syncer = syncer
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        self.is_wedged.wait()
+        while self._syncer.next(0.0) is not None:
+            pass  # what was said before
+        try:
+            for _ in range(HEARTBEATS):
+                self._syncer.hear("progress")
+                self.heard += 1
+        finally:
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeats(
+    trainee: Trainee,
+) -> None:
+    with HandSyncer() as syncer:
+        trainer = Trainer(syncer)
+        syncer.admit()
+        trainer.until(lambda inbox: inbox.joined)
+        trainer.boundary(1)
+        listener = Listener(syncer)
+        with trainer.messenger._lock:
+            listener.is_wedged.set()
+            os.kill(os.getpid(), signal.SIGUSR1)
+        began_s = time.monotonic()
+        with trainee.wedge.allowed():
+            hung_s = time.monotonic() - began_s
+        listener.join()
+        trainer.messenger.leave("the test is over")
+        assert listener.heard == HEARTBEATS
+        assert hung_s > 0.4 * (HEARTBEATS - 1), "it did hang, for as long as they were heard"
+
+
+def test_a_wedge_hangs_at_once_where_it_is_allowed_however_long_the_step_is(
+    trainee: Trainee,
+) -> None:
+    release = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR2))
+    with trainee.wedge.allowed():
+        release.start()
+        began_s = time.monotonic()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        assert not trainee.wedge.is_asked, "the signal was taken up, and let go of, in this block"
+        assert time.monotonic() - began_s > 0.2
+    release.join()
+
+
+def test_a_wedge_that_is_let_go_of_before_it_took_effect_does_nothing(trainee: Trainee) -> None:
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert trainee.wedge.is_asked
+    os.kill(os.getpid(), signal.SIGUSR2)
+    with trainee.wedge.allowed():
+        assert not trainee.wedge.is_asked
