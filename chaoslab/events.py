@@ -104,8 +104,8 @@ class Kind(StrEnum):
     """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
     tokens_from, tokens_to, norm (of its outer gradient, L2 over the fragment)"""
     PUSH_REJECTED = "push.rejected"
-    """learner, incarnation, epoch, round, fragment, reason (a `decisions.Refusal`), c_tokens,
-    detail"""
+    """learner, incarnation (whoever was let in on the stream; "" and 0: nobody), epoch (under which
+    it was pushed), round, fragment, reason (a `decisions.Refusal`), c_tokens, detail"""
     PUSH_BOUNDED = "push.bounded"
     """learner, incarnation, epoch, round, fragment, norm, usual (the norm that it was shortened to:
     that of other pushes of so many steps), limit (times the usual that a push may have)"""

@@ -11,6 +11,7 @@ ends is not decided here. For the syncer's one thread.
 from collections.abc import Hashable
 
 from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.membership import Member
 from chaoslab.diloco.wire import Hub
 
 
@@ -22,17 +23,24 @@ class Listeners:
         self._epochs: dict[int, int] = {}
         """session -> epoch, for the sessions that said hello"""
         self._sessions: dict[int, int] = {}
+        self._members: dict[int, Member] = {}
+        """session -> the membership that began on it, ended or not, until the stream ends"""
         self._held: dict[int, tuple[int, ...]] = {}
         """epoch -> versions the learner held when it joined"""
 
-    def admit(self, session: int, epoch: int, held: tuple[int, ...]) -> None:
+    def admit(self, session: int, member: Member, held: tuple[int, ...]) -> None:
         """A learner that holds these versions was let in on this stream."""
-        self._epochs[session], self._sessions[epoch] = epoch, session
-        self._held[epoch] = held
+        self._epochs[session], self._sessions[member.epoch] = member.epoch, session
+        self._members[session] = member
+        self._held[member.epoch] = held
 
     def epoch(self, session: int) -> int | None:
         """The membership that a stream speaks for."""
         return self._epochs.get(session)
+
+    def member(self, session: int) -> Member | None:
+        """Who was let in on a stream, also when that membership has ended; None before."""
+        return self._members.get(session)
 
     def held(self, epoch: int) -> tuple[int, ...]:
         """The versions that the learner held when it joined; empty for none."""
@@ -54,6 +62,7 @@ class Listeners:
 
     def forget(self, session: int) -> int | None:
         """The stream has ended; the membership that it spoke for."""
+        self._members.pop(session, None)
         epoch = self._epochs.pop(session, None)
         if epoch is not None:
             self._sessions.pop(epoch, None)

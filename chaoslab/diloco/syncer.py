@@ -20,7 +20,7 @@ from chaoslab.diloco import syncer_words as words
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.books import Books
 from chaoslab.diloco.codec import MalformedPayload, NotFinite
-from chaoslab.diloco.decisions import Offer, Progress, Refusal
+from chaoslab.diloco.decisions import Offer, Progress, Refusal, Welcome
 from chaoslab.diloco.deeds import Deeds
 from chaoslab.diloco.health import HealthFile
 from chaoslab.diloco.hooks import Hooks
@@ -139,7 +139,7 @@ class Syncer:
         if isinstance(what, Opened):
             return
         if isinstance(what, Garbled):
-            self._reject(self._member(session), Refusal.MALFORMED, detail=what.reason)
+            self._reject(self._listeners.member(session), Refusal.MALFORMED, detail=what.reason)
             self._end_session(session, Leaving.CLOSED)
         elif isinstance(what, Closed):
             self._end_session(session, Leaving.CLOSED)
@@ -176,16 +176,17 @@ class Syncer:
             self._turn_away(session, hello, str(refusal))
             return
         self._books.agree_on(specs)
-        epoch = self.policy.membership.last_epoch
-        self._listeners.admit(session, epoch, tuple(hello.versions))
+        welcomed = (action.member for action in actions if isinstance(action, Welcome))
+        member = max(welcomed, key=lambda member: member.epoch)
+        self._listeners.admit(session, member, tuple(hello.versions))
         self._uplinks.attach(session, hello.learner, hello.incarnation)
         self._deeds.carry_out(actions)
         if self._deeds.has_stopped:  # its link was broken when training ended
-            self._hub.send(session, self._deeds.last_word(epoch))
+            self._hub.send(session, self._deeds.last_word(member.epoch))
 
     def _progress(self, session: int, epoch: int, report: Progress) -> None:
         if lie := self.policy.impossible(report):
-            self._reject(self._member(session), Refusal.MALFORMED, detail=lie)
+            self._reject(self._listeners.member(session), Refusal.MALFORMED, detail=lie)
             self._end_session(session, Leaving.CLOSED)
             self._hub.close(session, words.refused(lie))
             return
@@ -194,7 +195,8 @@ class Syncer:
     def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         offer = words.offer(push)
         if self._listeners.epoch(session) != epoch:  # of an ended membership, or of somebody else's
-            self._reject(self._member(session), Refusal.FENCED, offer=offer)
+            sender = self._listeners.member(session)
+            self._reject(sender, Refusal.FENCED, offer=offer, epoch=epoch)
             return
         if push.base_version < 0:
             self._seed(epoch, push, payload)
@@ -249,10 +251,6 @@ class Syncer:
 
     # ------------------------------------------------------------ helpers
 
-    def _member(self, session: int) -> Member | None:
-        epoch = self._listeners.epoch(session)
-        return None if epoch is None else self.policy.membership.find(epoch)
-
     def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:
         self._count(Refusal.HELLO)
         self._say(
@@ -270,10 +268,14 @@ class Syncer:
         refusal: Refusal,
         *,
         offer: Offer | None = None,
+        epoch: int | None = None,
         detail: str = "",
     ) -> None:
+        """`epoch`: under which it came, if that is not the present one of the member."""
         self._count(refusal)
         whose = words.whose(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
+        if epoch is not None:
+            whose = {**whose, "epoch": epoch}
         contents = words.contents(offer, keys=("round", "fragment", "c_tokens")) if offer else {
             "round": 0, "fragment": -1, "c_tokens": 0,
         }  # fmt: skip

@@ -36,12 +36,15 @@ class Told:
     def __init__(self) -> None:
         self._said: list[tuple[Kind, dict[str, Any]]] = []
         self._changed = threading.Condition()
+        self.when: dict[Kind, Callable[[], None]] = {}
+        """What to do on the syncer's own thread when it says something of this kind."""
 
     def emit(self, kind: Kind, data: Json) -> None:
         assert isinstance(data, dict)
         with self._changed:
             self._said.append((kind, data))
             self._changed.notify_all()
+        self.when.get(kind, lambda: None)()
 
     def of(self, kind: Kind) -> list[dict[str, Any]]:
         with self._changed:

@@ -9,11 +9,14 @@ import grpc
 import numpy as np
 import pytest
 
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.ledger import Ledger
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec
 from chaoslab.diloco.wire import METHOD
 from chaoslab.events import Kind
 from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, running_syncer
+from tests.histories import Story
 
 Push = dict[str, Any]
 
@@ -329,3 +332,31 @@ def test_a_syncer_that_was_asked_to_end_says_so(tmp_path: Path) -> None:
         learner.close()
         final = syncer.told.wait(Kind.SYNCER_FINAL)
         assert (final["reason"], final["was_asked"]) == ("somebody asked", True)
+
+
+def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
+    tmp_path: Path,
+) -> None:
+    with running_syncer(tmp_path, suspect_after_s=0.2, drop_after_s=0.6) as syncer:
+        learner = HandLearner(syncer, "learner-0")
+        learner.join()
+        pull = learner.pulled()
+        epoch, push = learner.epoch, learner.answer(pull)
+
+        def push_at_last() -> None:
+            learner.push(push, ones(pull))  # it has not heard yet that it was dropped
+            while syncer.hub.arrivals.empty():
+                time.sleep(0.001)
+
+        syncer.told.when[Kind.MEMBER_LEFT] = push_at_last
+        rejected = syncer.told.wait(Kind.PUSH_REJECTED)
+        learner.close()
+    whose = {"learner": "learner-0", "incarnation": 1, "epoch": epoch}
+    assert rejected.items() >= {**whose, "round": pull.round, "reason": "fenced"}.items()
+
+    story, apart = Story().baseline().train(1), {"round": 900}
+    sent = {key: getattr(push, key) for key in ("fragment", "base_version", "step", "c_steps",
+                                                "c_tokens", "tokens_from", "tokens_to")}  # fmt: skip
+    story.say(Kind.LEARNER_PUSHED, "learner-0", **sent, **whose, **apart)
+    story.train(9).say(Kind.PUSH_REJECTED, "syncer", **{**rejected, **apart})
+    assert Ledger().judge(story.train(9).end().history()).outcome is Outcome.PASS
