@@ -355,8 +355,8 @@ def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
     assert rejected.items() >= {**whose, "round": pull.round, "reason": "fenced"}.items()
 
     story, apart = Story().baseline().train(1), {"round": 900}
-    sent = {key: getattr(push, key) for key in ("fragment", "base_version", "step", "c_steps",
-                                                "c_tokens", "tokens_from", "tokens_to")}  # fmt: skip
+    counts = ("c_steps", "c_tokens", "tokens_from", "tokens_to")
+    sent = {key: getattr(push, key) for key in ("fragment", "base_version", "step", *counts)}
     story.say(Kind.LEARNER_PUSHED, "learner-0", **sent, **whose, **apart)
     story.train(9).say(Kind.PUSH_REJECTED, "syncer", **{**rejected, **apart})
     assert Ledger().judge(story.train(9).end().history()).outcome is Outcome.PASS
