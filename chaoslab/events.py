@@ -42,8 +42,10 @@ class Kind(StrEnum):
 
     # -- nodes, written by the fleet
     NODE_STARTED = "node.started"
-    """node, role, incarnation, pid, start_time (of the process, s since the epoch), labels {}
-    (of a container also container, image, image_id)"""
+    """node, role, incarnation, pid, start_ticks (when the process started, in clock ticks since the
+    boot), boot_id, namespaces (in which the pid and the ticks count), labels {}; of a container
+    container, image, image_id and start_time (by its engine, s since the epoch) in place of the
+    ticks"""
     NODE_EXITED = "node.exited"
     """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
     to be events and were none it may report); of a container also out_of_memory (the kernel killed

@@ -1,7 +1,7 @@
 """Ends runs in order, whoever started them, and heals what one that does not end leaves.
 
     marks of processes ──┐
-    books under --out ───┴─► run directories ─► who holds each: pid and start time
+    books under --out ───┴─► run directories ─► who holds each: which process
                                                    │
         SIGTERM, SIGCONT: it heals and ends ◄──────┤
         too late: SIGKILL, then `heal` ◄───────────┘─► Halted: what was undone, what remains
@@ -22,7 +22,8 @@ import psutil
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK
-from chaoslab.fleet.tree import Identity, is_running, is_same
+from chaoslab.fleet.identity import Identity, send
+from chaoslab.fleet.tree import is_running
 from chaoslab.janitor import heal
 from chaoslab.obligations import OBLIGATIONS, holder_of, may_owe, open_obligations
 from chaoslab.undo import Healed, leftovers
@@ -150,8 +151,8 @@ def _left(run: Path) -> tuple[str, ...]:
 
 def _send(who: Identity, number: int) -> None:
     """Only to that very process, and only if it is this user's."""
-    if is_same(who) and is_running(who.pid) and who.pid != os.getpid() and _is_mine(who.pid):
-        os.kill(who.pid, number)
+    if who.pid != os.getpid() and is_running(who.pid) and _is_mine(who.pid):
+        send(who, number)
 
 
 # ---------------------------------------------------------------- finding

@@ -25,7 +25,7 @@ from pathlib import Path
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.lifeline import SILENT_S, UNDONE, Pulse
-from chaoslab.obligations import append, books, held_elsewhere, holder_of, may_owe, runs_that_owe
+from chaoslab.obligations import append, books, holder_of, may_owe, runs_that_owe, unknown_holder
 from chaoslab.undo import Healed, Obligation, lets_go, undo
 
 _LOG = "janitor.log"
@@ -38,7 +38,7 @@ _SLACK_S = 1.0
 
 def heal(run_directory: Path) -> Healed:
     """Do what a dead harness still owes. A run that is going on is left alone and reported, and so
-    is one of another machine, of which nobody can tell from here whether it goes on.
+    is one of which nobody can tell from here whether it goes on, such as another machine's.
 
     FleetError when the file of obligations cannot be read.
     """
@@ -49,10 +49,10 @@ def heal(run_directory: Path) -> Healed:
             "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
         )
         return Healed(remaining=(running,))
-    if (host := held_elsewhere(run_directory)) and may_owe(run_directory):
+    if (why := unknown_holder(run_directory)) and may_owe(run_directory):
         unknown = (
-            f"{run_directory} was run on {host}, and may still be: heal it there; if that machine "
-            'is gone, take the lines with "held_by" out of its obligations.jsonl and heal it here'
+            f"{run_directory}: {why}; if nobody runs it any more, take the lines with "
+            '"held_by" out of its obligations.jsonl and heal it here'
         )
         return Healed(remaining=(unknown,))
     return perform(run_directory)

@@ -21,8 +21,16 @@ from typing import IO
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, encode
-from chaoslab.fleet.tree import Identity, identify, is_running, is_same
-from chaoslab.undo import Obligation, identity
+from chaoslab.fleet.identity import (
+    Identity,
+    boot_id,
+    identify,
+    is_same,
+    meant_by,
+    names_process,
+)
+from chaoslab.fleet.tree import is_running
+from chaoslab.undo import Obligation
 
 OBLIGATIONS = "obligations.jsonl"
 
@@ -41,8 +49,7 @@ class Obligations:
         self._until_s: float | None = None
         holder = identify(os.getpid())
         if holder is not None:
-            who = {"pid": holder.pid, "start_time": holder.start_time}
-            self._append({"held_by": {**who, "host": socket.gethostname()}})
+            self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
 
     def __enter__(self) -> "Obligations":
         return self
@@ -53,7 +60,9 @@ class Obligations:
     def open(self, do: str, **facts: Json) -> int:
         """Write down how to undo what is about to be done; on disk when this returns."""
         number, self._next = self._next, self._next + 1
-        until: dict[str, Json] = {} if self._until_s is None else {"until_s": self._until_s}
+        until: dict[str, Json] = {}
+        if self._until_s is not None:
+            until = {"until_s": self._until_s, "boot_id": boot_id()}
         self._append({"open": number, "do": do, **until, **facts})
         return number
 
@@ -142,19 +151,20 @@ def may_owe(run_directory: Path) -> bool:
 def holder_of(run_directory: Path) -> Identity | None:
     """The harness on this machine that runs it or its twin now.
 
-    A damaged line says nothing, and hides no other.
+    A damaged line says nothing, and hides no other; nor does a process that cannot be known from
+    here (`unknown_holder`).
     """
-    holders = [identity(one) for one in _holders(run_directory) if not _where_else(one)]
-    living_ones = [one for one in holders if is_same(one) and is_running(one.pid)]
-    return living_ones[0] if living_ones else None
+    for one in _holders(run_directory):
+        with suppress(FleetError):
+            who = None if _where_else(one) else meant_by(one)
+            if who and is_same(who) and is_running(who.pid):
+                return who
+    return None
 
 
-def held_elsewhere(run_directory: Path) -> str:
-    """On which other machine it or its twin is or was run; empty: on none.
-
-    Whether that harness lives cannot be seen from here, and engines are shared.
-    """
-    return next(filter(None, map(_where_else, _holders(run_directory))), "")
+def unknown_holder(run_directory: Path) -> str:
+    """Why nobody can tell from here whether it or its twin is being run; empty if that is clear."""
+    return next(filter(None, map(_why_unknown, _holders(run_directory))), "")
 
 
 def runs_that_owe(root: Path) -> tuple[Path, ...]:
@@ -202,6 +212,17 @@ def _holder(path: Path) -> Mapping[str, Json] | None:
     return holder
 
 
+def _why_unknown(holder: Mapping[str, Json]) -> str:
+    """Engines are shared, and so may the disk be."""
+    if host := _where_else(holder):
+        return f"it was run on {host}, and may still be: heal it there"
+    try:
+        meant_by(holder)
+    except FleetError as error:
+        return str(error)
+    return ""
+
+
 def _where_else(holder: Mapping[str, Json]) -> str:
     """Its machine, unless that is this one."""
     host = str(holder.get("host", ""))
@@ -236,8 +257,9 @@ def _entry(line: bytes) -> Mapping[str, Json]:
         raise ValueError("not a JSON object")
     for key in {"open", "close"} & set(facts):
         _number(facts[key])
-    if isinstance(facts.get("held_by"), dict):
-        identity(facts["held_by"])
+    held_by = facts.get("held_by")
+    if isinstance(held_by, dict) and not names_process(held_by):
+        raise FleetError(f"no process is meant by {held_by!r}")
     return facts
 
 

@@ -3,7 +3,7 @@
     Obligation(do, facts) ─► undo ──────► Healed: what was done, and what could not be
                           └► leftovers ─► what of it is still there
 
-    end_process            a tree of processes (a node's, a proxy's …), by pid and start time
+    end_process            a tree of processes (a node's, a proxy's …), by its `identity`
     resume_process         a tree that was stopped goes on
     unwedge_process        a training thread that hangs goes on
     clear_effects          what one injection put on a link
@@ -22,7 +22,6 @@ Nothing here knows where obligations are kept (`obligations`) or when they are m
 of it may be done twice. A new verb is one line in `VERBS`.
 """
 
-import os
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +34,8 @@ from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Json
 from chaoslab.fleet import cgroups, storage, volume
 from chaoslab.fleet.docker import verbs as containers
-from chaoslab.fleet.tree import Identity, end_tree, is_running, is_same, living, look, signal_trees
+from chaoslab.fleet.identity import boot_id, is_same, meant_by, send
+from chaoslab.fleet.tree import end_tree, is_running, living, look, signal_trees
 from chaoslab.links import packets, standing
 
 Facts: TypeAlias = Mapping[str, Json]
@@ -54,10 +54,11 @@ class Obligation:
 
     @property
     def until_s(self) -> float | None:
-        """When it is due, on this machine's monotonic clock; None: with the end of the run."""
+        """When it is due, on the monotonic clock of this boot; None: with the end of the run."""
         until_s = self.facts.get("until_s")
         is_number = isinstance(until_s, int | float) and not isinstance(until_s, bool)
-        return float(str(until_s)) if is_number else None
+        is_of_this_boot = self.facts.get("boot_id", boot_id()) == boot_id()
+        return float(str(until_s)) if is_number and is_of_this_boot else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +94,10 @@ def undo(owed: Obligation) -> Healed:
 def leftovers(owed: Obligation) -> tuple[str, ...]:
     """What an obligation is about and is there now, in a few words each."""
     verb = VERBS.get(owed.do)
-    return verb.left(owed.facts) if verb else (f"something to undo by {owed.do!r}",)
+    try:
+        return verb.left(owed.facts) if verb else (f"something to undo by {owed.do!r}",)
+    except FleetError as error:
+        return (str(error),)
 
 
 def lets_go(owed: Obligation) -> bool:
@@ -101,20 +105,12 @@ def lets_go(owed: Obligation) -> bool:
     return owed.do in VERBS and VERBS[owed.do].lets_go
 
 
-def identity(facts: Facts) -> Identity:
-    """The process that an entry means; FleetError if it means none."""
-    try:
-        return Identity(pid=int(str(facts["pid"])), start_time=float(str(facts["start_time"])))
-    except (KeyError, ValueError) as error:
-        raise FleetError(f"no process is meant by {dict(facts)!r}") from error
-
-
 # ---------------------------------------------------------------- processes
 
 
 def _end_process(facts: Facts) -> Healed:
     """Kill a process with its tree, and what it left; a reused pid is left alone."""
-    main, mark, node = identity(facts), str(facts.get("mark", "")), facts.get("node")
+    main, mark, node = meant_by(facts), str(facts.get("mark", "")), facts.get("node")
     found = living(main, mark)
     if not found:
         return Healed()
@@ -126,30 +122,30 @@ def _end_process(facts: Facts) -> Healed:
 
 
 def _processes(facts: Facts) -> tuple[str, ...]:
-    found = living(identity(facts), str(facts.get("mark", "")))
+    found = living(meant_by(facts), str(facts.get("mark", "")))
     return tuple(f"process {pid} of {facts.get('node')}" for pid in found)
 
 
 def _resume(facts: Facts) -> Healed:
     """Let a stopped tree go on; a reused pid is left alone."""
     what = _stopped(facts)
-    signal_trees([identity(facts)], signal.SIGCONT)
+    signal_trees([meant_by(facts)], signal.SIGCONT)
     return Healed(actions=tuple(f"{one}, resumed" for one in what))
 
 
 def _stopped(facts: Facts) -> tuple[str, ...]:
-    main = identity(facts)
+    main = meant_by(facts)
     is_stopped = look(main).state == "T"
     return (f"{facts.get('node')} (process {main.pid}) is stopped",) if is_stopped else ()
 
 
 def _unwedge(facts: Facts) -> Healed:
     """Tell the main process; whether it hung cannot be seen from here."""
-    main = identity(facts)
+    main = meant_by(facts)
     if not (is_same(main) and is_running(main.pid)):
         return Healed()
     try:
-        os.kill(main.pid, signal.SIGUSR2)
+        send(main, signal.SIGUSR2)
     except OSError as error:
         return Healed(remaining=(f"process {main.pid} cannot be told to go on: {error}",))
     return Healed(actions=(f"{facts.get('node')} (process {main.pid}) was told to go on",))

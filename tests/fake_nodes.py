@@ -68,7 +68,9 @@ class FakeNode:
             "role": self.spec.role.value,
             "incarnation": self.incarnation,
             "pid": self.pid,
-            "start_time": 1.0e9 + now_s,
+            "start_ticks": round(100 * now_s),
+            "boot_id": "a boot",
+            "namespaces": "pid:[1]",
             "labels": dict(self.spec.labels),
         }
 

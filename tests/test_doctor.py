@@ -13,6 +13,7 @@ from chaoslab.doctor import Diagnosis, State, examine, repair
 from chaoslab.fleet import cgroups, volume
 from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.cgroups import Controller
+from chaoslab.fleet.identity import identify
 from chaoslab.janitor import heal
 from chaoslab.links import netfilter, toxiproxy_binary
 from chaoslab.links.effects import Direction
@@ -118,8 +119,10 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
 ) -> None:
     run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
     run.mkdir(parents=True)
+    orphaned = identify(orphan.pid)
+    assert orphaned is not None
     with Obligations(run) as log:
-        log.open("end_process", pid=orphan.pid, start_time=orphan.create_time(), mark="")
+        log.open("end_process", **orphaned.facts, mark="")
     (owed,) = [one for one in examine(tmp_path).residue if one.where == str(run)]
     assert owed.remedy == f"chaoslab heal {run}"
     assert heal(run).actions

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -14,7 +15,7 @@ import pytest
 from chaoslab import residue
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.fleet.tree import identify
+from chaoslab.fleet.identity import Identity, identify
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.halt import halt
 from chaoslab.janitor import find_runs, heal, perform, start_janitor
@@ -36,17 +37,23 @@ def sleeper() -> Iterator[psutil.Process]:
         process.kill()
 
 
-def owe(run_directory: Path, process: psutil.Process, *, off_by_s: float = 0.0) -> int:
+def owe(run_directory: Path, process: psutil.Process, *, off_by_ticks: int = 0) -> int:
     """Write down that the process must be ended, as a harness that is gone would have."""
+    who = known(process.pid)
     number = Obligations(run_directory).open(
         "end_process",
         node="learner-0",
-        pid=process.pid,
-        start_time=process.create_time() + off_by_s,
+        **replace(who, start_ticks=who.start_ticks + off_by_ticks).facts,
         mark=f"{run_directory}/learner-0/1",
     )
     forget_the_holder(run_directory)
     return number
+
+
+def known(pid: int) -> Identity:
+    who = identify(pid)
+    assert who is not None
+    return who
 
 
 def forget_the_holder(run_directory: Path) -> None:
@@ -69,19 +76,19 @@ def is_gone(process: psutil.Process) -> bool:
 
 def test_what_is_opened_is_owed_until_it_is_closed(tmp_path: Path) -> None:
     log: ObligationLog = Obligations(tmp_path)
-    first = log.open("end_process", node="learner-0", pid=1, start_time=0.0)
-    second = log.open("end_process", node="learner-1", pid=2, start_time=0.0)
+    first = log.open("end_process", node="learner-0", pid=2**22 + 1, start_time=0.0)
+    second = log.open("end_process", node="learner-1", pid=2**22 + 1, start_time=0.0)
     log.close(first)
     assert [owed.number for owed in open_obligations(tmp_path)] == [second]
 
 
 def test_a_second_writer_goes_on_counting(tmp_path: Path) -> None:
-    first = Obligations(tmp_path).open("end_process", pid=1, start_time=0.0)
-    assert Obligations(tmp_path).open("end_process", pid=1, start_time=0.0) == first + 1
+    first = Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    assert Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0) == first + 1
 
 
 def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -> None:
-    Obligations(tmp_path).open("end_process", pid=1, start_time=0.0)
+    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
     forget_the_holder(tmp_path)
     tear(tmp_path)
     assert [owed.number for owed in open_obligations(tmp_path)] == [0]
@@ -102,7 +109,7 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
     damaged, other = (tmp_path / "kill_half" / name for name in ("damaged", "other"))
     for run in (damaged, other):
         run.mkdir(parents=True)
-        Obligations(run).open("end_process", pid=1, start_time=0.0)
+        Obligations(run).open("end_process", pid=2**22 + 1, start_time=0.0)
     with (damaged / OBLIGATIONS).open("a") as file:
         file.write("nonsense\n")
     assert holder_of(damaged) == identify(os.getpid())
@@ -143,11 +150,11 @@ def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("off_by_s", [-3600.0, -5.0, 5.0])
+@pytest.mark.parametrize("off_by_ticks", [-360000, -1, 1])
 def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
-    tmp_path: Path, sleeper: psutil.Process, off_by_s: float
+    tmp_path: Path, sleeper: psutil.Process, off_by_ticks: int
 ) -> None:
-    owe(tmp_path, sleeper, off_by_s=off_by_s)
+    owe(tmp_path, sleeper, off_by_ticks=off_by_ticks)
     assert heal(tmp_path) == Healed()
     assert not is_gone(sleeper)
     assert not open_obligations(tmp_path)
@@ -156,7 +163,7 @@ def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
 @pytest.mark.slow
 def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
     with subprocess.Popen(["true"], start_new_session=True) as dead:
-        start_time = psutil.Process(dead.pid).create_time()
+        who = known(dead.pid)
     mark = f"{tmp_path}/learner-0/1"
     orphan, stranger = (
         subprocess.Popen(
@@ -165,7 +172,7 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
         )
         for value in (mark, f"{tmp_path}/learner-0/10")
     )
-    Obligations(tmp_path).open("end_process", pid=dead.pid, start_time=start_time, mark=mark)
+    Obligations(tmp_path).open("end_process", **who.facts, mark=mark)
     assert perform(tmp_path).actions
     assert orphan.wait() == -signal.SIGKILL
     assert stranger.poll() is None
@@ -177,8 +184,7 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
 def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
     owe(tmp_path, sleeper)
     with (tmp_path / OBLIGATIONS).open("a") as file:
-        mine = psutil.Process(os.getppid())
-        held_by = {"pid": mine.pid, "start_time": mine.create_time()}
+        held_by = known(os.getppid()).facts
         file.write(json.dumps({"held_by": held_by}) + "\n")
     (said,) = heal(tmp_path).remaining
     assert f"run by process {os.getppid()}" in said
@@ -231,7 +237,7 @@ def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
         run = tmp_path / "kill_half" / name
         run.mkdir(parents=True)
         log = Obligations(run)
-        number = log.open("end_process", pid=1, start_time=0.0)
+        number = log.open("end_process", pid=2**22 + 1, start_time=0.0)
         if name == "done":
             log.close(number)
         if name != "runs":
@@ -244,7 +250,7 @@ def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
     run = tmp_path / "kill_half" / "run"
     run.mkdir(parents=True)
     with Obligations(run) as log:
-        log.open("end_process", pid=1, start_time=0.0)
+        log.open("end_process", pid=2**22 + 1, start_time=0.0)
     assert find_runs(tmp_path) == (run,)
 
 

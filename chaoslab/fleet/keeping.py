@@ -16,7 +16,8 @@ from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json
 from chaoslab.fleet import tree
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.fleet.tree import Identity, Look
+from chaoslab.fleet.identity import Identity, identify
+from chaoslab.fleet.tree import Look
 
 _PROGRAM = Path(__file__).with_name("keeper.py")
 _END_S = 5.0
@@ -48,14 +49,12 @@ class Keeper:
         except OSError as error:
             raise FleetError(f"what would keep a burden on {node} cannot start: {error}") from error
         self._mark, self._obligations = mark, obligations
-        found = tree.identify(self._process.pid)
+        found = identify(self._process.pid)
         if found is None:
             raise HarnessBug(f"process {self._process.pid} was reaped by somebody else")
         self.identity: Identity = found
         about: dict[str, Json] = {"node": f"{node} ({program})", "incarnation": 0, "mark": mark}
-        self._obligation = obligations.open(
-            "end_process", pid=found.pid, start_time=found.start_time, **about
-        )
+        self._obligation = obligations.open("end_process", **found.facts, **about)
 
     @property
     def is_over(self) -> bool:
@@ -92,15 +91,3 @@ class Keeper:
 def until(for_s: float | None) -> str:
     """When a keeper ends by itself, as it reads that."""
     return "inf" if for_s is None else f"{for_s + _SPARE_S:g}"
-
-
-def start_ticks(pid: int) -> str:
-    """When a process started, as the kernel counts it, so that a keeper meets no other one.
-
-    FleetError if it is gone.
-    """
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError as error:
-        raise FleetError(f"process {pid} is not running") from error
-    return stat.rpartition(")")[2].split()[19]

@@ -27,6 +27,7 @@ from chaoslab.events import Json, Kind, encode
 from chaoslab.fleet import tree
 from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
 from chaoslab.fleet.debts import Debts
+from chaoslab.fleet.identity import identify, is_same, send
 from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
 from chaoslab.fleet.output import NodeOutput
 
@@ -146,15 +147,14 @@ class Life:
         return process
 
     def _write_down(self, command: list[str]) -> None:
-        found = tree.identify(self.process.pid)
+        found = identify(self.process.pid)
         if found is None:
             raise HarnessBug(f"process {self.process.pid} was reaped by somebody else")
         self.identity = found
-        who: dict[str, Json] = {"pid": found.pid, "start_time": found.start_time}
-        self._files.begun(self.spec, command, who)
+        self._files.begun(self.spec, command, found.facts)
         whose: dict[str, Json] = {"node": self.spec.name, "incarnation": self.incarnation}
         self.obligation = self._place.obligations.open(
-            "end_process", **whose, **who, mark=self._mark
+            "end_process", **whose, **found.facts, mark=self._mark
         )
 
     def started(self) -> Sighting:
@@ -166,8 +166,7 @@ class Life:
                 "node": self.spec.name,
                 "role": self.spec.role.value,
                 "incarnation": self.incarnation,
-                "pid": self.identity.pid,
-                "start_time": self.identity.start_time,
+                **self.identity.facts,
                 "labels": dict(self.spec.labels),
             },
         )
@@ -211,13 +210,7 @@ class Life:
 
     def owe(self, do: str) -> None:
         """Write down, before it is held up in some way, how it is let go again."""
-        self._debts.owe(
-            do,
-            node=self.spec.name,
-            pid=self.identity.pid,
-            start_time=self.identity.start_time,
-            mark=self._mark,
-        )
+        self._debts.owe(do, node=self.spec.name, **self.identity.facts, mark=self._mark)
 
     def settle(self, do: str) -> None:
         """It was let go. With its end it owed nothing more."""
@@ -230,9 +223,9 @@ class Life:
         Waits until the cradle has become the program: before that no hook is safe to use.
         """
         deadline = time.monotonic() + _BIRTH_S
-        while not self.is_over and tree.is_same(self.identity):
+        while not self.is_over and is_same(self.identity):
             if not self._is_in_cradle():
-                os.kill(self.identity.pid, number)
+                send(self.identity, number)
                 return
             if time.monotonic() > deadline:
                 raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")

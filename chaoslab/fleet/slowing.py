@@ -18,7 +18,7 @@ from chaoslab.fleet.bearing import Bearing, OwnCgroup
 from chaoslab.fleet.burdened import Bearer
 from chaoslab.fleet.burdens import Burden, Mechanism, Slowness
 from chaoslab.fleet.cgroups import Controller
-from chaoslab.fleet.keeping import Keeper, start_ticks
+from chaoslab.fleet.keeping import Keeper
 
 _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
 _BY_RESTING = "the learner's step hook"
@@ -111,9 +111,9 @@ class DutyCycle(_Share):
 
     def begin(self) -> None:
         """Start whoever stops it."""
-        cores, pid = self._cores, self._bearing.life.identity.pid
+        cores, who = self._cores, self._bearing.life.identity
         for_s = self._burden.for_s
-        self._keeper = self._bearing.keeper("duty", pid, start_ticks(pid), for_s=for_s)
+        self._keeper = self._bearing.keeper("duty", who.pid, who.start_ticks, for_s=for_s)
         self._keeper.ask(cores)
 
     def _apply(self) -> None:

@@ -1,16 +1,16 @@
 """A process and everything below it: found, signalled and ended without ever hitting a stranger.
 
-    Identity(pid, start_time) ──► still the same process? ──► its group and descendants
-    mark in the environment   ──► what such a process left behind when it died ──────┴──► signal
+    Identity                ──► still the same process? ──► its group and descendants
+    mark in the environment ──► what such a process left behind when it died ──────┴──► signal
 
-A process is identified by pid and start time, never by its name: a pid may be reused. What is left
-of a tree whose main process is dead is known by the mark that the fleet put into its environment.
+A process is known by its `identity`, never by its name: a pid may be reused. What is left of a tree
+whose main process is dead is known by the mark that the fleet put into its environment.
 """
 
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,33 +18,10 @@ from pathlib import Path
 import psutil
 
 from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.identity import Identity, identify, is_same, send
 from chaoslab.urgency import first_in_line
 
-SAME_START_S = 1.01
-"""The kernel keeps start times as ticks since boot; the date of boot may be corrected by 1 s."""
 _PAUSE_S = 0.005
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """One process and no other: its pid, and when it started in seconds since the epoch."""
-
-    pid: int
-    start_time: float
-
-
-def identify(pid: int) -> Identity | None:
-    """The process that has this pid now, zombies included; None if there is none."""
-    try:
-        return Identity(pid=pid, start_time=psutil.Process(pid).create_time())
-    except psutil.NoSuchProcess:
-        return None
-
-
-def is_same(identity: Identity) -> bool:
-    """Whether the pid still belongs to that process, dead and unreaped included."""
-    now = identify(identity.pid)
-    return now is not None and abs(now.start_time - identity.start_time) <= SAME_START_S
 
 
 def is_running(pid: int) -> bool:
@@ -105,14 +82,17 @@ def signal_trees(mains: Iterable[Identity], number: int) -> None:
     below it, gets none.
     """
     groups: list[int] = []
-    outsiders: list[int] = []
+    outsiders: list[Identity] = []
     with first_in_line():
         for main in filter(is_same, mains):
-            below = {pid: _group(pid) for pid in _below(main.pid)}
+            below = {one: _group(one.pid) for one in _known(_below(main.pid))}
             groups += {main.pid} & set(below.values())
-            outsiders += [pid for pid, group in below.items() if group != main.pid]
-        for pid in (*(-group for group in groups), *outsiders):
-            _send(pid, number)
+            outsiders += [one for one, group in below.items() if group != main.pid]
+        for group in groups:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(group, number)
+        for one in outsiders:
+            _send(one, number)
 
 
 def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
@@ -121,22 +101,31 @@ def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
     Returns the pids that are still there after `limit_s` (a process inside the kernel may be).
     """
     deadline = time.monotonic() + limit_s
-    while remaining := living(main, mark):
+    while remaining := _living(main, mark):
         signal_trees([main], signal.SIGKILL)
-        for pid in remaining:
-            _send(pid, signal.SIGKILL)
+        for one in remaining:
+            _send(one, signal.SIGKILL)
         if time.monotonic() > deadline:
-            return remaining
+            return tuple(sorted(one.pid for one in remaining))
         time.sleep(_PAUSE_S)
     return ()
 
 
 def living(main: Identity, mark: str) -> tuple[int, ...]:
     """All running processes of the tree, and those that carry its mark, by pid."""
-    found = set(_marked(mark))
+    return tuple(sorted(one.pid for one in _living(main, mark)))
+
+
+def _living(main: Identity, mark: str) -> set[Identity]:
+    found = _marked(mark)
     if is_same(main):
-        found |= _below(main.pid)
-    return tuple(sorted(pid for pid in found if is_running(pid)))
+        found |= set(_known(_below(main.pid)))
+    return {one for one in found if is_running(one.pid)}
+
+
+def _known(pids: Iterable[int]) -> Iterator[Identity]:
+    """Those of them that are there."""
+    return (one for one in map(identify, pids) if one is not None)
 
 
 def _below(main: int) -> set[int]:
@@ -171,16 +160,17 @@ def _words(path: Path) -> list[str]:
         return []
 
 
-def _marked(mark: str) -> set[int]:
+def _marked(mark: str) -> set[Identity]:
     """The processes with this mark in their environment, as far as we may read it."""
     found = set()
-    for process in psutil.process_iter():
+    for pid in psutil.pids():
+        who = identify(pid)  # first: should the pid be another's by now, it is not who is found
         try:
-            if process.environ().get(NODE_MARK) == mark:
-                found.add(process.pid)
+            if who and pid != os.getpid() and psutil.Process(pid).environ().get(NODE_MARK) == mark:
+                found.add(who)
         except (psutil.Error, OSError):
             continue  # gone meanwhile, a zombie, or another user's, which we did not start
-    return found - {os.getpid()}
+    return found
 
 
 def _group(pid: int) -> int | None:
@@ -191,9 +181,7 @@ def _group(pid: int) -> int | None:
         return None
 
 
-def _send(pid: int, number: int) -> None:
-    """One signal to a process, or to the group -pid. Who is gone or not ours is passed over:
-    `living` says afterwards who remains.
-    """
-    with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, number)
+def _send(who: Identity, number: int) -> None:
+    """Who is not ours is passed over: `living` says afterwards who remains."""
+    with suppress(PermissionError):
+        send(who, number)

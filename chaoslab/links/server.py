@@ -19,7 +19,8 @@ from typing import IO
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.fleet.tree import end_tree, identify
+from chaoslab.fleet.identity import identify
+from chaoslab.fleet.tree import end_tree
 from chaoslab.links.http_api import call
 from chaoslab.links.ports import HeldPort
 
@@ -131,11 +132,7 @@ class Server:
         found = identify(process.pid)
         if found is not None:
             self._obligation = self._obligations.open(
-                "end_process",
-                node=self.name,
-                pid=found.pid,
-                start_time=found.start_time,
-                mark=self._mark,
+                "end_process", node=self.name, **found.facts, mark=self._mark
             )
 
     def _await_answer(self) -> None:
