@@ -18,7 +18,7 @@ from pathlib import Path
 
 from chaoslab.errors import FleetError
 
-VERSION = "2.5.0"
+VERSION = "2.12.0"
 """The version that the conformance kit has passed with."""
 _PROGRAM = "toxiproxy-server"
 _MODULE = "github.com/Shopify/toxiproxy/v2"

@@ -279,8 +279,8 @@ class LinkKit:
         stage.link.shape("injection-0", BOTH, Freeze())
         with ExitStack() as senders:
             for pair in pairs:
-                senders.enter_context(sending(pair.syncer, 4_000_000))
-                senders.enter_context(sending(pair.learner, 4_000_000))
+                senders.enter_context(sending(pair.syncer, 1_000_000))
+                senders.enter_context(sending(pair.learner, 1_000_000))
             time.sleep(0.3)
             for pair in pairs:
                 pair.learner.close()
