@@ -56,6 +56,14 @@ class FleetFactory(Protocol):
     ) -> Fleet: ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a run stands on: a fleet, and the clock that goes with it."""
+
+    fleet: FleetFactory
+    clock: Callable[[], Clock] = WallClock
+
+
 class LinksFactory(Protocol):
     """Makes the links of one run. Nothing is started before they are entered."""
 
@@ -94,8 +102,7 @@ class PlanText:
 class _Means:
     """What carries out the run and its twin alike."""
 
-    fleet_factory: FleetFactory
-    clock_factory: Callable[[], Clock]
+    ground: Ground
     links: LinkSetup
     secrets: tuple[str, ...]
     interrupts: Interrupts
@@ -110,22 +117,24 @@ def run_plan(
     *,
     text: PlanText,
     root: Path,
-    fleet_factory: FleetFactory,
+    ground: Ground,
     links: LinkSetup | None = None,
-    clock_factory: Callable[[], Clock] = WallClock,
     observers: Sequence[Observer] = (),
+    made: Callable[[RunDirectory], object] = lambda _: None,
 ) -> RunDirectory:
     """Carry a plan out and return its record, whatever came of it: `outcome` in run.json says.
 
-    AbilityError or PlanError before anything was made. FleetError or HarnessBug when the run
-    broke: everything was healed and ended before, and the record is kept as the latest run.
+    `made` is told the directory as soon as it is there: other runs may be made under the same root
+    meanwhile. AbilityError or PlanError before anything was made. FleetError or HarnessBug when
+    the run broke: everything was healed and ended before, and the record is kept.
     """
     links = links or LinkSetup()
     kind = links.ask().kind
-    refuse_impossible(plan, schedule, fleet_factory, links)
-    clock = clock_factory()
+    refuse_impossible(plan, schedule, ground.fleet, links)
+    clock = ground.clock()
     directory = RunDirectory.create(root, plan.name, clock)
-    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, fleet_factory))
+    made(directory)
+    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, ground.fleet))
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(to_lines(schedule))
     with (
@@ -134,8 +143,7 @@ def run_plan(
         Obligations(directory.path) as obligations,  # so it is held until the twin is there, too
     ):
         means = _Means(
-            fleet_factory=fleet_factory,
-            clock_factory=clock_factory,
+            ground=ground,
             links=links,
             secrets=text.secrets,
             interrupts=interrupts,
@@ -173,7 +181,7 @@ def _carry_out(
     means: _Means,
     observers: Sequence[Observer] = (),
 ) -> Outcome:
-    clock = means.clock_factory()
+    clock = means.ground.clock()
     obligations = means.obligations
     with Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal:
         linkage = Linkage(
@@ -185,7 +193,7 @@ def _carry_out(
         run = Run(
             plan,
             injections,
-            fleet=means.fleet_factory(
+            fleet=means.ground.fleet(
                 directory.path, clock, obligations=obligations, linkage=linkage
             ),
             journal=journal,
@@ -229,7 +237,7 @@ def _make_twin(
     name = twin.key(plan, links=means.links.ask().kind)
     if name is not None and twin.fetch(name, root, control):
         return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
-    control.note(plan=plan.name, seed=plan.seed, started=means.clock_factory().wall())
+    control.note(plan=plan.name, seed=plan.seed, started=means.ground.clock().wall())
     try:
         with Obligations(control.path) as obligations:
             its_own = replace(means, obligations=obligations)

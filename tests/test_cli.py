@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -18,11 +18,13 @@ from chaoslab import __version__, conduct
 from chaoslab.cli import SUMMARIES, main
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands import plans
-from chaoslab.errors import ExitCode
+from chaoslab.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import Linkage
+from chaoslab.journal import JOURNAL
 from chaoslab.lifeline import Lifeline
 from chaoslab.plan import FleetKind
+from chaoslab.record import RunDirectory, list_runs
 
 from .fakes import FakeFleet, Troubles
 
@@ -51,6 +53,8 @@ class FakeFleets:
         self.troubles = Troubles()
         self.interrupted_at_s: float | None = None
         self.crash: Exception | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Happens right before the crash."""
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
@@ -65,6 +69,7 @@ class FakeFleets:
 
     def _break(self) -> None:
         assert self.crash is not None
+        self.meanwhile()
         raise self.crash
 
 
@@ -225,6 +230,32 @@ def test_a_crash_of_the_harness_leaves_with_4_and_its_traceback_in_the_record(
     assert "broke with ZeroDivisionError: a bug of ours; the traceback is in" in done.stderr
     assert "Traceback" not in done.stderr
     assert "a bug of ours" in (tmp_path / "runs/latest/crash.txt").read_text()
+
+
+@pytest.mark.parametrize("crash", [FleetError("a proxy is gone"), ZeroDivisionError("a bug")])
+def test_a_harness_that_breaks_leaves_the_record_of_another_one_under_the_same_folder_alone(
+    fleets: FakeFleets, tmp_path: Path, crash: Exception
+) -> None:
+    others: list[RunDirectory] = []
+
+    def another_begins() -> None:
+        others.append(RunDirectory.create(tmp_path / "runs", "one_dies", VirtualClock()))
+        (others[0].path / JOURNAL).write_bytes(b"")
+        others[0].note(verdict="PASS")
+
+    fleets.crash, fleets.meanwhile = crash, another_begins
+    assert run_once().exit_code == 4
+    (other,) = others
+    (own,) = (run for run in list_runs(tmp_path / "runs") if run != other)
+    assert (tmp_path / "runs" / "latest").resolve() == other.path
+    assert other.facts == {"verdict": "PASS"}
+    assert sorted(path.name for path in other.path.iterdir() if path.is_file()) == [
+        JOURNAL, "run.json",
+    ]  # fmt: skip
+    if isinstance(crash, FleetError):
+        assert own.facts["verdict"] == "UNKNOWN"
+    else:
+        assert (own.path / "crash.txt").is_file()
 
 
 def test_a_crash_without_a_record_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from chaoslab import conduct
 from chaoslab.clock import Clock, VirtualClock
-from chaoslab.conduct import PlanText, run_plan, was_interrupted
+from chaoslab.conduct import Ground, PlanText, run_plan, was_interrupted
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Event, Kind
 from chaoslab.fleet.base import Ability, ObligationLog
@@ -93,8 +93,7 @@ def conducted(
         schedule,
         text=TEXT,
         root=root,
-        fleet_factory=fleets or FakeFleets(),
-        clock_factory=VirtualClock,
+        ground=Ground(fleet=fleets or FakeFleets(), clock=VirtualClock),
     )
 
 
@@ -143,8 +142,7 @@ def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
         SCHEDULE,
         text=TEXT,
         root=tmp_path,
-        fleet_factory=FakeFleets(),
-        clock_factory=VirtualClock,
+        ground=Ground(fleet=FakeFleets(), clock=VirtualClock),
         observers=[counter],
     )
     history = History.read(run.path)

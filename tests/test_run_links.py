@@ -11,7 +11,7 @@ from chaoslab import conduct
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import judge
 from chaoslab.clock import Clock, VirtualClock
-from chaoslab.conduct import LinkSetup, PlanText, run_plan
+from chaoslab.conduct import Ground, LinkSetup, PlanText, run_plan
 from chaoslab.errors import AbilityError, ExitCode, PlanError
 from chaoslab.events import Kind
 from chaoslab.faults.base import Fault
@@ -117,9 +117,8 @@ def conducted(
         Schedule(seed=3, injections=injections),
         text=TEXT,
         root=root,
-        fleet_factory=fleets or Fleets(),
+        ground=Ground(fleet=fleets or Fleets(), clock=VirtualClock),
         links=links or LinkSetup(factory=Roads()),
-        clock_factory=VirtualClock,
     )
     return run, History.read(run.path)
 

@@ -6,14 +6,13 @@
 `chaoslab run` and the pytest fixture both come through here, so they cannot differ.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import Verdict, judge
-from chaoslab.commands.invocation import latest
 from chaoslab.commands.plans import Prepared
 from chaoslab.commands.records import died_early, history_of
 from chaoslab.conduct import run_plan, was_interrupted
@@ -37,31 +36,41 @@ class Judged:
     """Why the harness broke, if it did."""
 
 
-def carry_out(prepared: Prepared, root: Path, observers: Sequence[Observer] = ()) -> Judged:
-    """Run, judge, write the reports.
+def carry_out(
+    prepared: Prepared,
+    root: Path,
+    observers: Sequence[Observer] = (),
+    *,
+    remember: Callable[[Path], object] = lambda _: None,
+) -> Judged:
+    """Run, judge, write the reports; `remember` is told the run's directory once it is there.
 
     When the harness breaks in mid-run, the record that it left is judged all the same. PlanError
     and AbilityError come before anything was started.
     """
     checks = expected(prepared.plan)
-    before = latest(root)
+    own: list[RunDirectory] = []
+
+    def made(directory: RunDirectory) -> None:
+        own.append(directory)
+        remember(directory.path)
+
     try:
         directory = run_plan(
             prepared.plan,
             prepared.schedule,
             text=prepared.text,
             root=root,
-            fleet_factory=prepared.ground.fleet,
-            clock_factory=prepared.ground.clock,
+            ground=prepared.ground,
             links=prepared.links,
             observers=observers,
+            made=made,
         )
     except ChaoslabError as error:
-        broken = latest(root)
-        if broken is None or broken == before or not (broken / JOURNAL).is_file():
+        if not own or not (own[0].path / JOURNAL).is_file():
             raise
         try:
-            return replace(judge_record(RunDirectory(path=broken), checks), error=error)
+            return replace(judge_record(own[0], checks), error=error)
         except FleetError as worse:  # the disk that broke the run refuses the verdict, too
             raise error from worse
     return judge_record(directory, checks)

@@ -17,25 +17,16 @@ import click
 
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
-from chaoslab.clock import Clock, WallClock
+from chaoslab.clock import WallClock
 from chaoslab.commands.containers import containers
 from chaoslab.commands.links import link_kind, link_setup
-from chaoslab.conduct import FleetFactory, LinkSetup, PlanText, refuse_impossible
+from chaoslab.conduct import Ground, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.plan import FaultPlan, FleetKind
 from chaoslab.plan_file import load, refuse_what_is_not_here, resolved_yaml, secrets_of
 from chaoslab.schedule import RosterEntry, Schedule, roster_of, schedule
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a run stands on: a fleet, and the clock that goes with it."""
-
-    fleet: FleetFactory
-    clock: Callable[[], Clock]
-
 
 GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
 """Of the kinds that need nothing from a plan."""

@@ -1,6 +1,7 @@
 """`chaoslab run`: the whole journey, from a plan's name to an exit code."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,8 +62,8 @@ def command(
     if no_control:
         asked = replace(asked, settings=(*asked.settings, "control=none"))
     prepared = prepare(asked)
-    context.ensure_object(Invocation).expect_run(out)
-    judged = _watched(prepared, out, quiet=quiet)
+    remember = context.ensure_object(Invocation).remember
+    judged = _watched(prepared, out, remember, quiet=quiet)
     if as_json:
         print_json(judged.verdict.to_json())
     else:
@@ -73,13 +74,15 @@ def command(
     context.exit(judged.verdict.exit_code)
 
 
-def _watched(prepared: Prepared, out: Path, *, quiet: bool) -> Judged:
+def _watched(
+    prepared: Prepared, out: Path, remember: Callable[[Path], object], *, quiet: bool
+) -> Judged:
     if quiet:
-        return carry_out(prepared, out)
+        return carry_out(prepared, out, remember=remember)
     plan = prepared.plan
     view = ViewModel(plan.training.stop, has_twin=plan.control is Control.TWIN)
     with screen(sys.stderr, view) as watching:
-        return carry_out(prepared, out, [watching])
+        return carry_out(prepared, out, [watching], remember=remember)
 
 
 def _advise(judged: Judged) -> None:

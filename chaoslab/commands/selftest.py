@@ -1,7 +1,7 @@
 """`chaoslab selftest`: runs whose right answer is not PASS, and whether the verdict says so."""
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,8 +72,8 @@ def command(
     if is_listing:
         _list(trials, as_json=as_json)
         return
-    context.ensure_object(Invocation).expect_run(out)
-    results = list(_run(trials, out))
+    remember = context.ensure_object(Invocation).remember
+    results = list(_run(trials, out, remember))
     if as_json:
         print_json({"exit_code": int(exit_code(results)), "trials": [*map(_json, results)]})
     else:
@@ -90,12 +90,14 @@ def _chosen(names: Sequence[str]) -> Sequence[Trial]:
     return [known[name] for name in dict.fromkeys(names)] or TRIALS
 
 
-def _run(trials: Sequence[Trial], out: Path) -> Iterator[Result]:
+def _run(
+    trials: Sequence[Trial], out: Path, remember: Callable[[Path], object]
+) -> Iterator[Result]:
     """One after the other; an interrupt ends the trial that goes on, and all."""
     for number, trial in enumerate(trials, start=1):
         title = f"{number}/{len(trials)} {trial.name}: {trial.wrong or 'nothing is wrong'}"
         with _watched(title) as watching:
-            result = carry_out_trial(trial, out, [watching])
+            result = carry_out_trial(trial, out, [watching], remember=remember)
         click.echo(f"{title}: {result.answer.value} after {result.took_s:.0f} s", err=True)
         yield result
         if result.answer is Answer.INTERRUPTED:

@@ -10,7 +10,7 @@ A trial that expects nothing wrong is a control: the same plan with the real thi
 
 import importlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -104,8 +104,14 @@ class Result:
     directory: Path | None = None
 
 
-def carry_out_trial(trial: Trial, root: Path, observers: Sequence[Observer] = ()) -> Result:
-    """Run a trial and look at its verdict; its record is kept below `root`.
+def carry_out_trial(
+    trial: Trial,
+    root: Path,
+    observers: Sequence[Observer] = (),
+    *,
+    remember: Callable[[Path], object] = lambda _: None,
+) -> Result:
+    """Run a trial and look at its verdict; its record is kept below `root`: see `carry_out`.
 
     A harness that breaks is a result, too. PlanError and AbilityError are left to the caller: then
     the trial itself cannot be had here.
@@ -113,7 +119,7 @@ def carry_out_trial(trial: Trial, root: Path, observers: Sequence[Observer] = ()
     began_s = time.monotonic()
     prepared = trial.prepare()
     try:
-        judged = carry_out(prepared, root, observers)
+        judged = carry_out(prepared, root, observers, remember=remember)
     except (FleetError, HarnessBug) as error:
         return Result(
             trial=trial,

@@ -87,7 +87,7 @@ def test_residue_may_be_what_was_to_be_found_and_breaks_every_other_trial() -> N
 def test_a_harness_that_breaks_before_there_is_a_record_is_a_result_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def break_off(*_: object) -> None:
+    def break_off(*_: object, **__: object) -> None:
         raise FleetError("the disk is full")
 
     monkeypatch.setattr(module, "carry_out", break_off)
