@@ -28,7 +28,8 @@ class Kind(StrEnum):
     # -- the run, written by the harness
     RUN_STARTED = "run.started"
     """plan, seed, fleet, algorithm, learners [name] (that are there from the start), reserve [name]
-    (that may join later), schedule_hash, version"""
+    (that may join later), schedule_hash, version, record (the format of the journal, see
+    docs/record.md; 1 if it is missing)"""
     PHASE_ENTERED = "phase.entered"
     """phase: start | baseline | inject | settle | stop | evaluate"""
     BASELINE_MEASURED = "baseline.measured"
@@ -48,8 +49,9 @@ class Kind(StrEnum):
     ticks"""
     NODE_EXITED = "node.exited"
     """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
-    to be events and were none it may report); of a container also out_of_memory (the kernel killed
-    it for want of memory, by the engine's word)"""
+    to be events and were none it may report), sent [name] (signals that the harness had sent it to
+    end it, SIGHUP as a notice included); of a container also out_of_memory (the kernel killed it
+    for want of memory, by the engine's word)"""
     ENGINE_REPORTED = "engine.reported"
     """node, incarnation, action (start | die | oom | kill | pause | unpause | update | connect |
     disconnect | health_status | destroy …), at_s (by the engine's clock, s since the epoch),
@@ -113,6 +115,8 @@ class Kind(StrEnum):
     that of other pushes of so many steps), limit (times the usual that a push may have)"""
     SYNCER_HELD = "syncer.held"
     """reason: this stop rule is met, and training goes on until the syncer is asked to end"""
+    SYNCER_STOPPED = "syncer.stopped"
+    """reason: training has ended; said before any learner is told, so nobody may end before it"""
     SYNCER_FINAL = "syncer.final"
     """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
     stored_digests {} and stored_momentum_digests {} (read back from disk), committed_tokens,

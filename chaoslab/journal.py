@@ -20,6 +20,8 @@ from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Event, Json, Kind, MalformedEvent
 
 JOURNAL = "journal.jsonl"
+RECORD_FORMAT = 2
+"""The format of the journal that is written; docs/record.md says what each one lacks."""
 _REDACTED = "[redacted]"
 _PARTIES = ("node", "learner", "link")
 
@@ -226,6 +228,12 @@ class History:
         """Events with start_s <= time_s <= end_s, of these kinds or of all."""
         chosen = self.of(*kinds) if kinds else self._events
         return (event for event in chosen if start_s <= event.time_s <= end_s)
+
+    @property
+    def format(self) -> int:
+        """The format of the record: 1 before `run.started` said it."""
+        started = self.last(Kind.RUN_STARTED)
+        return started.integer("record") if started and "record" in started.data else 1
 
     @property
     def learners(self) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from chaoslab.errors import ChaoslabError, FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet.base import Fleet
 from chaoslab.injector import Injector
-from chaoslab.journal import Journal
+from chaoslab.journal import RECORD_FORMAT, Journal
 from chaoslab.launch import EVALUATOR, SYNCER, Launch
 from chaoslab.lifeline import Lifeline
 from chaoslab.news import News
@@ -220,6 +220,7 @@ class Run:
                 "reserve": list(self.plan.training.reserve_names),
                 "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
+                "record": RECORD_FORMAT,
             },
         )
         try:

@@ -48,8 +48,10 @@ class Progress:
     contributions: dict[str, Contribution] = field(default_factory=dict)
     healed_s: dict[str, float] = field(default_factory=dict)
     """When an injection of each fault of the plan was first healed, by the fault's id."""
-    finals: set[str] = field(default_factory=set)
-    """Nodes whose current incarnation ended because training did."""
+    is_stopping: bool = False
+    """Whether the syncer said that training has ended; learners end from now on."""
+    is_over: bool = False
+    """Whether the syncer gave its final account."""
     is_held: bool = False
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
@@ -77,10 +79,8 @@ class Progress:
                 self._merge(event)
             case Kind.FAULT_HEALED:
                 self.healed_s.setdefault(event.text("spec"), event.time_s)
-            case Kind.SYNCER_HELD:
-                self.is_held = True
-            case Kind.SYNCER_FINAL | Kind.LEARNER_LEFT:
-                self._finish(event)
+            case Kind.SYNCER_HELD | Kind.SYNCER_STOPPED | Kind.SYNCER_FINAL:
+                self._end(event.kind)
             case Kind.LINK_LOST:
                 self.links_lost = event.text("reason")
             case _:
@@ -159,19 +159,20 @@ class Progress:
         self.roles[node] = Role(event.text("role"))
         if self.roles[node] is Role.SYNCER:
             self.members.clear()  # its last life took all memberships with it
+            self.is_stopping = self.is_over = False
         self.incarnations[node] = event.integer("incarnation")
         self.endings.pop(node, None)
-        self.finals.discard(node)
 
     def _exit(self, event: Event) -> None:
         signal, code = event.data.get("signal"), event.data.get("exit_code")
         if event.integer("incarnation") == self.incarnations.get(event.text("node")):
             self.endings[event.text("node")] = str(signal) if signal else f"exit code {code}"
 
-    def _finish(self, event: Event) -> None:
-        """Learners also leave before the end: asked, or preempted."""
-        if event.kind is Kind.SYNCER_FINAL or event.text("reason").startswith("stopped"):
-            self.finals.add(event.source)
+    def _end(self, said: Kind) -> None:
+        """The syncer alone says how far the end of training is; a learner's word does not count."""
+        self.is_held |= said is Kind.SYNCER_HELD
+        self.is_stopping |= said is Kind.SYNCER_STOPPED
+        self.is_over |= said is Kind.SYNCER_FINAL
 
     def _step(self, event: Event) -> None:
         learner, step = event.text("learner"), event.integer("step")

@@ -107,7 +107,7 @@ class Watch:
     @property
     def is_over(self) -> bool:
         """Whether the syncer has ended training by its stop rule."""
-        return SYNCER in self._progress.finals
+        return self._progress.is_over
 
     @property
     def _progress(self) -> Progress:
@@ -176,8 +176,7 @@ class Watch:
         if ending is not None and SYNCER not in self.injector.returning:
             return f"the syncer is gone ({ending}) and nothing brings it back"
         learners = set(self._progress.alive(Role.LEARNER)) - self.injector.away
-        is_ending = bool(self._progress.finals)  # learners end a moment before the syncer says so
-        if not learners and not self.injector.returning and not is_ending:
+        if not learners and not self.injector.returning and not self._progress.is_stopping:
             return "no learner is left, and no injection brings one back"
         return None
 

@@ -1,6 +1,6 @@
 """What the nodes of a fake fleet are and what they print, with every key that `Kind` promises."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from chaoslab.events import Json
@@ -74,7 +74,9 @@ class FakeNode:
             "labels": dict(self.spec.labels),
         }
 
-    def exited(self, *, signal: str | None, code: int | None) -> dict[str, Json]:
+    def exited(
+        self, *, signal: str | None, code: int | None, sent: Sequence[str]
+    ) -> dict[str, Json]:
         """NODE_EXITED."""
         return {
             "node": self.spec.name,
@@ -83,6 +85,7 @@ class FakeNode:
             "exit_code": code,
             "signal": signal,
             "refused_lines": 0,
+            "sent": list(sent),
         }
 
     def contribution(self) -> dict[str, Json]:

@@ -124,7 +124,7 @@ class FakeFleet:
             if self._is_held and signal == "SIGTERM" and fake.spec.role is Role.SYNCER:
                 self._finish(fake)
             elif name not in self.troubles.immortal:
-                self._end(name, signal=signal)
+                self._end(name, signal=signal, sent=[signal])
 
     def pause(self, *names: str) -> None:
         for name in names:
@@ -215,13 +215,13 @@ class FakeFleet:
 
     def _end(
         self, name: str, *, signal: str | None = None, code: int | None = None,
-        life: FakeNode | None = None,
+        life: FakeNode | None = None, sent: Sequence[str] = (),
     ) -> None:  # fmt: skip
         fake = self._fakes[name]
         if not fake.alive or (life is not None and life is not fake):
             return
         fake.alive = False
-        self._say(name, Kind.NODE_EXITED, fake.exited(signal=signal, code=code))
+        self._say(name, Kind.NODE_EXITED, fake.exited(signal=signal, code=code, sent=sent))
         if fake.member and not self._is_over:
             self._later(0.05, lambda: self._drop(fake, "closed"))
 
@@ -303,6 +303,7 @@ class FakeFleet:
     def _finish(self, syncer: FakeNode) -> None:
         """The stop rule is met: learners give their accounts and leave, then the syncer."""
         self._is_held, self._is_over = False, True
+        self._say("syncer", Kind.SYNCER_STOPPED, {"reason": f"{self._rounds} rounds"})
         for name, fake in self._fakes.items():
             if fake.spec.role is Role.LEARNER and fake.member and fake.works:
                 self._later(0.1, partial(self._leave, name, fake))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.journal import RECORD_FORMAT, History
 from tests.model_training import (
     FRAGMENTS,
     STEPS,
@@ -86,6 +86,7 @@ class Story(ModelTraining):
             reserve=list(self.reserve),
             schedule_hash="0",
             version="0",
+            record=RECORD_FORMAT,
         )
         self.enter("start")
         self._node_started(SYNCER, "syncer", 1)
@@ -110,7 +111,7 @@ class Story(ModelTraining):
 
     def end(self, *, losses: Sequence[tuple[int, float]] = (), outcome: str = "completed") -> Self:
         """Training ends by its own rule: final accounts, exits, evaluation, the end of the run."""
-        self.enter("stop")
+        self.enter("stop").stop_training()
         for learner in self.learners.values():
             if learner.is_up and learner.is_member:
                 self.finish_learner(learner)
@@ -119,7 +120,7 @@ class Story(ModelTraining):
         self.exit(SYNCER, code=0)
         for learner in self.learners.values():
             if learner.is_alive:
-                self.exit(learner.name, signal="SIGKILL")
+                self.exit(learner.name, signal="SIGKILL", sent=["SIGKILL"])
         for tokens, loss in losses:
             measured: dict[str, Json] = {"committed_tokens": tokens, "round": 1, "loss": loss}
             self.say(Kind.EVALUATION_MEASURED, "evaluator", **measured)
@@ -135,7 +136,7 @@ class Story(ModelTraining):
         """An injection kills them; the syncer sees the sockets close."""
         opened = self._inject("process.kill", spec, names, for_s)
         for name in names:
-            self.exit(name, signal="SIGKILL")
+            self.exit(name, signal="SIGKILL", sent=["SIGKILL"])
             opened.exits.append(len(self.events) - 1)
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
@@ -177,7 +178,7 @@ class Story(ModelTraining):
     def lose_syncer(self, *, for_s: float | None = 6.0, spec: str = "crash") -> Self:
         """An injection kills the syncer; `stall` lets the learners go on stepping."""
         opened = self._inject("syncer.kill", spec, (SYNCER,), for_s)
-        self.exit(SYNCER, signal="SIGKILL")
+        self.exit(SYNCER, signal="SIGKILL", sent=["SIGKILL"])
         opened.exits.append(len(self.events) - 1)
         self.published.clear()
         return self.say(Kind.FAULT_INJECTED, **opened.data)
@@ -213,7 +214,7 @@ class Story(ModelTraining):
         learner = self.learners[name]
         self.say(Kind.LEARNER_LEFT, name, **learner.who, step=learner.step, reason="asked")
         self.drop(name, "said_goodbye")
-        return self.exit(name, code=0)
+        return self.exit(name, code=0, sent=["SIGTERM"])
 
     def shape(self, link: str, opened: "Opened", effect: str) -> Self:
         """An effect is put on a link; `heal` takes it away."""
@@ -272,8 +273,15 @@ class Story(ModelTraining):
         """Somebody else ends the process; no injection asked for it."""
         return self.exit(name, signal=signal)
 
-    def exit(self, name: str, *, signal: str | None = None, code: int | None = None) -> Self:
-        """A process ends."""
+    def exit(
+        self,
+        name: str,
+        *,
+        signal: str | None = None,
+        code: int | None = None,
+        sent: Sequence[str] = (),
+    ) -> Self:
+        """A process ends; `sent` is what the harness had sent it."""
         learner = self.learners.get(name)
         if learner:
             learner.is_alive, learner.joins_s = False, None
@@ -286,6 +294,7 @@ class Story(ModelTraining):
             exit_code=None if signal else code,
             signal=signal,
             refused_lines=0,
+            sent=list(sent),
         )
 
     def mute(self, *names: str) -> Self:

@@ -355,6 +355,10 @@ class ModelTraining:
             Kind.LEARNER_LEFT, learner.name, **learner.who, step=learner.step, reason="stopped"
         )
 
+    def stop_training(self) -> Self:
+        """The syncer says that training has ended, before it tells anybody."""
+        return self.say(Kind.SYNCER_STOPPED, SYNCER, reason=f"{self._rounds} rounds")
+
     def finish_syncer(self) -> None:
         """Its final account, with what it read back from its disk."""
         self.say(

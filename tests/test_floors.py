@@ -12,7 +12,7 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "chaoslab"
 
 FLOORS: dict[int, tuple[str, ...]] = {
-    0: ("", "__version__", "errors", "clock", "units", "plan", "events"),
+    0: ("", "__version__", "errors", "clock", "units", "plan", "events", "exits"),
     1: ("plan_file", "schedule", "journal", "record", "surroundings", "urgency"),
     2: ("fleet", "links", "launch"),
     3: ("faults", "checks"),
@@ -118,7 +118,7 @@ def test_heavy_libraries_come_in_by_their_own_door(module: str, path: Path) -> N
 
 
 def test_checks_see_the_record_and_nothing_else() -> None:
-    allowed = {"checks", "events", "journal", "units", "errors"}
+    allowed = {"checks", "events", "exits", "journal", "units", "errors"}
     for module, path in modules():
         if module.startswith("checks"):
             used = {name.split(".")[0] for name in filter(None, map(own, imports(path)))}

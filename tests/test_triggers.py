@@ -169,13 +169,16 @@ def test_contributing_allows_for_slow_rounds() -> None:
     assert told.progress.counts(61.0, stepping_within_s=2.0)["contributing"] == 0
 
 
-def test_training_is_over_for_a_learner_that_stopped_but_not_for_one_that_was_preempted() -> None:
-    told = Told().started("learner-0").started("learner-1")
-    for name, reason in (("learner-0", "preempted"), ("learner-1", "stopped")):
-        told.tell(Kind.LEARNER_LEFT, {"learner": name, "reason": reason}, at_s=5.0, source=name)
-    assert told.progress.finals == {"learner-1"}
-    told.started("learner-1", incarnation=2)
-    assert not told.progress.finals
+def test_training_is_over_when_the_syncer_says_so_and_not_by_the_word_of_a_learner() -> None:
+    told = Told().started("learner-0")
+    left: dict[str, Json] = {"learner": "learner-0", "reason": "stopped"}
+    told.tell(Kind.LEARNER_LEFT, left, at_s=5.0, source="learner-0")
+    assert not told.progress.is_stopping
+    assert not told.progress.is_over
+    told.tell(Kind.SYNCER_STOPPED, {"reason": "9 rounds"}, at_s=6.0, source="syncer")
+    assert told.progress.is_stopping
+    told.tell(Kind.SYNCER_FINAL, {"rounds": 9}, at_s=7.0, source="syncer")
+    assert told.progress.is_over
 
 
 # ---------------------------------------------------------------- abort rules

@@ -4,7 +4,7 @@
           │ no                │ no                 │ no        themselves? ─► clean?
           │                   │                    │                │ no         │ no
           └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
-    a process ended that nobody asked to end ─► FAIL
+    a node ended, or left, that nobody asked to ─► FAIL
 
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
 """
@@ -14,8 +14,8 @@ from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.moments import phase_over
-from chaoslab.checks.timeline import said_exit, unasked_exits
-from chaoslab.checks.violations import Violation, conclude, unknown
+from chaoslab.checks.unasked import unasked
+from chaoslab.checks.violations import conclude, unknown
 from chaoslab.events import Event, Kind
 from chaoslab.journal import FaultStory, History
 
@@ -33,10 +33,7 @@ def always_judged(history: History) -> Iterator[Finding]:
 
 
 def _unasked(history: History) -> Iterator[Finding]:
-    violations = [
-        Violation(seq=event.seq, text=said_exit(event), culprit=event.text("node"))
-        for event in unasked_exits(history)
-    ]
+    violations = list(unasked(history))
     if violations:
         yield conclude("unasked", violations, passed="", samples=len(violations))
 

@@ -16,13 +16,8 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
-from chaoslab.checks.timeline import (
-    FaultWindow,
-    baseline_end_s,
-    fault_windows,
-    said_exit,
-    unasked_exits,
-)
+from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows
+from chaoslab.checks.unasked import said_exit, unasked_exits
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History

@@ -3,9 +3,9 @@
     run.started ── baseline ──► baseline.measured ── faults open and heal ──► training ends ── stop
                                      │◄──────────── judged here ────────────►│
 
-Training ends when the syncer tells the learners that its stop rule is met: the first final account
-of anybody shows it, and at the latest the end of the run does. A record that breaks off earlier has
-no end. Reads only; decides nothing.
+Training ends when the syncer says so, which it does before it tells any learner; a learner's word
+does not count. A syncer that never says it leaves the end of the run. A record that breaks off
+earlier has no end. Reads only; decides nothing.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,10 +15,10 @@ from itertools import pairwise
 from chaoslab.events import Event, Kind, MalformedEvent
 from chaoslab.journal import FaultStory, History
 
-_ENDING_S = 15.0
+ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
-_EXIT_SLACK_S = 1.0
-"""An exit may be seen this long after the fault that asked for it was healed."""
+_SAYS_STOPPED = 2
+"""The first format of the record in which the syncer says that training has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,9 +83,26 @@ def baseline_figure(history: History, key: str) -> float | None:
 
 def training_end(history: History) -> Event | None:
     """The event that shows that training has ended; None if the record breaks off before."""
-    ends = [e for e in history.of(Kind.LEARNER_LEFT) if e.text("reason").startswith("stopped")]
-    ends += history.of(Kind.LEARNER_FINAL, Kind.SYNCER_FINAL, Kind.RUN_FINISHED)
-    return min(ends, key=lambda event: event.seq, default=None)
+    stopped = history.last(Kind.SYNCER_STOPPED)
+    if stopped is not None:
+        return stopped
+    ends = history.of(Kind.SYNCER_FINAL, Kind.RUN_FINISHED)
+    if history.format < _SAYS_STOPPED:
+        ends = sorted([*ends, *_farewells_after_merging(history)], key=lambda event: event.seq)
+    return ends[0] if ends else None
+
+
+def farewells(history: History) -> Iterator[Event]:
+    """Words of learners by which they end because training did, in order."""
+    for event in history.of(Kind.LEARNER_LEFT, Kind.LEARNER_FINAL):
+        if event.kind is Kind.LEARNER_FINAL or event.text("reason").startswith("stopped"):
+            yield event
+
+
+def _farewells_after_merging(history: History) -> Iterator[Event]:
+    """In a record in which the syncer did not say it yet: the first sign that it told learners."""
+    merged = history.last(Kind.ROUND_MERGED)
+    return (e for e in farewells(history) if merged is None or e.seq > merged.seq)
 
 
 def training_end_s(history: History) -> float:
@@ -170,16 +187,6 @@ def parts(history: History) -> Iterator[Part]:
 # ---------------------------------------------------------------- nodes
 
 
-def unasked_exits(history: History) -> tuple[Event, ...]:
-    """Exits of nodes before the end of training that no injection asked for, in order."""
-    stories = history.faults
-    return tuple(
-        event
-        for event in before_the_end(history, Kind.NODE_EXITED)
-        if not any(_asked_for(story, event, history) for story in stories)
-    )
-
-
 def before_the_end(history: History, *kinds: Kind) -> Iterator[Event]:
     """The events of these kinds until training ended.
 
@@ -189,44 +196,8 @@ def before_the_end(history: History, *kinds: Kind) -> Iterator[Event]:
     end, finished = training_end(history), history.last(Kind.RUN_FINISHED)
     until_s = float("inf")
     if finished is not None and finished.text("outcome") != "completed":
-        until_s = finished.time_s - _ENDING_S
+        until_s = finished.time_s - ENDING_S
     for event in history.of(*kinds):
         if (end is not None and event.seq > end.seq) or event.time_s > until_s:
             return
         yield event
-
-
-def said_exit(event: Event) -> str:
-    """An exit that nobody asked for, as a sentence."""
-    signal = event.data.get("signal")
-    code = event.data.get("exit_code")
-    how = f"was killed by {signal}" if signal else f"exited with code {code}"
-    if event.data.get("out_of_memory"):
-        how += " for want of memory"
-    elif signal is None and code is None:
-        how = "was removed, so that nobody can say how it ended,"
-    return f"{event.text('node')} {how} at {event.time_s:.1f} s, and no injection asked for it"
-
-
-def _asked_for(story: FaultStory, exited: Event, history: History) -> bool:
-    """Whether the injection names this exit in its proof, or ends processes of this node anyway.
-
-    An injection ends processes if its proof names any exit of the node, or if there is no proof.
-    """
-    node = exited.text("node")
-    if node not in story.targets:
-        return False
-    if story.brings_in:  # it asked for the exit by which its heal ends
-        asked_s = story.healing.time_s if story.healing else history.end_s
-        return asked_s <= exited.time_s <= asked_s + _ENDING_S
-    proofs = [
-        e for e in story.evidence if e.text("target") == node and e.text("status") == "proved"
-    ]
-    named = {seq for e in proofs for seq in e.items("proof") if isinstance(seq, int)}
-    if exited.seq in named:
-        return True
-    healed_s = story.healed.time_s if story.healed else history.end_s
-    if not story.injecting.time_s <= exited.time_s <= healed_s + _EXIT_SLACK_S:
-        return False
-    exits = [event for event in history.of(Kind.NODE_EXITED) if event.text("node") == node]
-    return not proofs or any(event.seq in named for event in exits)

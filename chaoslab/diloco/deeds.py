@@ -207,6 +207,7 @@ class Deeds:
         self._end = None
         self._farewell_s = self._now() + FAREWELL_S
         self.reason = action.reason
+        self._say(Kind.SYNCER_STOPPED, reason=action.reason)
         for member in self._policy.membership.members:
             self._listeners.send(member.epoch, self.last_word(member.epoch))
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import has_code_0, was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.silence import look_silent
@@ -108,15 +109,17 @@ class ContainerReplace:
         old, new = before.data.get("image_id"), restarted.data.get("image_id")
         if new is None or old == new:
             return nothing("came back from the same image", image_id=new)
-        is_orderly = exited.data.get("exit_code") == 0
+        if not any(was_ended_by(exited, signal) for signal in ("SIGTERM", "SIGKILL")):
+            return nothing(f"crashed ({how_it_ended(exited)}) instead of leaving")
+        has_left = has_code_0(exited)
         return Found(
-            status=Status.PROVED if is_orderly else Status.WEAK,
-            text=f"{'left in order' if is_orderly else f'ended ({how_it_ended(exited)})'} and came "
+            status=Status.PROVED if has_left else Status.WEAK,
+            text=f"{'left in order' if has_left else f'ended ({how_it_ended(exited)})'} and came "
             f"back {restarted.time_s - exited.time_s:.1f} s later from another image",
             measured={
                 "image_id": new,
                 "image_id_before": old,
-                "left_by_itself": is_orderly,
+                "left_by_itself": has_left,
                 "down_s": restarted.time_s - exited.time_s,
             },
             proof=(before, exited, restarted, reported(scene, "die")),

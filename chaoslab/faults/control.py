@@ -16,6 +16,7 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import has_code_0
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.process import Signal
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
@@ -149,7 +150,7 @@ def _look_left(scene: Scene, history: History) -> Found:
         return nothing("was not running when it was asked to leave")
     if exited is None:
         return nothing("was asked to leave and was still running when the fault ended")
-    if exited.data.get("exit_code") != 0:
+    if not has_code_0(exited):
         return nothing(f"did not leave in order: it ended by {how_it_ended(exited)}")
 
     def own(kind: Kind) -> Event | None:

@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, Status
 from chaoslab.faults.process import Signal
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing, scenes
@@ -199,11 +200,8 @@ def _storms(all_scenes: Iterable[Scene], times: int) -> list[_Storm]:
 
 
 def _deaths(scene: Scene) -> list[Event]:
-    return [
-        e
-        for e in scene.during
-        if e.kind is Kind.NODE_EXITED and e.data.get("signal") == Signal.SIGKILL
-    ]
+    exits = (e for e in scene.during if e.kind is Kind.NODE_EXITED)
+    return [e for e in exits if was_ended_by(e, Signal.SIGKILL)]
 
 
 def _returns(scene: Scene) -> list[_Return]:

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import has_code_0, is_answer_to, was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
@@ -69,7 +70,7 @@ class ProcessKill(OneAct):
             return nothing("was not running when the fault began")
         if exited is None:
             return nothing(f"did not exit on {self.signal}")
-        if self.signal is Signal.SIGKILL and not _died_by(exited, self.signal):
+        if not was_ended_by(exited, self.signal):
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
         return death(scene, exited)
 
@@ -152,7 +153,7 @@ class ProcessCrashLoop:
         crashes = {
             e.integer("incarnation"): e
             for e in scene.during
-            if e.kind is Kind.NODE_EXITED and _died_by(e, Signal.SIGKILL)
+            if e.kind is Kind.NODE_EXITED and was_ended_by(e, Signal.SIGKILL)
         }
         if scene.incarnation not in crashes:
             return nothing("was not killed when the fault began", crashes=len(crashes))
@@ -217,9 +218,11 @@ class ProcessPreempt:
         if exited is None:
             heard = "noticed the notice but" if noticed else "did not notice and"
             return nothing(f"{heard} was still running when the fault ended")
+        if not any(is_answer_to(exited, signal) for signal in _PREEMPTING):
+            return nothing(f"crashed ({how_it_ended(exited)}) instead of leaving")
         gone_after_s = exited.time_s - scene.begin_s
         is_in_time = gone_after_s <= self.notice_s + self.grace_s + AFTERGLOW_S
-        by_itself = exited.data.get("exit_code") == 0
+        by_itself = has_code_0(exited)
         return Found(
             status=Status.PROVED if noticed and is_in_time else Status.WEAK,
             text=f"{'noticed' if noticed else 'never reported the notice'}, then "
@@ -233,6 +236,10 @@ class ProcessPreempt:
             },
             proof=(noticed, scene.first(Kind.LEARNER_LEFT), exited, scene.first(Kind.MEMBER_LEFT)),
         )
+
+
+_PREEMPTING = ("SIGHUP", Signal.SIGTERM, Signal.SIGKILL)
+"""What a node that is preempted is sent, in order."""
 
 
 # ---------------------------------------------------------------- looking at a scene
@@ -268,7 +275,7 @@ def _look_restarted(scene: Scene) -> Found:
     exited, restarted = scene.exited, scene.restarted
     if scene.incarnation is None:
         return nothing("was not running when the fault began")
-    if exited is None or not _died_by(exited, Signal.SIGKILL):
+    if exited is None or not was_ended_by(exited, Signal.SIGKILL):
         return nothing(f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}")
     if restarted is None or restarted.seq < exited.seq:
         return nothing("was killed and not started again before the fault ended")
@@ -279,10 +286,6 @@ def _look_restarted(scene: Scene) -> Found:
         measured={"restarts": 1, "down_s": down_s},
         proof=(exited, restarted),
     )
-
-
-def _died_by(exited: Event, signal: Signal) -> bool:
-    return exited.data.get("signal") == signal
 
 
 def _median_life_s(scene: Scene, crashes: Mapping[int, Event]) -> float | None:

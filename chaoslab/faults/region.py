@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.link_proof import openings, worst
@@ -58,7 +59,7 @@ def _look(scene: Scene) -> Found:
     exited = scene.exited
     if scene.incarnation is None:
         return nothing("was not running when the fault began")
-    if exited is None or exited.data.get("signal") != "SIGKILL":
+    if exited is None or not was_ended_by(exited, "SIGKILL"):
         return nothing("was not killed")
     return worst([death(scene, exited), _look_at_link(scene)])
 

@@ -15,8 +15,9 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
-from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Damage, Fleet
 from chaoslab.journal import History
 from chaoslab.plan import Injection
@@ -147,8 +148,11 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[Scene], Found]:
 
     def look(scene: Scene) -> Found:
         damaged = [e for e in scene.during if e.kind is Kind.STORAGE_DAMAGED and _is_damage(e)]
-        if scene.exited is None or not damaged:
+        exited = scene.exited
+        if exited is None or not damaged:
             return nothing("keeps whole files, or was not down while they were damaged")
+        if not was_ended_by(exited, "SIGKILL"):
+            return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
         files = [event.text("file") for event in damaged]
         found = scene.first(Kind.CHECKPOINT_FOUND, scene.is_later_life)
         measured: dict[str, Json] = {
@@ -163,7 +167,7 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[Scene], Found]:
             status=Status.PROVED if is_shown else Status.WEAK,
             text=f"was killed, {_done(damaged)}; {_met(found, scene)}",
             measured=measured,
-            proof=(scene.exited, *damaged, found),
+            proof=(exited, *damaged, found),
         )
 
     return look

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.process import Signal
 from chaoslab.faults.process_held import look_paused
@@ -64,7 +65,7 @@ class SyncerKill(OneAct):
             return nothing("was not running when the fault began")
         if exited is None:
             return nothing(f"did not exit on {self.signal}")
-        if exited.data.get("signal") != self.signal:
+        if not was_ended_by(exited, self.signal):
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
         down_s = scene.down_s(exited)
         late = scene.first(Kind.ROUND_MERGED, lambda e: e.seq > exited.seq)

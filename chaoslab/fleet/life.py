@@ -24,6 +24,7 @@ import psutil
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json, Kind, encode
+from chaoslab.exits import ENDING_SIGNALS
 from chaoslab.fleet import tree
 from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
 from chaoslab.fleet.debts import Debts
@@ -66,6 +67,8 @@ class Life:
         self.incarnation = incarnation
         self.is_ending = False
         """It was told to end."""
+        self.sent: list[str] = []
+        """The signals it was sent to end it."""
         self.is_paused = False
         self.is_silent = False
         """Nothing more will come from its standard output."""
@@ -225,11 +228,17 @@ class Life:
         deadline = time.monotonic() + _BIRTH_S
         while not self.is_over and is_same(self.identity):
             if not self._is_in_cradle():
+                self.note_sent(number)
                 send(self.identity, number)
                 return
             if time.monotonic() > deadline:
                 raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")
             time.sleep(0.001)
+
+    def note_sent(self, number: int) -> None:
+        """Remember a signal that is sent to end it; others are left out."""
+        if (name := signal_name(number)) in ENDING_SIGNALS:
+            self.sent.append(name)
 
     def tell(self, facts: Mapping[str, Json]) -> None:
         """One line on its standard input; FleetError if nobody reads there."""
@@ -283,6 +292,7 @@ class Life:
             "exit_code": code if code >= 0 else None,
             "signal": signal_name(-code) if code < 0 else None,
             "refused_lines": self._output.refused_lines,
+            "sent": list(self.sent),
         }
         self._note_exit(ending)
         return [*last, exited(self.spec, self.incarnation, self.identity.pid, ending)]
@@ -313,7 +323,10 @@ class Life:
 
 def signal_trees(lives: Iterable[Life], number: int) -> None:
     """To all their processes, as close together as possible; to none of a life that is over."""
-    tree.signal_trees([life.identity for life in lives if not life.is_over], number)
+    reached = [life for life in lives if not life.is_over]
+    for life in reached:
+        life.note_sent(number)
+    tree.signal_trees([life.identity for life in reached], number)
 
 
 def _stdout(process: "subprocess.Popen[bytes]") -> IO[bytes]:

@@ -170,6 +170,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
         Tone.PLAIN,
         lambda e: f"training is at its end ({e.text('reason')}), and goes on for the faults",
     ),
+    Kind.SYNCER_STOPPED: (Tone.PLAIN, lambda e: f"training has ended: {e.text('reason')}"),
     Kind.MEMBER_SUSPECTED: (
         Tone.BAD,
         lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",

@@ -1,32 +1,42 @@
-"""The frame of every check: when training ended, what was open, which exits nobody asked for."""
-
-from dataclasses import replace
+"""The frame of every check: when training ended, what was open, the gaps between rounds."""
 
 from chaoslab.checks.timeline import (
     fault_windows,
     longest_gap,
-    said_exit,
     training_end,
     training_end_s,
-    unasked_exits,
 )
 from chaoslab.events import Kind
 from tests.histories import Story, half_killed
 
 
-def test_training_ends_with_the_first_final_account_not_with_the_stop_phase() -> None:
+def test_training_ends_when_the_syncer_says_so_not_with_the_stop_phase() -> None:
     story = Story().baseline().enter("stop").train(4).end()
     end = training_end(story.history())
     assert end is not None
-    assert (end.kind, end.time_s) == (Kind.LEARNER_FINAL, 9.0)
+    assert (end.kind, end.time_s) == (Kind.SYNCER_STOPPED, 9.0)
 
 
-def test_a_learner_that_was_still_joining_tells_the_end_of_training_too() -> None:
-    story = Story().baseline().train(2).say(
-        Kind.LEARNER_LEFT, "learner-1", learner="learner-1", incarnation=2, step=0,
-        reason="stopped: 240 rounds",
-    )  # fmt: skip
-    assert training_end(story.train(1).history()) == story.last(Kind.LEARNER_LEFT)
+def test_a_learner_that_says_that_training_ended_does_not_end_it() -> None:
+    story = Story().baseline().train(2)
+    story.finish_learner(story.learners["learner-1"])
+    assert training_end(story.train(4).history()) is None
+    assert training_end_s(story.history()) == 11.0
+
+
+def test_a_syncer_that_died_before_it_said_so_leaves_the_end_of_the_run() -> None:
+    story = Story().baseline().lose_syncer(for_s=None).stall(6).prove().finish("aborted")
+    assert training_end(story.history()) == story.last(Kind.RUN_FINISHED)
+
+
+def test_a_record_without_the_syncers_word_ends_with_the_first_farewell_after_merging() -> None:
+    story = Story().baseline().train(2)
+    story.finish_learner(story.learners["learner-1"])
+    story.train(4).end().without(Kind.SYNCER_STOPPED)
+    story.altered(Kind.RUN_STARTED, lambda _: {"record": 1})
+    end = training_end(story.history())
+    assert end is not None
+    assert (end.kind, end.time_s) == (Kind.LEARNER_FINAL, 11.0)
 
 
 def test_a_record_that_breaks_off_ends_with_its_last_line() -> None:
@@ -63,59 +73,3 @@ def test_the_longest_gap_may_begin_before_the_stretch_and_end_with_it() -> None:
 def test_without_any_round_the_gap_is_the_whole_stretch() -> None:
     gap = longest_gap(Story().start().stall(5).history(), 1.0, 5.0)
     assert (gap.start_s, gap.end_s, gap.evidence) == (1.0, 5.0, ())
-
-
-def test_exits_that_the_proof_names_and_regular_ends_were_asked_for() -> None:
-    assert unasked_exits(half_killed().end().history()) == ()
-
-
-def test_every_exit_of_a_crash_loop_was_asked_for() -> None:
-    story = Story().baseline().kill("learner-1").train(1).restart("learner-1").train(1)
-    story.exit("learner-1", signal="SIGKILL").train(2).heal().train(9).end()
-    assert unasked_exits(story.history()) == ()
-
-
-def test_a_strangers_kill_is_found_and_told() -> None:
-    story = half_killed().strike("learner-2").train(2).end()
-    (event,) = unasked_exits(story.history())
-    assert said_exit(event) == (
-        "learner-2 was killed by SIGKILL at 46.0 s, and no injection asked for it"
-    )
-
-
-def test_a_kill_of_another_learner_than_the_victim_is_not_excused_by_the_fault() -> None:
-    story = Story().baseline().kill("learner-1").train(1).strike("learner-2").train(5).heal()
-    (event,) = unasked_exits(story.train(9).end().history())
-    assert event.data["node"] == "learner-2"
-
-
-def test_a_paused_learner_that_somebody_kills_is_found() -> None:
-    story = Story().baseline().pause("learner-1").train(2).strike("learner-1").train(4)
-    (event,) = unasked_exits(story.heal(restarts=False).train(9).end().history())
-    assert event.data["node"] == "learner-1"
-
-
-def test_a_victim_that_dies_again_after_it_came_back_is_found() -> None:
-    (event,) = unasked_exits(half_killed().strike("learner-1").train(2).end().history())
-    assert event.data["incarnation"] == 2
-
-
-def test_a_crash_of_the_syncer_is_found_with_its_exit_code() -> None:
-    story = Story().baseline().exit("syncer", code=1).train(2).end()
-    (event,) = unasked_exits(story.history())[:1]
-    assert said_exit(event).startswith("syncer exited with code 1 at 5.0 s")
-
-
-def test_a_death_for_want_of_memory_and_one_that_nobody_saw_are_told_apart() -> None:
-    (event,) = unasked_exits(half_killed().strike("learner-2").train(2).end().history())
-    starved = replace(event, data={**event.data, "out_of_memory": True})
-    assert "was killed by SIGKILL for want of memory at" in said_exit(starved)
-    removed = replace(event, data={**event.data, "signal": None, "exit_code": None})
-    assert "learner-2 was removed, so that nobody can say how it ended, at" in said_exit(removed)
-
-
-def test_the_nodes_of_a_run_that_was_cut_short_are_ended_by_the_harness() -> None:
-    story = Story().baseline().train(30)
-    for name in story.learners:
-        story.exit(name, code=0)
-    assert unasked_exits(story.finish("interrupted").history()) == ()

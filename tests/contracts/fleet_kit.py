@@ -252,6 +252,7 @@ class LivingFleetKit(FleetKit):
         stage.fleet.kill(spec.name)
         exited = stage.until(Kind.NODE_EXITED)
         assert (exited.data["signal"], exited.data["exit_code"]) == ("SIGKILL", None)
+        assert exited.data["sent"] == ["SIGKILL"]
         assert not stage.fleet.nodes[spec.name].is_alive
         assert stage.fleet.probe(spec.name).data["state"] == "gone"
 
@@ -261,6 +262,7 @@ class LivingFleetKit(FleetKit):
         stage.fleet.kill(spec.name, signal="SIGTERM")
         exited = stage.until(Kind.NODE_EXITED)
         assert (exited.data["signal"], exited.data["exit_code"]) == (None, 0)
+        assert exited.data["sent"] == ["SIGTERM"]
         assert stage.kinds[-2:] == [Kind.LEARNER_LEFT, Kind.NODE_EXITED]
 
     def test_verbs_that_need_a_living_node_refuse_a_dead_one(

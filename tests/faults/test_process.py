@@ -1,7 +1,7 @@
 """Faults that end a process or hold it: their contract, their evidence, and the real thing."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -169,6 +169,37 @@ def test_an_orderly_leave_on_sigterm_is_a_kill_by_sigterm() -> None:
     fault = ProcessKill(signal="SIGTERM")  # type: ignore[arg-type]  # as a plan writes it
     record = alive(fault).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=0).probe(15.0, "gone")
     assert record.evidence.status is Status.PROVED
+
+
+@pytest.mark.parametrize(
+    ("asked", "ending"),
+    [
+        ("SIGSEGV", {"exit_code": 0}),
+        ("SIGSEGV", {"signal": "SIGKILL"}),
+        ("SIGTERM", {"exit_code": 1}),
+        ("SIGTERM", {"signal": "SIGKILL"}),
+        ("SIGQUIT", {"exit_code": 0}),
+    ],
+)
+def test_another_end_than_the_signal_asked_is_not_a_kill_by_it(
+    asked: str, ending: Mapping[str, Json]
+) -> None:
+    fault = ProcessKill(signal=asked)  # type: ignore[arg-type]  # as a plan writes it
+    record = alive(fault).add(10.1, Kind.NODE_EXITED, **ending).probe(15.0, "gone")
+    assert record.evidence.status is Status.FAILED
+
+
+@pytest.mark.parametrize("sent", [[], ["SIGTERM"]])
+def test_a_death_by_sigkill_that_the_harness_did_not_send_is_not_its_kill(sent: list[str]) -> None:
+    record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", sent=sent)
+    assert record.probe(15.0, "gone").evidence.status is Status.FAILED
+
+
+def test_a_preempted_learner_that_crashes_is_not_proved() -> None:
+    record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
+    record.add(11.0, Kind.NODE_EXITED, exit_code=1, sent=["SIGHUP"])
+    assert record.evidence.status is Status.FAILED
+    assert "crashed (exit code 1)" in record.evidence.text
 
 
 def test_a_victim_that_somebody_replaced_early_is_weak() -> None:

@@ -133,6 +133,7 @@ class LittleSyncer:
         )
 
     def _finish(self) -> None:
+        say(Kind.SYNCER_STOPPED, reason=f"{self.rounds} rounds")
         for seat in self.seats():
             seat.connection.close()
         say(

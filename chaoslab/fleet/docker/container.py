@@ -19,6 +19,7 @@ from typing import Final
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json, Kind, encode
+from chaoslab.exits import ENDING_SIGNALS
 from chaoslab.fleet.base import NodeSpec, Sighting, probed
 from chaoslab.fleet.debts import Debts
 from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
@@ -43,6 +44,8 @@ class Container:
         self.spec, self.incarnation, self.image = spec, incarnation, image
         self.is_ending = False
         """It was told to end."""
+        self._sent: list[str] = []
+        """The signals it was sent to end it."""
         self.is_paused = False
         self.is_over = False
         self.limits = yard.limits
@@ -157,8 +160,11 @@ class Container:
 
     def signal(self, name: str) -> None:
         """To its first process; nothing once it is over."""
-        if not self.is_over:
-            self.engine.kill(self.name, name)
+        if self.is_over:
+            return
+        if name in ENDING_SIGNALS:
+            self._sent.append(name)
+        self.engine.kill(self.name, name)
 
     def tell(self, facts: Mapping[str, Json]) -> None:
         """One line on its standard input; FleetError if nobody reads there."""
@@ -230,7 +236,8 @@ class Container:
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
         self.is_over = True
         self._release()
-        ending = {**ending, "refused_lines": self._output.refused_lines}
+        refused_lines = self._output.refused_lines
+        ending = {**ending, "refused_lines": refused_lines, "sent": list(self._sent)}
         self._note_exit(ending)
         return [*last, exited(self.spec, self.incarnation, self._seen.pid, ending)]
 
