@@ -35,6 +35,11 @@ class Return:
     after_s: float | None
     """From the beginning of a heal to the first accepted contribution, the longest of all its
     returns; None if it is not back."""
+    was_asked: bool = True
+    """False: the plan never heals what took it away (`for: rest`), so it need not return."""
+
+
+_NOT_ASKED = Return(rejoined=False, after_s=None, was_asked=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,12 +62,13 @@ def training_continued(history: History) -> bool | None:
     False: a gap, the tail included, was longer than ten times the longest gap of the baseline and
     than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or the
     run or its record was cut short before the end could be seen. The time for which an injection
-    held the syncer itself, so that nobody could merge, is taken off the gap.
+    held the syncer itself, so that nobody could merge, is taken off the gap, unless the plan never
+    gives the syncer back.
     """
     start_s, baseline_s = baseline_end_s(history), baseline_figure(history, "gap_s_max")
     if start_s is None or baseline_s is None:
         return None
-    away = outages(history)
+    away = [outage for outage in outages(history) if outage.was_to_be_healed]
     longest_s = max(
         gap.length_s - held_s(away, gap.start_s, gap.end_s)
         for gap in gaps(history, start_s, training_end_s(history))
@@ -83,19 +89,26 @@ def longest_gap_s(history: History) -> float | None:
 def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
     """By learner that a fault took away, or that lost its syncer to one.
 
-    Whether it rejoined is answered by its last absence, and by the last end of its syncer.
-    `within_s` after its heal a learner has had its chance, however the run ended.
+    Whether it rejoined is answered by the last absence from which it was asked to return, and by
+    the last end of its syncer. `within_s` after its heal a learner has had its chance, however the
+    run ended.
     """
     found: dict[str, Return] = {}
     longest_s: dict[str, float] = {}
     for absence in absences(history):
         who, clock_s = absence.learner, absence.clock_s(absence.accepted)
+        if not absence.was_to_be_healed:
+            found.setdefault(who, _NOT_ASKED)
+            continue
         longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
         found[who] = Return(
             rejoined=_rejoined(absence, history, within_s),
             after_s=round(longest_s[who], 3) if absence.has_rejoined else None,
         )
     for outage in outages(history):
+        if not outage.was_to_be_healed:
+            found = dict.fromkeys(outage.returns, _NOT_ASKED) | found
+            continue
         for who in outage.returns:
             after_s = outage.after_s(who)
             longest_s[who] = max(longest_s.get(who, 0.0), after_s or 0.0)
@@ -105,6 +118,20 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
                     after_s=None if after_s is None else round(longest_s[who], 3),
                 )
     return found
+
+
+def overdue(history: History, *, within_s: float) -> frozenset[str]:
+    """Those of the learners that did not rejoin that had `within_s` from their heal for it."""
+    late = {
+        absence.learner: absence.since is not None and absence.waited_s >= within_s
+        for absence in absences(history)
+        if absence.was_to_be_healed
+    }
+    for outage in outages(history):
+        if outage.is_last and outage.since and outage.until_s - outage.healed_s >= within_s:
+            late |= dict.fromkeys((who for who, heard in outage.returns.items() if not heard), True)
+    found = returns(history, within_s=within_s)
+    return frozenset(who for who, back in found.items() if back.rejoined is False and late.get(who))
 
 
 def _heard(outage: Outage, after_s: float | None, history: History, within_s: float) -> bool | None:
@@ -119,7 +146,7 @@ def _rejoined(absence: Absence, history: History, within_s: float) -> bool | Non
     if absence.has_rejoined:
         return True
     had_time = absence.since is not None and absence.waited_s >= within_s
-    if had_time or not absence.was_to_be_healed or ended_by_its_rule(history):
+    if had_time or ended_by_its_rule(history):
         return False
     return None
 

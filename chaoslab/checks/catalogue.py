@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.checks.agreement import Agreement
+from chaoslab.checks.answered import LearnersRejoin, TrainingContinues
 from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check
 from chaoslab.checks.checkpoints import Checkpoints
@@ -25,6 +26,8 @@ from chaoslab.checks.versions import Versions
 
 CHECKS: Mapping[str, type[Check]] = MappingProxyType(
     {
+        TrainingContinues.name: TrainingContinues,
+        LearnersRejoin.name: LearnersRejoin,
         Continuity.name: Continuity,
         Rejoin.name: Rejoin,
         Join.name: Join,

@@ -39,6 +39,11 @@ class Outage:
         return healing if healing and healing.time_s < self.until_s else None
 
     @property
+    def was_to_be_healed(self) -> bool:
+        """Whether the plan meant to give the syncer back: not `for: rest`."""
+        return self.story.injecting.data.get("for_s") is not None
+
+    @property
     def healed_s(self) -> float:
         """When the heal began; `until_s` if it never did."""
         return self.since.time_s if self.since else self.until_s

@@ -1,7 +1,8 @@
 """The answer: one outcome from all findings, the first answers, and verdict.json.
 
     History ─┬─► rules that always hold ─┐
-             ├─► each expected check ────┼─► findings ─► FAIL beats UNKNOWN beats PASS ─► Verdict
+             ├─► each expected check ────┤
+             ├─► an answer that is NO ───┼─► findings ─► FAIL beats UNKNOWN beats PASS ─► Verdict
              └─► training continued? who rejoined? ─────────────────────────────────────► Verdict
 
 A pure function of the record: `judge` on an old run directory gives the same verdict, or a better
@@ -11,6 +12,7 @@ one with newer checks. A check that crashes is UNKNOWN, and so is a run without 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from chaoslab.checks.answered import rejoin_within_s, unanswered
 from chaoslab.checks.answers import (
     Injected,
     Return,
@@ -20,7 +22,6 @@ from chaoslab.checks.answers import (
     training_continued,
 )
 from chaoslab.checks.base import Check, Finding, Outcome
-from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.rules import always_judged
 from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
@@ -98,12 +99,10 @@ def judge(history: History, expect: Sequence[Check]) -> Verdict:
     A line that lacks what its kind promises makes the verdict UNKNOWN at best, and says which.
     """
     findings = [_judged(check, history) for check in expect]
-    rejoin_s = min(
-        (check.within_s for check in expect if isinstance(check, Rejoin)),
-        default=Rejoin().within_s,
-    )
+    rejoin_s = rejoin_within_s(expect)
     try:
         findings = [*always_judged(history), *findings]
+        findings = [*unanswered(history, expect, findings), *findings]
         return _verdict(history, findings, rejoin_s)
     except MalformedEvent as error:
         broken = unknown(_BROKEN_RECORD, f"a line of the record is broken: {error}")
@@ -183,7 +182,11 @@ def _flag(fields: Event, key: str) -> bool | None:
 
 def _return(data: Json) -> Return:
     fields = _reader(data)
-    return Return(rejoined=_flag(fields, "rejoined"), after_s=_number(fields, "after_s"))
+    return Return(
+        rejoined=_flag(fields, "rejoined"),
+        after_s=_number(fields, "after_s"),
+        was_asked=fields.data.get("was_asked") is not False,
+    )
 
 
 def _finding(data: Json) -> Finding:

@@ -59,6 +59,10 @@ _RETURN = _object(
             "description": "null: unknown, the run was cut short before it had its chance",
         },
         "after_s": _NUMBER_OR_NULL,
+        "was_asked": {
+            "type": "boolean",
+            "description": "false: the plan never heals what took it away, so it need not return",
+        },
     }
 )
 

@@ -69,9 +69,14 @@ def _yes_no(value: Json) -> str:
 
 
 def _came_back(learners: Json) -> str:
-    """How many of those that were taken away."""
+    """How many of those that were taken away and asked to return."""
     if not isinstance(learners, Mapping) or not learners:
         return "-"
-    back = [one.get("rejoined") for one in learners.values() if isinstance(one, Mapping)]
+    asked = [
+        one
+        for one in learners.values()
+        if isinstance(one, Mapping) and one.get("was_asked") is not False
+    ]
+    back = [one.get("rejoined") for one in asked]
     unknown = f", {back.count(None)} unknown" if None in back else ""
-    return f"{back.count(True)} of {len(learners)}{unknown}"
+    return f"{back.count(True)} of {len(asked)}{unknown}"

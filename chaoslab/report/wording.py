@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chaoslab.checks.answered import asked
 from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
@@ -68,19 +69,23 @@ def _rejoined(verdict: Verdict) -> Answer:
         return Answer(question=question, word=_WORDS[None], text=text, tone=_TONES[None])
     if not verdict.learners_rejoined:
         return Answer(question=question, word="nobody", text="was taken away", tone=Tone.PLAIN)
-    found = {back.rejoined for back in verdict.learners_rejoined.values()}
-    have_all = next(answer for answer in (False, None, True) if answer in found)
     returned = sorted(verdict.learners_rejoined.items())
-    text = ", ".join(f"{learner} {_returned(back)}" for learner, back in returned)
+    text = ", ".join(f"{learner}{_returned(back)}" for learner, back in returned)
+    found = {back.rejoined for back in asked(verdict.learners_rejoined).values()}
+    if not found:
+        return Answer(question=question, word="nobody", text=text, tone=Tone.PLAIN)
+    have_all = next(answer for answer in (False, None, True) if answer in found)
     return Answer(question=question, word=_WORDS[have_all], text=text, tone=_TONES[have_all])
 
 
 def _returned(back: Return) -> str:
+    if not back.was_asked:
+        return ": not asked to return"
     if back.rejoined is None:
-        return "had too little time before the run was cut short"
+        return " had too little time before the run was cut short"
     if not back.rejoined:
-        return "did NOT"
-    return "is back" if back.after_s is None else f"after {seconds(back.after_s)}"
+        return " did NOT"
+    return " is back" if back.after_s is None else f" after {seconds(back.after_s)}"
 
 
 def margin(finding: Finding) -> str:

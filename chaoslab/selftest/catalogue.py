@@ -10,15 +10,6 @@ from chaoslab.selftest.trial import PLANS, Trial
 
 _PLANS = (
     Trial(
-        name="never_healed",
-        wrong="the plan never gives the victim back",
-        plan="killed",
-        settings=("faults.dies.for=rest",),
-        check="rejoin",
-        words="was never brought back",
-        culprits=(VICTIM,),
-    ),
-    Trial(
         name="never_injected",
         wrong="the moment for the fault never comes",
         plan="killed",
@@ -33,6 +24,28 @@ _PLANS = (
         settings=("baseline.max_variation=0.01%",),
         check="baseline",
         words="was not steady",
+    ),
+)
+
+_CLEANUP_ALONE = "expect=[{check: cleanup}]"
+_UNEXPECTED = (
+    Trial(
+        name="unexpected_stop",
+        wrong="training stops, and the plan does not ask about it",
+        plan="killed",
+        programs={"syncer": "patient_syncer"},
+        settings=(_CLEANUP_ALONE, "faults.dies.for=9s"),
+        check="training_continues",
+        words="training did not continue",
+    ),
+    Trial(
+        name="unexpected_absence",
+        wrong="the victim never comes back, and the plan does not ask",
+        plan="killed",
+        fleet="idle_heal",
+        settings=(_CLEANUP_ALONE,),
+        check="learners_rejoin",
+        words=f"{VICTIM} did not rejoin",
     ),
 )
 
@@ -322,5 +335,5 @@ CONTROLS = (
 )
 """Nothing is wrong: the plans that the mutants are tried with, and one that comes with chaoslab."""
 
-TRIALS: tuple[Trial, ...] = (*_PLANS, *_SYNCERS, *_LEARNERS, *_FLEETS, *CONTROLS)
+TRIALS: tuple[Trial, ...] = (*_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_FLEETS, *CONTROLS)
 """In the order in which they are run."""

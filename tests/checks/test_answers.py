@@ -11,6 +11,7 @@ from chaoslab.journal import History
 from tests.histories import Story, half_killed
 
 NOT_BACK, OPEN = Return(rejoined=False, after_s=None), Return(rejoined=None, after_s=None)
+NOT_ASKED = Return(rejoined=False, after_s=None, was_asked=False)
 
 
 def returns(history: History, within_s: float = 10.0) -> Mapping[str, Return]:
@@ -58,7 +59,7 @@ def test_every_learner_that_was_taken_away_is_answered_for() -> None:
     assert returns(story.history()) == {
         "learner-1": Return(rejoined=True, after_s=1.0),
         "learner-3": Return(rejoined=True, after_s=1.0),
-        "learner-0": Return(rejoined=False, after_s=None),
+        "learner-0": NOT_ASKED,
     }
 
 
@@ -119,9 +120,20 @@ def test_a_stop_rule_that_was_met_under_a_fault_is_no_end_before_the_run_lets_it
     assert returns(story.history()) == {"learner-1": OPEN}
 
 
-def test_a_victim_that_was_to_stay_away_is_not_back_even_in_a_run_cut_short() -> None:
+def test_a_victim_that_the_plan_never_heals_is_not_asked_to_return() -> None:
     story = Story().baseline().kill("learner-1", for_s=None).train(2).prove().finish("interrupted")
+    assert returns(story.history()) == {"learner-1": NOT_ASKED}
+
+
+def test_a_later_fault_that_is_never_healed_hides_no_earlier_return_that_failed() -> None:
+    story = Story(rejoin_s=99.0).baseline().kill("learner-1").train(6).heal().train(12)
+    story.pause("learner-1", for_s=None, spec="stays").train(4).prove().end()
     assert returns(story.history()) == {"learner-1": NOT_BACK}
+
+
+def test_a_syncer_that_the_plan_never_gives_back_ends_training() -> None:
+    story = Story().baseline().lose_syncer(for_s=None).stall(9).prove().end()
+    assert training_continued(story.history()) is False
 
 
 def test_who_was_back_before_the_cut_is_back() -> None:

@@ -112,7 +112,7 @@ def test_a_return_that_the_cut_left_open_is_unknown_everywhere() -> None:
     row = f"| **Did the broken learners rejoin?** | **unknown** | {said}"
     assert row in report_md(verdict, history, PLACE)
     kept = json.loads(verdict_json(verdict))["learners_rejoined"]["learner-0"]
-    assert kept == {"rejoined": None, "after_s": None}
+    assert kept == {"rejoined": None, "after_s": None, "was_asked": True}
 
 
 def test_the_suite_counts_its_cases() -> None:
