@@ -28,8 +28,9 @@ class Kind(StrEnum):
     # -- the run, written by the harness
     RUN_STARTED = "run.started"
     """plan, seed, fleet, algorithm, learners [name] (that are there from the start), reserve [name]
-    (that may join later), schedule_hash, version, record (the format of the journal, see
-    docs/record.md; 1 if it is missing)"""
+    (that may join later), entries [{spec, fault, injections}] (of the plan's `faults`, and how many
+    injections of each were scheduled), schedule_hash, version, record (the format of the journal,
+    see docs/record.md; 1 if it is missing)"""
     PHASE_ENTERED = "phase.entered"
     """phase: start | baseline | inject | settle | stop | evaluate"""
     BASELINE_MEASURED = "baseline.measured"

@@ -218,6 +218,14 @@ class Run:
                 "algorithm": self.plan.training.algorithm.value,
                 "learners": list(self.plan.training.learner_names),
                 "reserve": list(self.plan.training.reserve_names),
+                "entries": [
+                    {
+                        "spec": spec.id,
+                        "fault": spec.fault,
+                        "injections": sum(one.spec == spec.id for one in self.injections),
+                    }
+                    for spec in self.plan.faults
+                ],
                 "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
                 "record": RECORD_FORMAT,

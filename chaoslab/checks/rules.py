@@ -9,7 +9,7 @@
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
@@ -25,6 +25,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _unasked(history)
     yield from _baseline(history)
     yield from _evidence(history)
+    yield from _entries(history)
     yield from _late(history)
     yield from _links(history)
     yield from _ending(history)
@@ -48,8 +49,7 @@ def _baseline(history: History) -> Iterator[Finding]:
 
 def _evidence(history: History) -> Iterator[Finding]:
     """One finding for all injections that are not proved on every target."""
-    doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
-    doubts += [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
+    doubts = _doubts(history)
     if doubts:
         yield Finding(
             check="evidence",
@@ -61,6 +61,12 @@ def _evidence(history: History) -> Iterator[Finding]:
             culprits=tuple(event.text("injection") for event, _ in doubts),
             evidence=tuple(event.seq for event, _ in doubts),
         )
+
+
+def _doubts(history: History) -> list[tuple[Event, str]]:
+    """The beginning or the skipping of every injection that is not proved, and what is missing."""
+    doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
+    return doubts + [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
 
 
 def _unproved(story: FaultStory) -> str:
@@ -78,6 +84,31 @@ def _unproved(story: FaultStory) -> str:
 def _skipped(event: Event) -> str:
     name = f"{event.data.get('spec', event.text('injection'))} ({event.text('fault')})"
     return f"{name} was never injected: {event.text('reason')}"
+
+
+def _entries(history: History) -> Iterator[Finding]:
+    """Entries of the plan's `faults` of which no injection took place; old records list none.
+
+    Those of which an injection is in doubt already are left to `evidence`.
+    """
+    started = history.last(Kind.RUN_STARTED)
+    listed = started.items("entries") if started and "entries" in started.data else ()
+    seen = {story.spec for story in history.faults if story.status == "proved"}
+    seen |= {event.text("spec") for event, _ in _doubts(history) if "spec" in event.data}
+    entries = [replace(started, data=one) for one in listed if isinstance(one, Mapping) and started]
+    missing = [entry for entry in entries if entry.text("spec") not in seen]
+    if missing:
+        yield replace(
+            unknown("entries", "; ".join(map(_never, missing)), samples=len(entries)),
+            culprits=tuple(entry.text("spec") for entry in missing),
+        )
+
+
+def _never(entry: Event) -> str:
+    name = f"{entry.text('spec')} ({entry.text('fault')})"
+    if entry.integer("injections"):
+        return f"none of the {entry.integer('injections')} injections of {name} took place"
+    return f"no injection of {name} was scheduled: chance drew none that the limits allow"
 
 
 def _late(history: History) -> Iterator[Finding]:

@@ -258,6 +258,30 @@ def test_without_a_rejoin_check_thirty_seconds_are_a_chance() -> None:
     assert judged(story).learners_rejoined["learner-1"].rejoined is False
 
 
+# ---------------------------------------------------------------- entries of the plan
+
+
+def with_entries(story: Story, **injections: int) -> Story:
+    listed: list[Json] = [
+        {"spec": spec, "fault": "process.kill", "injections": n} for spec, n in injections.items()
+    ]
+    return story.altered(Kind.RUN_STARTED, lambda _: {"entries": listed})
+
+
+def test_an_entry_of_which_chance_drew_nothing_caps_at_unknown_and_is_named() -> None:
+    verdict = judged(with_entries(half_killed().end(), die=1, crashes=0))
+    assert verdict.outcome is Outcome.UNKNOWN
+    finding = finding_of(verdict, "entries")
+    assert finding.culprits == ("crashes",)
+    assert "no injection of crashes (process.kill) was scheduled" in finding.reason
+
+
+def test_entries_that_took_place_say_nothing_and_doubts_are_named_once() -> None:
+    assert judged(with_entries(half_killed().end(), die=1)).outcome is Outcome.PASS
+    skipped = judged(with_entries(half_killed().skip("learner-0").end(), die=1, late=1))
+    assert [f.check for f in skipped.findings if f.outcome is Outcome.UNKNOWN] == ["evidence"]
+
+
 # ---------------------------------------------------------------- blindness
 
 
@@ -287,8 +311,8 @@ def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
         "findings", "injections", "residue",
     }  # fmt: skip
     assert data["learners_rejoined"] == {
-        "learner-1": {"rejoined": True, "after_s": 1.0},
-        "learner-3": {"rejoined": True, "after_s": 1.0},
+        "learner-1": {"rejoined": True, "after_s": 1.0, "was_asked": True},
+        "learner-3": {"rejoined": True, "after_s": 1.0, "was_asked": True},
     }
 
 

@@ -15,7 +15,10 @@ from chaoslab.selftest.trial import MUTANTS, PLANS, Trial
 NAMES = sorted(
     path.stem for path in (PLANS.parent / "mutants").glob("*.py") if path.stem != "__init__"
 )
-RULES = {"unasked", "baseline", "evidence", "links", "run", "stop", "residue"}
+RULES = {
+    "unasked", "baseline", "evidence", "entries", "links", "run", "stop", "residue",
+    "training_continues", "learners_rejoin",
+}  # fmt: skip
 """What is judged whatever a plan expects."""
 
 
