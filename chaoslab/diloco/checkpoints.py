@@ -18,8 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaoslab.diloco.files import appearing, flush_folder, make_folder, remove
 from chaoslab.diloco.node import Emit
-from chaoslab.diloco.sealed import CorruptState, appearing_whole, read_sealed, write_sealed
+from chaoslab.diloco.sealed import CorruptState, read_sealed, write_sealed
 from chaoslab.events import Json, Kind
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class LearnerStore:
     def save(self, *, step: int, data_position: int, payload: bytes) -> None:
         """Write a checkpoint whole, then remove all but the last two. OSError if it cannot."""
         began_s = time.monotonic()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory, durable=self._durable)
         newest = self._newest_first()
         number = int(newest[0].stem) + 1 if newest else 1
         head: dict[str, Json] = {
@@ -98,8 +99,8 @@ class LearnerStore:
             "fingerprint": self._fingerprint,
         }
         path = self._directory / f"{number:08d}.checkpoint"
-        with appearing_whole(path, durable=self._durable) as partial:
-            write_sealed(partial, head, [payload], durable=self._durable)
+        with appearing(path, durable=self._durable) as file:
+            write_sealed(file, head, [payload])
             self._hold_up(len(payload), began_s)
         self._remove_old()
         took_s = time.monotonic() - began_s
@@ -112,12 +113,14 @@ class LearnerStore:
         kept = [path for path in found if path not in self._refused][: self._KEPT]
         for path in found:
             if path not in kept and (path not in self._refused or len(kept) == self._KEPT):
-                path.unlink(missing_ok=True)
+                remove(path)
 
     # ------------------------------------------------------------ finding
 
     def load_newest(self) -> LearnerCheckpoint | None:
         """The last whole checkpoint; None if there is none."""
+        if self._durable and self._directory.is_dir():
+            flush_folder(self._directory)  # what is gone by is not lost any more
         found: LearnerCheckpoint | None = None
         file: str | None = None
         for path in self._newest_first():

@@ -6,6 +6,7 @@ What they are used for is `main` in `learner`.
 import argparse
 from pathlib import Path
 
+from chaoslab.diloco.files import appearing, make_folder
 from chaoslab.diloco.health import add_health_option
 from chaoslab.diloco.inner import InnerSettings
 from chaoslab.diloco.wire import add_tls_options
@@ -60,8 +61,7 @@ def remember_life(directory: Path, asked: int | None) -> int:
     file = directory / "incarnation"
     known = int(file.read_text()) if file.exists() else 0
     life = known + 1 if asked is None else asked
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = file.with_suffix(".partial")
-    partial.write_text(str(life))
-    partial.replace(file)
+    make_folder(directory, durable=True)
+    with appearing(file, durable=True) as written:
+        written.append(str(life).encode())
     return life

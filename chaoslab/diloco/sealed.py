@@ -7,13 +7,12 @@ r"""Files that prove they are whole: a seal, a head in JSON, then bytes.
 Standard library only. Whoever damages a byte anywhere, the head included, breaks the seal.
 """
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from chaoslab.diloco.files import File
 from chaoslab.events import Json, encode
 
 _MARK = b"chaoslab "
@@ -34,21 +33,15 @@ class Sealed:
     body: memoryview
 
 
-def write_sealed(
-    path: Path, head: Mapping[str, Json], body: Sequence[memoryview | bytes], *, durable: bool
-) -> None:
-    """Write over `path`; with `durable`, return when the disk has it. Not atomic by itself."""
+def write_sealed(file: File, head: Mapping[str, Json], body: Sequence[memoryview | bytes]) -> None:
+    """Write into a new file; nothing is flushed."""
     first = encode(head).encode() + b"\n"
     seal = blake2b(first, digest_size=_DIGEST_BYTES)
     for piece in body:
         seal.update(piece)
-    with path.open("wb") as file:
-        file.write(_MARK + seal.hexdigest().encode() + b"\n" + first)
-        for piece in body:
-            file.write(piece)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
+    file.append(_MARK + seal.hexdigest().encode() + b"\n" + first)
+    for piece in body:
+        file.append(piece)
 
 
 def read_sealed(path: Path) -> Sealed:
@@ -63,25 +56,3 @@ def read_sealed(path: Path) -> Sealed:
         raise CorruptState(f"{path} is damaged: its bytes do not fit the seal in its first line")
     end = content.index(b"\n", _SEAL_BYTES)
     return Sealed(head=content[_SEAL_BYTES:end], body=rest[end + 1 - _SEAL_BYTES :])
-
-
-@contextmanager
-def appearing_whole(path: Path, *, durable: bool) -> Iterator[Path]:
-    """Write to the path this gives; the file appears under its name at the end, or not at all."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-    if durable:
-        flush_folder(path.parent)
-
-
-def flush_folder(folder: Path) -> None:
-    """Wait until the disk has the names of the files that were made in a folder."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from chaoslab.diloco.files import appearing, make_folder
 from chaoslab.diloco.fragments import FloatArray
 
 _TENSOR = "tensor:"
@@ -46,21 +47,17 @@ def write_snapshot(
     for name, array in tensors.items():
         if array.dtype != np.float32:
             raise SnapshotError(f"tensor {name!r} is {array.dtype}; snapshots hold float32 alone")
-    directory.mkdir(parents=True, exist_ok=True)
+    make_folder(directory, durable=True)
     path = directory / f"{committed_tokens:015d}.npz"
-    partial = directory / f".{path.name}.partial"
     entries = {f"{_TENSOR}{name}": array for name, array in tensors.items()}
-    with partial.open("wb") as file:
+    with appearing(path, durable=True) as file, os.fdopen(os.dup(file.fileno()), "wb") as writer:
         np.savez(
-            file,
+            writer,
             allow_pickle=False,
             round=np.int64(round),
             committed_tokens=np.int64(committed_tokens),
             **entries,
         )
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
     return path
 
 

@@ -7,7 +7,9 @@
 
 A merge is written to the slot that holds the older version, flushed to the disk, and then committed
 by its line on the tape; only after that may anybody see the version. A process that dies before the
-line was whole leaves the older version in force, and its half-written slot is never looked at.
+line was whole leaves the older version in force, and its half-written slot is never looked at. The
+newline that makes a line count is flushed after the line: a disk writes sectors in any order, and a
+line whose end came first would look damaged.
 Every slot names its tensors and is sealed, so neither parameters nor outer momentum are ever taken
 from a wrong or damaged place.
 
@@ -15,28 +17,20 @@ A slot that was damaged later stops `load`. Because the version before is still 
 can go back on purpose to the newest earlier moment at which everything is whole.
 """
 
-import errno
 import fcntl
 import json
 import math
-import os
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
-from io import FileIO
 from pathlib import Path
 
 import numpy as np
 
 from chaoslab.diloco.checkpoints import LearnerCheckpoint, LearnerStore
+from chaoslab.diloco.files import File, appearing, flush_all, flush_folder, make_folder
 from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.sealed import (
-    CorruptState,
-    appearing_whole,
-    flush_folder,
-    read_sealed,
-    write_sealed,
-)
+from chaoslab.diloco.sealed import CorruptState, read_sealed, write_sealed
 from chaoslab.diloco.tape import Given, Tape, TapeLine, latest
 from chaoslab.events import Json, encode
 
@@ -94,16 +88,18 @@ class SyncerStore:
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self._directory = directory
         self._durable = durable
-        self._tape: FileIO | None = None
+        self._tape: File | None = None
         self._tape_bytes: int | None = None
         """How much of the tape is in force; what is behind it is cut off before writing."""
+        self._named: set[Path] = set()
+        """Slots whose names are on the disk, as far as this life has seen to that."""
 
     def begin(self, specs_json: str, fragments: Mapping[int, Tensors]) -> None:
         """Commit the initial parameters as version 0 of every fragment.
 
         FileExistsError if a training has begun in this directory already.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self._directory, durable=self._durable)
         path = self._directory / _TAPE
         if path.exists():
             raise FileExistsError(
@@ -111,12 +107,12 @@ class SyncerStore:
                 "directory"
             )
         with self._appearing(_SPECS) as specs:
-            specs.write_text(specs_json)
+            specs.append(specs_json.encode())
         for index, tensors in fragments.items():
             self._write_slot(index, 0, tensors)
         lines = [TapeLine(round=0, fragment=index, version=0, begun=0) for index in fragments]
-        with self._appearing(_TAPE) as tape, tape.open("wb", buffering=0) as file:
-            self._append(file, b"".join(line.to_bytes() for line in lines))
+        with self._appearing(_TAPE) as tape:
+            tape.append(b"".join(line.to_bytes() for line in lines))
 
     def save_round(self, line: TapeLine, tensors: Tensors) -> None:
         """Commit one merge. When this returns, it outlives the process.
@@ -125,7 +121,14 @@ class SyncerStore:
         """
         tape = self._tape or self._open_tape()
         self._write_slot(line.fragment, line.version, tensors)
-        self._append(tape, line.to_bytes())
+        start = tape.size
+        try:
+            for piece in (line.to_bytes()[:-1], b"\n"):
+                tape.append(piece)
+                self._flush(tape)
+        except OSError:
+            tape.cut(start)
+            raise
 
     def load(self, *, fall_back: bool = False) -> StoredState | None:
         """What was committed; None if training never began here. CorruptState names what is bad.
@@ -137,6 +140,8 @@ class SyncerStore:
         path = self._directory / _TAPE
         if not path.exists():
             return None
+        if self._durable:
+            flush_all(self._directory)
         tape = Tape.read(path)
         kept, fragments = self._newest_whole(tape, fall_back=fall_back)
         if self._tape is None:
@@ -150,9 +155,9 @@ class SyncerStore:
 
     def reserve(self, numbers: Reserved) -> None:
         """Keep, durably and whole, how far numbers may be given."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        with self._appearing(_RESERVED) as path, FileIO(path, "w") as file:
-            self._append(file, encode(asdict(numbers)).encode())
+        make_folder(self._directory, durable=self._durable)
+        with self._appearing(_RESERVED) as file:
+            file.append(encode(asdict(numbers)).encode())
 
     def reserved(self) -> Reserved:
         """How far they may have been given; CorruptState if the file is no such thing."""
@@ -188,12 +193,12 @@ class SyncerStore:
             damage = broken[0] if broken and count == len(tape.lines) else damage
         raise damage
 
-    def _open_tape(self) -> FileIO:
+    def _open_tape(self) -> File:
         """Open the tape for appending: lock it, and cut off what is not in force."""
         if self._tape_bytes is None and self.load() is None:
             raise FileNotFoundError(f"no training has begun in {self._directory}: call begin first")
         in_force = self._tape_bytes or 0
-        tape = FileIO(self._directory / _TAPE, "r+")
+        tape = File(self._directory / _TAPE, is_new=False)
         try:
             fcntl.flock(tape, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
@@ -202,30 +207,30 @@ class SyncerStore:
                 error.errno,
                 f"another process writes to {self._directory}: stop it or use another directory",
             ) from error
-        tape.seek(in_force)
-        behind = tape.readall()
+        behind = (self._directory / _TAPE).read_bytes()[in_force:]
         if lost := behind[: behind.rfind(b"\n") + 1]:
-            with FileIO(self._directory / _LOST, "a") as file:
-                self._append(file, lost)
-        tape.truncate(in_force)
-        tape.seek(in_force)
+            self._keep_aside(lost)
+        if behind:
+            tape.cut(in_force)
+            self._flush(tape)
         self._tape = tape
         return tape
 
-    def _append(self, file: FileIO, content: bytes) -> None:
-        """Add all of `content`, or nothing and raise OSError."""
-        start = file.tell()
-        try:
-            _write_all(file, content)
-            if self._durable:
-                os.fsync(file.fileno())
-        except OSError:
-            file.truncate(start)
-            file.seek(start)
-            raise
+    def _keep_aside(self, lost: bytes) -> None:
+        """Lines that were given up by falling back."""
+        path = self._directory / _LOST
+        with File(path, is_new=not path.exists()) as file:
+            file.append(lost)
+            self._flush(file)
+        if self._durable:
+            flush_folder(self._directory)
 
-    def _appearing(self, name: str) -> AbstractContextManager[Path]:
-        return appearing_whole(self._directory / name, durable=self._durable)
+    def _flush(self, file: File) -> None:
+        if self._durable:
+            file.flush()
+
+    def _appearing(self, name: str) -> AbstractContextManager[File]:
+        return appearing(self._directory / name, durable=self._durable)
 
     def _try_slot(self, index: int, version: int) -> Tensors | CorruptState:
         try:
@@ -240,16 +245,18 @@ class SyncerStore:
         if list(tensors.theta) != list(tensors.momentum):
             raise ValueError("parameters and momentum of a fragment name the same tensors")
         path = self._slot(index, version)
-        is_new = not path.exists()
         head: dict[str, Json] = {
             "fragment": index,
             "version": version,
             "tensors": [[name, list(array.shape)] for name, array in tensors.theta.items()],
         }
         arrays = [*tensors.theta.values(), *tensors.momentum.values()]
-        write_sealed(path, head, [_little(array) for array in arrays], durable=self._durable)
-        if is_new and self._durable:
+        with File(path, is_new=True) as file:
+            write_sealed(file, head, [_little(array) for array in arrays])
+            self._flush(file)
+        if self._durable and path not in self._named:
             flush_folder(self._directory)
+            self._named.add(path)
 
     def _read_slot(self, index: int, version: int) -> Tensors:
         path = self._slot(index, version)
@@ -264,11 +271,6 @@ class SyncerStore:
         flat = np.frombuffer(sealed.body, "<f4").astype(np.float32)
         theta, momentum = np.split(flat, 2)
         return Tensors(theta=_by_name(theta, shapes), momentum=_by_name(momentum, shapes))
-
-
-def _write_all(file: FileIO, content: bytes) -> None:
-    if file.write(content) != len(content):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file.name))
 
 
 def _by_name(flat: FloatArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, FloatArray]:

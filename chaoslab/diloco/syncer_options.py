@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from chaoslab.diloco.files import appearing, make_folder
 from chaoslab.diloco.health import add_health_option
 from chaoslab.diloco.node import Emit
-from chaoslab.diloco.sealed import appearing_whole
 from chaoslab.diloco.wire import Hub, add_tls_options
 from chaoslab.events import Kind
 
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
 
 def known_address(file: Path, asked: str) -> str:
     """A restarted syncer listens where its learners will look for it, unless told otherwise."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(file.parent, durable=True)
     known = file.read_text() if file.exists() else ""
     return known if known and asked.endswith(":0") else asked
 
@@ -99,6 +99,6 @@ def listen(hub: Hub, file: Path) -> str:
             if not file.exists() or time.monotonic() >= until_s:
                 raise
             time.sleep(_AGAIN_S)
-    with appearing_whole(file, durable=False) as partial:
-        partial.write_text(address)
+    with appearing(file, durable=True) as written:
+        written.append(address.encode())
     return address

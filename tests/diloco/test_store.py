@@ -195,8 +195,7 @@ def test_a_tape_cut_at_any_byte_of_its_last_line_leaves_the_state_before(tmp_pat
 
 def test_a_slot_cut_at_any_byte_before_its_commit_is_never_looked_at(tmp_path: Path) -> None:
     versions = trained(tmp_path / "made", 7)
-    slot = max((tmp_path / "made").glob("fragment-1.*"), key=lambda path: path.stat().st_mtime_ns)
-    older = next(path for path in (tmp_path / "made").glob("fragment-1.*") if path != slot)
+    older = slot_of(tmp_path / "made", 1, versions[1] - 1)
     for size in range(0, older.stat().st_size, 7):
         with older.open("r+b") as file:
             file.truncate(size)
