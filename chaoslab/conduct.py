@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -18,7 +19,7 @@ from typing import Protocol
 from chaoslab import twin
 from chaoslab.clock import Clock, WallClock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
+from chaoslab.events import Json
 from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.janitor import start_janitor
@@ -199,26 +200,33 @@ def _carry_out(
             journal=journal,
             directory=directory,
             interrupts=means.interrupts,
-            lifeline=Lifeline(beat=means.beat, owing=obligations.due_within),
+            lifeline=Lifeline(
+                beat=means.beat,
+                owing=obligations.due_within,
+                residue=partial(_residue, directory),
+            ),
         )
         try:
             return run.execute()
         finally:
-            _report_residue(directory, journal)
             directory.note(
-                outcome=run.outcome.value, reason="; ".join(run.remarks), ended=clock.wall()
+                outcome=run.outcome.value,
+                reason="; ".join(run.remarks),
+                ended=clock.wall(),
+                journal=journal.seal.to_json(),
             )
 
 
-def _report_residue(directory: RunDirectory, journal: Journal) -> None:
+def _residue(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
     """Name what the fleet could not end; the janitor tries next, `chaoslab heal` at any time."""
-    for owed in open_obligations(directory.path):
-        for what in leftovers(owed):
-            remedy = f"chaoslab heal {directory.path}"
-            journal.write(
-                Kind.RESIDUE_FOUND,
-                {"what": what, "where": str(directory.path), "remedy": remedy},
-            )
+    try:
+        owed = open_obligations(directory.path)
+    except FleetError as error:
+        yield directory.residue(str(error))
+        return
+    for one in owed:
+        for what in leftovers(one):
+            yield directory.residue(what)
 
 
 def _make_twin(

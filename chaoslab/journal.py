@@ -4,8 +4,8 @@
                         └─► observers (console, dashboard, metrics): see(event)
     journal.jsonl ─► History.read ─► faults' evidence, checks, reports
 
-One writer, append only. A torn last line is tolerated when reading; any other broken line is an
-error that names the file and the line. Running and judging meet only here.
+A torn last line is tolerated when reading; any other broken, changed or missing line is an error
+that names the file and the line: see `journal_file`. Running and judging meet only here.
 """
 
 import logging
@@ -17,9 +17,11 @@ from typing import Protocol, Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.events import Event, Json, Kind, MalformedEvent
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal_file import JOURNAL, JournalFile, Seal, read_journal
 
-JOURNAL = "journal.jsonl"
+__all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
+
 RECORD_FORMAT = 2
 """The format of the journal that is written; docs/record.md says what each one lacks."""
 _REDACTED = "[redacted]"
@@ -51,7 +53,7 @@ class Journal:
         self._secrets = tuple(secret for secret in secrets if secret)
         self._has_failed = False
         try:
-            self._file = (directory / JOURNAL).open("xb", buffering=0)
+            self._file = JournalFile(directory)
         except OSError as error:
             raise FleetError(f"the journal cannot be begun: {error}") from error
 
@@ -85,7 +87,7 @@ class Journal:
         )
         line = self._redact(event.to_line())
         try:
-            self._append(line.encode() + b"\n")
+            self._file.append(line)
         except OSError as error:
             if self._has_failed:
                 return event
@@ -97,17 +99,10 @@ class Journal:
         self._show(event)
         return event
 
-    def _append(self, line: bytes) -> None:
-        """All of it or nothing: a disk may become full in the midst of a line."""
-        end = self._file.tell()
-        try:
-            written = self._file.write(line)
-            while written < len(line):  # what did not fit is refused now, with the reason
-                written += self._file.write(line[written:])
-        except OSError:
-            self._file.truncate(end)
-            self._file.seek(end)
-            raise
+    @property
+    def seal(self) -> Seal:
+        """Of what was written so far; what run.json says of it when the run is over."""
+        return self._file.seal
 
     def _redact(self, line: str) -> str:
         for secret in self._secrets:
@@ -159,9 +154,20 @@ class FaultStory:
 class History:
     """Read-only, indexed view of a run's events, in order. Grows only through its Journal."""
 
-    def __init__(self, events: Iterable[Event], *, control: "History | None" = None) -> None:
+    def __init__(
+        self,
+        events: Iterable[Event],
+        *,
+        control: "History | None" = None,
+        seal: Seal | None = None,
+        left_open: Sequence[Mapping[str, Json]] = (),
+    ) -> None:
         self.control = control
         """The fault-free twin of the run, when there is one."""
+        self.seal = seal
+        """Of the file that it was read from; None for one that was written without chains."""
+        self.left_open = tuple(left_open)
+        """What, where and remedy of each undo that the run, or its twin, still owes."""
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
         self._by_party: dict[str, list[Event]] = defaultdict(list)
@@ -169,16 +175,18 @@ class History:
             self.append(event)
 
     @classmethod
-    def read(cls, run_directory: Path) -> "History":
+    def read(
+        cls, run_directory: Path, *, left_open: Sequence[Mapping[str, Json]] = ()
+    ) -> "History":
         """The history of a run directory, with its twin's if control/ is there.
 
         FleetError, which names file and line, if a journal is missing or damaged.
         """
         control = run_directory / "control"
-        return cls(
-            _read_lines(run_directory / JOURNAL),
-            control=cls(_read_lines(control / JOURNAL)) if (control / JOURNAL).exists() else None,
-        )
+        has_twin = (control / JOURNAL).exists()
+        events, seal = read_journal(run_directory)
+        twin = cls.read(control) if has_twin else None
+        return cls(events, control=twin, seal=seal, left_open=left_open)
 
     def append(self, event: Event) -> None:
         """Used by Journal alone."""
@@ -283,41 +291,3 @@ class History:
                 e for e in self.of(Kind.EVIDENCE_MEASURED) if e.text("injection") == name
             ),
         )
-
-
-def _read_lines(path: Path) -> Iterator[Event]:
-    *whole, tail = _bytes_of(path).split(b"\n")
-    for number, line in enumerate(whole):
-        try:
-            event = Event.from_line(line.decode())
-        except (MalformedEvent, UnicodeDecodeError) as error:
-            raise _damaged(f"{path}:{number + 1} is no event", str(error)) from error
-        yield _in_place(event, number, path)
-    try:
-        last = Event.from_line(tail.decode()) if tail else None
-    except (MalformedEvent, UnicodeDecodeError):
-        return  # the writer died in the middle of its last line
-    if last is not None:
-        yield _in_place(last, len(whole), path)
-
-
-def _bytes_of(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise _damaged(f"{path} cannot be read", error.strerror or str(error)) from error
-
-
-def _in_place(event: Event, number: int, path: Path) -> Event:
-    """The event, if it belongs there: lines are numbered from zero, without gaps."""
-    if event.seq == number:
-        return event
-    why = f"its seq is {event.seq}, and {number} belongs there"
-    raise _damaged(f"{path}:{number + 1} is out of order", why)
-
-
-def _damaged(what: str, why: str) -> FleetError:
-    return FleetError(
-        f"{what}: {why}; nobody can tell what happened from a damaged record: put back a copy of "
-        "the file, or run the plan again"
-    )

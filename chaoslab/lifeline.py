@@ -11,10 +11,12 @@ import json
 import math
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from chaoslab.events import Json
 
 UNDONE = "undone.jsonl"
 """What the janitor undid while the harness was silent: written by the janitor alone."""
@@ -40,6 +42,8 @@ class Lifeline:
     """Show that it lives; the silence that this ends, if it was a long one."""
     owing: Callable[[float | None], AbstractContextManager[object]] = nullcontext
     """While a fault is carried out that holds for so long: what it opens is due then."""
+    residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
+    """What is left when every fault is healed and every node ended: what, where and remedy."""
 
 
 @dataclass(slots=True, kw_only=True)

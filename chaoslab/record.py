@@ -24,10 +24,9 @@ from typing import Self
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Json, encode
-from chaoslab.journal import JOURNAL
+from chaoslab.journal_file import JOURNAL, RUN_JSON
 
 LATEST = "latest"
-RUN_JSON = "run.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +127,10 @@ class RunDirectory:
         return "\n".join(
             logs[-1].read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
         )
+
+    def residue(self, what: str) -> Mapping[str, Json]:
+        """Something that this run left: what, where, and the command that removes it."""
+        return {"what": what, "where": str(self.path), "remedy": f"chaoslab heal {self.path}"}
 
     # ---------------------------------------------------------------- what is written
 

@@ -53,7 +53,7 @@ class Run:
         lifeline: Lifeline | None = None,
     ) -> None:
         self.plan, self.injections = plan, tuple(injections)
-        lifeline = lifeline or Lifeline()
+        self.lifeline = lifeline = lifeline or Lifeline()
         self.fleet, self.directory = fleet, directory
         self.news = News(fleet=fleet, journal=journal)
         self.progress = self.news.progress
@@ -241,6 +241,8 @@ class Run:
             self.remarks.append(str(error))
             raise
         finally:
+            for left in self.lifeline.residue():  # before the last line: a record ends with it
+                self.news.note(Kind.RESIDUE_FOUND, left)
             is_crash = self.outcome is Outcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
             self.news.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})

@@ -20,9 +20,10 @@ from pathlib import Path
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
-from chaoslab.journal import JOURNAL, History
+from chaoslab.journal import History
+from chaoslab.journal_file import JOURNAL, RUN_JSON
 from chaoslab.plan import FaultPlan
-from chaoslab.record import RUN_JSON, RunDirectory, fingerprint
+from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.surroundings import versions
 
 TWINS = ".twins"

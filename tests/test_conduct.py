@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 
 from chaoslab import conduct
+from chaoslab.checks.verdict import judge
 from chaoslab.clock import Clock, VirtualClock
+from chaoslab.commands.records import history_of
 from chaoslab.conduct import Ground, PlanText, run_plan, was_interrupted
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.errors import AbilityError, ExitCode, FleetError
 from chaoslab.events import Event, Kind
 from chaoslab.fleet.base import Ability, ObligationLog
 from chaoslab.fleet.linkage import Linkage
@@ -155,6 +157,50 @@ def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
     name = replace(PLAN, name="with-hunter2-in-it")
     run = conducted(tmp_path, name)
     assert "hunter2" not in (run.path / "journal.jsonl").read_text()
+
+
+# ---------------------------------------------------------------- the end of a record
+
+
+class LeavesBehind(FakeFleets):
+    """Forgets to close one undo; what it is about is on this machine, or is gone."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> FakeFleet:
+        obligations.open("remove_cgroup", path=str(self.folder), back=str(self.folder))
+        return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+
+
+def test_run_json_seals_the_journal_of_a_run_and_of_its_twin(tmp_path: Path) -> None:
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN))
+    history = History.read(run.path)
+    assert history.seal is not None
+    assert history.control is not None
+    assert run.facts["journal"] == history.seal.to_json()
+    assert history.control.seal is not None
+    assert RunDirectory(path=run.control).facts["journal"] == history.control.seal.to_json()
+
+
+def test_what_is_left_is_written_down_before_the_last_line(tmp_path: Path) -> None:
+    run = conducted(tmp_path / "runs", fleets=LeavesBehind(tmp_path))
+    *_, residue, finished = History.read(run.path).events
+    assert (residue.kind, finished.kind) == (Kind.RESIDUE_FOUND, Kind.RUN_FINISHED)
+    assert residue.text("what") == f"the cgroup {tmp_path}"
+
+
+def test_a_record_with_an_open_undo_is_residue_wherever_it_is_judged(tmp_path: Path) -> None:
+    run = conducted(tmp_path / "runs", fleets=LeavesBehind(tmp_path / "gone"))
+    assert not History.read(run.path).of(Kind.RESIDUE_FOUND)
+    verdict = judge(history_of(run), ())
+    assert verdict.exit_code is ExitCode.BROKEN
+    assert [one["what"] for one in verdict.residue] == [
+        "undo 0 (remove_cgroup), which is still open"
+    ]
 
 
 # ---------------------------------------------------------------- the twin

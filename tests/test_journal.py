@@ -3,7 +3,7 @@
 import json
 import re
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -150,3 +150,90 @@ def test_a_full_disk_is_an_error_once_and_never_half_a_line(
     first, second = History.read(tmp_path).events
     assert (first.seq, second.seq) == (0, 1)
     assert second.text("phase") == "there is room again"
+
+
+# ---------------------------------------------------------------- changed after it was written
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """The directory of a finished run: a chained journal, and what run.json says of it."""
+    with Journal(tmp_path, VirtualClock()) as journal:
+        for event in half_killed().end().events[:30]:
+            journal.write(event.kind, event.data, source=event.source)
+        (tmp_path / "run.json").write_text(json.dumps({"journal": journal.seal.to_json()}))
+    return tmp_path
+
+
+def written(record: Path) -> list[bytes]:
+    return (record / JOURNAL).read_bytes().splitlines(keepends=True)
+
+
+def renumbered(lines: list[bytes]) -> list[bytes]:
+    """As somebody would who removes a line and wants nobody to see it."""
+    return [re.sub(rb'^{"seq":\d+', b'{"seq":%d' % n, line) for n, line in enumerate(lines)]
+
+
+def test_the_writer_the_reader_and_run_json_agree_on_the_seal(record: Path) -> None:
+    seal = History.read(record).seal
+    assert seal is not None
+    assert seal.lines == len(written(record))
+    assert json.loads((record / "run.json").read_text())["journal"] == seal.to_json()
+    assert seal.digest in written(record)[-1].decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda ls: [*ls[:9], ls[9].replace(b'"incarnation":1', b'"incarnation":2'), *ls[10:]], 10),
+        (lambda ls: [*ls[:9], ls[9].replace(b'"time_s":0.0', b'"time_s":0.1'), *ls[10:]], 10),
+        (lambda ls: renumbered([*ls[:9], *ls[10:]]), 10),
+        (lambda ls: renumbered([*ls[:9], ls[9], *ls[9:]]), 11),
+        (lambda ls: renumbered([*ls[:9], ls[10], ls[9], *ls[11:]]), 10),
+        (lambda ls: [*ls[:9], re.sub(rb',"chain":"\w+"', b"", ls[9]), *ls[10:]], 10),
+    ],
+    ids=["number", "time", "removed", "repeated", "swapped", "chain"],
+)
+def test_a_line_that_was_changed_after_it_was_written_is_named(
+    record: Path, change: Callable[[list[bytes]], list[bytes]], said: int
+) -> None:
+    before = written(record)
+    after = change(before)
+    assert after != before
+    (record / JOURNAL).write_bytes(b"".join(after))
+    assert refusal(record).startswith(f"{record / JOURNAL}:{said} was changed: ")
+
+
+def test_lines_that_are_missing_from_the_end_of_a_finished_run_are_missed(record: Path) -> None:
+    (record / JOURNAL).write_bytes(b"".join(written(record)[:-1]))
+    assert "it had 30 lines when the run ended, and has 29" in refusal(record)
+    (record / JOURNAL).write_bytes(b"")
+    assert "it had 30 lines when the run ended, and has 0" in refusal(record)
+
+
+def test_a_journal_whose_chains_were_made_anew_is_told_by_run_json(record: Path) -> None:
+    events = History.read(record).events
+    (record / JOURNAL).unlink()
+    with Journal(record, VirtualClock()) as journal:
+        for event in events:
+            data = {**event.data, "incarnation": 9} if event.seq == 9 else event.data
+            journal.write(event.kind, data, source=event.source)
+    assert "it ended with the digest" in refusal(record)
+    (record / JOURNAL).write_bytes(b"".join(f"{e.to_line()}\n".encode() for e in events))
+    assert "have none now" in refusal(record)
+
+
+def test_every_beginning_of_a_journal_is_read_as_that_of_a_run_that_was_cut_off(
+    record: Path,
+) -> None:
+    (record / "run.json").write_text("{}")
+    whole = (record / JOURNAL).read_bytes()
+    for end in range(0, len(whole), 7):
+        (record / JOURNAL).write_bytes(whole[:end])
+        read = History.read(record)
+        assert len(read.events) == whole[: end + 1].count(b"\n")
+
+
+def test_a_journal_without_chains_is_read_as_before(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines)
+    assert History.read(tmp_path).seal is None

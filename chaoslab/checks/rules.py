@@ -9,14 +9,14 @@
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.unasked import unasked
 from chaoslab.checks.violations import conclude, unknown
-from chaoslab.events import Event, Kind
+from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import FaultStory, History
 
 
@@ -28,6 +28,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _entries(history)
     yield from _late(history)
     yield from _links(history)
+    yield from _refused(history)
     yield from _ending(history)
     yield from _stop(history)
     yield from _residue(history)
@@ -138,6 +139,29 @@ def _links(history: History) -> Iterator[Finding]:
         )
 
 
+def _refused(history: History) -> Iterator[Finding]:
+    """What a node said and the journal does not hold: nobody knows what else was the case."""
+    ends = [e for e in history.of(Kind.NODE_EXITED) if _refused_lines(e)]
+    if ends:
+        named = ", ".join(f"{_refused_lines(e):,} of {e.text('node')}" for e in ends)
+        yield Finding(
+            check="refused",
+            outcome=Outcome.UNKNOWN,
+            reason=f"lines that claimed to be events were refused, so the record lacks what they "
+            f"were to say: {named}; its stdout.log holds them",
+            observed=sum(map(_refused_lines, ends)),
+            bound=0,
+            samples=len(history.of(Kind.NODE_EXITED)),
+            culprits=tuple(dict.fromkeys(event.text("node") for event in ends)),
+            evidence=tuple(event.seq for event in ends),
+        )
+
+
+def _refused_lines(exited: Event) -> int:
+    """A record from before they were counted says nothing of them."""
+    return exited.integer("refused_lines") if "refused_lines" in exited.data else 0
+
+
 def _ending(history: History) -> Iterator[Finding]:
     finished = history.last(Kind.RUN_FINISHED)
     if finished is None:
@@ -159,7 +183,20 @@ def _stop(history: History) -> Iterator[Finding]:
 
 
 def _residue(history: History) -> Iterator[Finding]:
-    found = history.of(Kind.RESIDUE_FOUND)
+    found = residue(history)
     if found:
-        left = ", ".join(f"{event.text('what')} in {event.text('where')}" for event in found)
+        left = ", ".join(f"{one['what']} in {one['where']}" for one in found)
         yield unknown("residue", f"the run left something behind: {left}", samples=len(found))
+
+
+def residue(history: History) -> Sequence[Mapping[str, Json]]:
+    """What, where and remedy of all that a run left: by its journal, and by its book of undos.
+
+    While a run goes on, and when it was cut off, undos are open as they should be.
+    """
+    found = [
+        {key: event.text(key) for key in ("what", "where", "remedy")}
+        for event in history.of(Kind.RESIDUE_FOUND)
+    ]
+    is_over = history.last(Kind.RUN_FINISHED) is not None
+    return [*found, *(history.left_open if is_over else ())]

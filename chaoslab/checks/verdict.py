@@ -22,12 +22,12 @@ from chaoslab.checks.answers import (
     training_continued,
 )
 from chaoslab.checks.base import Check, Finding, Outcome
-from chaoslab.checks.rules import always_judged
+from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
 from chaoslab.errors import ExitCode
 from chaoslab.events import Event, Json, Kind, MalformedEvent
-from chaoslab.journal import History
+from chaoslab.journal import History, Seal
 
 _EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,
@@ -49,6 +49,8 @@ class Verdict:
     findings: tuple[Finding, ...]
     injections: tuple[Injected, ...]
     residue: tuple[Mapping[str, Json], ...]
+    journal: Seal | None = None
+    """Of the journal that was judged; None for one that was written without chains."""
 
     def to_json(self) -> Mapping[str, Json]:
         """The object of verdict.json, as `schema` describes it."""
@@ -63,6 +65,7 @@ class Verdict:
             "findings": [finding_json(finding) for finding in self.findings],
             "injections": [_listed(asdict(injected)) for injected in self.injections],
             "residue": list(self.residue),
+            "journal": None if self.journal is None else self.journal.to_json(),
         }
 
     @property
@@ -90,6 +93,7 @@ class Verdict:
             findings=tuple(map(_finding, whole.items("findings"))),
             injections=tuple(map(_injected, whole.items("injections"))),
             residue=tuple(_reader(item).data for item in whole.items("residue")),
+            journal=_seal(whole.data.get("journal")),
         )
 
 
@@ -120,7 +124,8 @@ def _verdict(history: History, findings: Sequence[Finding], rejoin_s: float) -> 
         learners_rejoined=returns(history, within_s=rejoin_s),
         findings=tuple(judged),
         injections=tuple(injections(history)),
-        residue=tuple(event.data for event in history.of(Kind.RESIDUE_FOUND)),
+        residue=tuple(residue(history)),
+        journal=history.seal,
     )
 
 
@@ -148,7 +153,7 @@ def _exit_code(history: History, outcome: Outcome) -> ExitCode:
     ending = finished.text("outcome") if finished else ""
     if ending == "interrupted":
         return ExitCode.INTERRUPTED
-    if ending == "broken" or history.of(Kind.RESIDUE_FOUND):
+    if ending == "broken" or residue(history):
         return ExitCode.BROKEN
     return _EXIT_CODES[outcome]
 
@@ -187,6 +192,13 @@ def _return(data: Json) -> Return:
         after_s=_number(fields, "after_s"),
         was_asked=fields.data.get("was_asked") is not False,
     )
+
+
+def _seal(data: Json) -> Seal | None:
+    if data is None:
+        return None
+    fields = _reader(data)
+    return Seal(lines=fields.integer("lines"), digest=fields.text("digest"))
 
 
 def _finding(data: Json) -> Finding:

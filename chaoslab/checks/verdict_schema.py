@@ -89,6 +89,13 @@ VERDICT_SCHEMA: _Schema = {
                 "type": "array",
                 "items": _object({"what": _TEXT, "where": _TEXT, "remedy": _TEXT}),
             },
+            "journal": {
+                **_object(
+                    {"lines": {"type": "integer"}, "digest": _TEXT},
+                    "of the journal that was judged; null: it was written without a digest",
+                ),
+                "type": ["object", "null"],
+            },
         }
     ),
 }

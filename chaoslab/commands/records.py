@@ -1,9 +1,11 @@
 """What the commands that read records share: one run in a list, its journal."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.journal import JOURNAL, History
+from chaoslab.obligations import open_obligations
 from chaoslab.record import RunDirectory
 
 
@@ -31,7 +33,22 @@ def history_of(directory: RunDirectory) -> History:
 
     FleetError, which names file and line, if the journal is missing otherwise, or damaged.
     """
-    return History(()) if died_early(directory) else History.read(directory.path)
+    if died_early(directory):
+        return History(())
+    return History.read(directory.path, left_open=tuple(_left_open(directory)))
+
+
+def _left_open(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
+    """What the run or its twin still owes, whether anything of it is left on this machine or not:
+    a record is judged elsewhere, too.
+    """
+    try:
+        owed = open_obligations(directory.path)
+    except FleetError as error:
+        yield directory.residue(str(error))
+        return
+    for one in owed:
+        yield directory.residue(f"undo {one.number} ({one.do}), which is still open")
 
 
 def died_early(directory: RunDirectory) -> bool:

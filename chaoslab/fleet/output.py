@@ -8,6 +8,7 @@ it is malformed, when the journal could not hold it, or when it says what the no
 learner reports its own steps, not the syncer's rounds, another learner's steps or a verdict.
 """
 
+import json
 import logging
 import math
 from collections.abc import Callable, Mapping
@@ -75,8 +76,15 @@ class NodeOutput:
         return [sighting for sighting in heard if sighting is not None]
 
     def end(self) -> list[Sighting]:
-        """The sighting in a last line without a newline."""
+        """The sighting in a last line without a newline.
+
+        One that is no JSON was torn by the end of the node, and is not counted as refused.
+        """
         tail, self._tail = self._tail, b""
+        try:
+            json.loads(tail)
+        except (ValueError, RecursionError):
+            return []
         sighting = self._hear(tail)
         return [] if sighting is None else [sighting]
 

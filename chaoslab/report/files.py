@@ -127,10 +127,16 @@ def report_md(verdict: Verdict, history: History, directory: Path) -> str:
         *_findings(verdict),
         *_injections(verdict),
         *(f"Left over: `{encode(left)}`" for left in verdict.residue),
-        f"Record `{record}`, {seconds(history.end_s)}, exit code {int(verdict.exit_code)}.",
+        f"Record `{record}`, {seconds(history.end_s)}, {_ending(verdict)}.",
         "The same schedule again: `chaoslab run plan.resolved.yaml`, a file of the record.",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _ending(verdict: Verdict) -> str:
+    seal = verdict.journal
+    sealed = f", journal of {seal.lines:,} lines with the digest `{seal.digest}`" if seal else ""
+    return f"exit code {int(verdict.exit_code)}{sealed}"
 
 
 def _findings(verdict: Verdict) -> tuple[str, str]:

@@ -36,6 +36,7 @@ def verdict_page(verdict: Verdict, history: History, directory: Path) -> Rendera
         *([_injections(verdict)] if verdict.injections else []),
         *(_residue(verdict)),
         Text.assemble(("record  ", "dim"), str(directory)),
+        *([Text(f"digest  {verdict.journal.digest}", style="dim")] if verdict.journal else []),
     )
 
 

@@ -255,6 +255,15 @@ _LEARNERS = (
         culprits=(VICTIM,),
     ),
     Trial(
+        name="malformed_learner",
+        wrong="hundreds of a learner's lines are no events",
+        plan="calm",
+        programs={"learner": "malformed_learner"},
+        check="refused",
+        words=f"of {VICTIM}",
+        culprits=(VICTIM,),
+    ),
+    Trial(
         name="wrong_adopter",
         wrong="learners adopt something else than was published",
         plan="calm",

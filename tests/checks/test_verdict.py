@@ -198,6 +198,36 @@ def test_residue_is_listed_and_ends_with_the_code_of_a_broken_harness() -> None:
     assert verdict.residue == (left,)
 
 
+def test_an_undo_that_is_open_when_the_run_is_over_is_residue() -> None:
+    left: dict[str, Json] = {"what": "undo 3 (end_process)", "where": "here", "remedy": "heal"}
+    events = half_killed().end().events
+    over = judge(History(events, left_open=[left]), [PASSES])
+    assert (over.outcome, over.exit_code) == (Outcome.UNKNOWN, ExitCode.BROKEN)
+    assert over.residue == (left,)
+    going_on = judge(History(events[:-1], left_open=[left]), [PASSES])
+    assert going_on.residue == ()
+
+
+def test_lines_that_were_refused_are_found_and_name_their_node() -> None:
+    story = half_killed().end()
+    ended = next(e for e in story.events if e.data.get("node") == "learner-2"
+                 and e.kind is Kind.NODE_EXITED)  # fmt: skip
+    story.events[ended.seq] = replace(ended, data={**ended.data, "refused_lines": 312})
+    verdict = judged(story)
+    found = finding_of(verdict, "refused")
+    assert (verdict.outcome, found.outcome) == (Outcome.UNKNOWN, Outcome.UNKNOWN)
+    assert (found.observed, found.culprits, found.evidence) == (312, ("learner-2",), (ended.seq,))
+    assert "312 of learner-2" in found.reason
+
+
+def test_a_record_from_before_refused_lines_were_counted_is_judged() -> None:
+    story = half_killed().end()
+    for event in [event for event in story.events if event.kind is Kind.NODE_EXITED]:
+        data = {key: value for key, value in event.data.items() if key != "refused_lines"}
+        story.events[event.seq] = replace(event, data=data)
+    assert judged(story).outcome is Outcome.PASS
+
+
 def test_a_record_that_breaks_off_anywhere_is_unknown() -> None:
     story = half_killed().end()
     checks = [check() for check in CHECKS.values()]
@@ -308,7 +338,7 @@ def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
     assert list(data) == schema()["required"]
     assert set(data) == {
         "outcome", "exit_code", "training_continued", "longest_gap_s", "learners_rejoined",
-        "findings", "injections", "residue",
+        "findings", "injections", "residue", "journal",
     }  # fmt: skip
     assert data["learners_rejoined"] == {
         "learner-1": {"rejoined": True, "after_s": 1.0, "was_asked": True},

@@ -16,7 +16,7 @@ NAMES = sorted(
     path.stem for path in (PLANS.parent / "mutants").glob("*.py") if path.stem != "__init__"
 )
 RULES = {
-    "unasked", "baseline", "evidence", "entries", "links", "run", "stop", "residue",
+    "unasked", "baseline", "evidence", "entries", "links", "refused", "run", "stop", "residue",
     "training_continues", "learners_rejoin",
 }  # fmt: skip
 """What is judged whatever a plan expects."""

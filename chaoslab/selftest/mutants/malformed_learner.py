@@ -1,0 +1,24 @@
+"""A learner, the victim, that prints lines by the hundred that claim to be events and are none."""
+
+from chaoslab.diloco import learner
+from chaoslab.diloco.learner import Learner
+from chaoslab.diloco.node import say
+from chaoslab.events import Json, Kind
+from chaoslab.selftest.mutants import VICTIM, Mutant, Part, flag
+
+
+class MalformedLearner(Learner):
+    """After each event come ten of the same kind without any data."""
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        super()._say(kind, **data)
+        for _ in range(10 if flag("--name") == VICTIM else 0):
+            say(kind, {})
+
+
+MUTANT = Mutant(
+    program=learner, parts=(Part(module=learner, name="Learner", wrong=MalformedLearner),)
+)
+
+if __name__ == "__main__":
+    MUTANT.start()
