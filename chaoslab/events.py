@@ -212,7 +212,10 @@ class Kind(StrEnum):
     """+ reason: its trigger never came, or the limits forbade it"""
     FAULT_HEALING = "fault.healing"
     FAULT_HEALED = "fault.healed"
-    """both + because, when it was healed for another reason than its time"""
+    """both + because, when it was healed for another reason than its time; healed is written when
+    a look at the world shows that nothing of the fault is left"""
+    FAULT_HEAL_FAILED = "fault.heal_failed"
+    """+ reason: what is still there, or who refused; it is tried again until the run ends"""
     EVIDENCE_MEASURED = "evidence.measured"
     """injection, fault, target, status: proved | weak | failed, requested, measured, text,
     proof [seq]"""

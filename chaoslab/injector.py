@@ -1,6 +1,7 @@
 """Carries out the schedule: one injection from waiting to open to over, each move in the journal.
 
     waiting ── trigger ──► injecting, injected ──► open ── beats ──► evidence ──► healing, healed
+                                                              something is left ──► heal_failed ┘
        └── its trigger never comes, or the limits forbid it ──► skipped
 
 It branches on no kind of fault: a fault is asked to inject, to step, to show evidence and to heal.
@@ -8,7 +9,6 @@ It waits for nothing: `act` does what is due, and `next_time_s` says when to cal
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,12 +17,16 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import BringsIn, Evidence, Fault, ShapesLinks
 from chaoslab.fleet.base import Role
+from chaoslab.lifeline import Owing, StillThere, nothing_owed
 from chaoslab.news import News
 from chaoslab.plan import Injection, Limits
 from chaoslab.record import RunDirectory, plain
 from chaoslab.refusal import fault_of
 from chaoslab.triggers import due_s
 from chaoslab.watches import Watches
+
+_AGAIN_S = 1.0
+"""After this a heal that failed is tried again."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -35,6 +39,12 @@ class _Open:
     beats: list[tuple[float, int]] = field(default_factory=list)
     """What is still to come: when, on the harness clock, and which."""
     is_measured: bool = False
+    still_there: list[StillThere] = field(default_factory=list)
+    """Tell how much of what was done is still there."""
+    unhealed: str = ""
+    """Why the last try to heal it failed."""
+    again_s: float | None = None
+    """When that is tried again."""
 
     @property
     def heals_s(self) -> float | None:
@@ -56,7 +66,7 @@ class Injector:
     directory: RunDirectory
     limits: Limits
     waiting: list[Injection]
-    owing: Callable[[float | None], AbstractContextManager[object]] = nullcontext
+    owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due by then."""
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
@@ -79,13 +89,13 @@ class Injector:
     @property
     def is_done(self) -> bool:
         """Whether nothing waits and nothing that is open heals before the end."""
-        return not self.waiting and all(one.heals_s is None for one in self._opened)
+        return not self.waiting and all(one.heals_s is None or one.unhealed for one in self._opened)
 
     @property
     def is_busy(self) -> bool:
         """Whether something is open that will be healed, or waits for a time that is known."""
-        is_open = any(one.heals_s is not None for one in self._opened)
-        return is_open or self.next_time_s is not None
+        is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
+        return is_open or any(True for _ in self._planned())
 
     @property
     def away(self) -> frozenset[str]:
@@ -135,27 +145,34 @@ class Injector:
     def close(self, because: str) -> None:
         """The end: skip what waits, measure what is open, heal it unless it is `for: rest`.
 
-        Every injection is tried; FleetError at the end names those that could not be healed.
+        Every injection is tried, those again that could not be healed before; FleetError at the end
+        names those that could not be looked at.
         """
         for injection in tuple(self.waiting):
             self._skip(injection, f"its trigger ({injection.trigger}) did not come: {because}")
         broken = []
         for one in tuple(self._opened):
             try:
-                if one.heals_s is None:
+                if one.heals_s is None and not one.unhealed:
                     self._measure(one)
                 else:
                     self._heal(one, because=because)
             except FleetError as error:
-                broken.append(f"{one.injection.id} could not be healed: {error}")
+                broken.append(f"{one.injection.id} could not be looked at: {error}")
         if broken:
             raise FleetError("; ".join(broken))
 
     # ---------------------------------------------------------------- what is due when
 
     def _agenda(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        yield from self._planned()
         for one in self._opened:
-            if one.heals_s is not None:
+            if one.again_s is not None:
+                yield one.again_s, partial(self._undo, one)
+
+    def _planned(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        for one in self._opened:
+            if one.heals_s is not None and one.again_s is None:
                 yield one.heals_s, partial(self._heal, one)
             if one.beats:
                 yield one.beats[0][0], partial(self._step, one)
@@ -220,7 +237,8 @@ class Injector:
         """Whether the world let us. If not, what was half done is undone at once."""
         left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.news.now_s)
         try:
-            with self.owing(left_s):
+            with self.owing(left_s) as still_there:
+                one.still_there.append(still_there)
                 verb()
         except FleetError as error:
             self._write(Kind.FAULT_FAILED, one.injection, reason=str(error))
@@ -232,12 +250,41 @@ class Injector:
         try:
             self._measure(one)
         finally:  # whatever becomes of the evidence, the fault is undone
-            self._write(Kind.FAULT_HEALING, one.injection, **facts)
-            one.fault.heal(one.injection, self.news.fleet)
+            if not one.unhealed:
+                self._write(Kind.FAULT_HEALING, one.injection, **facts)
+            self._undo(one, **facts)
+
+    def _undo(self, one: _Open, **facts: Json) -> None:
+        """Undo it, and look whether it is; what is not is tried again, and others go on."""
+        one.beats.clear()
+        if reason := self._left(one):
+            one.again_s = self.news.now_s + _AGAIN_S
+            if reason != one.unhealed:
+                self._write(Kind.FAULT_HEAL_FAILED, one.injection, reason=reason)
+            one.unhealed = reason
+            return
         self._opened.remove(one)
         healed = self._write(Kind.FAULT_HEALED, one.injection, **facts)
         if one.fault.takes_away:
             self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
+
+    def _left(self, one: _Open) -> str:
+        """What is left of it after it was undone; empty: nothing."""
+        try:
+            one.fault.heal(one.injection, self.news.fleet)
+        except FleetError as error:
+            return str(error)
+        left = [what for still_there in one.still_there for what in still_there()]
+        return "; ".join([*left, *self._missing(one.injection)])
+
+    def _missing(self, injection: Injection) -> Iterator[str]:
+        """Targets that the fleet takes for alive, and that have no process seen from outside."""
+        self.news.drain()
+        for name in injection.targets:
+            seen, node = self.news.fleet.probe(name), self.news.fleet.nodes[name]
+            self.news.take(seen)
+            if node.is_alive and seen.data["state"] == "gone":
+                yield f"{name} has no process"
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
         """The learners that must show that they are back: all of them if it was the syncer."""

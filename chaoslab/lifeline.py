@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from chaoslab.events import Json
 
@@ -23,6 +24,16 @@ UNDONE = "undone.jsonl"
 SILENT_S = 5.0
 """Without a beat for so long a harness does not get to healing what is due."""
 _BEAT_S = 0.5
+
+
+StillThere: TypeAlias = Callable[[], Sequence[str]]
+"""How much of what a fault has done is still there, in words, by a look at the world."""
+Owing: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
+
+
+def nothing_owed(_for_s: float | None) -> AbstractContextManager[StillThere]:
+    """Where nobody keeps a book."""
+    return nullcontext(tuple)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +51,7 @@ class Lifeline:
 
     beat: Callable[[], Silence | None] = lambda: None
     """Show that it lives; the silence that this ends, if it was a long one."""
-    owing: Callable[[float | None], AbstractContextManager[object]] = nullcontext
+    owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due then."""
     residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
     """What is left when every fault is healed and every node ended: what, where and remedy."""

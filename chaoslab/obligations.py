@@ -15,7 +15,8 @@ import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -30,9 +31,12 @@ from chaoslab.fleet.identity import (
     names_process,
 )
 from chaoslab.fleet.tree import is_running
-from chaoslab.undo import Obligation
+from chaoslab.lifeline import StillThere
+from chaoslab.undo import Obligation, lets_go, looks, still_there
 
 OBLIGATIONS = "obligations.jsonl"
+_OWN = frozenset({"open", "do"})
+"""What an entry says beside the facts of its verb."""
 
 
 class Obligations:
@@ -47,6 +51,9 @@ class Obligations:
         self._path = run_directory / OBLIGATIONS
         self._next = _read(self._path).next if self._path.exists() else 0
         self._until_s: float | None = None
+        self._open: set[int] = set()
+        self._opening: list[Obligation] | None = None
+        """What was opened in the block of `due_within`; None outside of one."""
         holder = identify(os.getpid())
         if holder is not None:
             self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
@@ -63,7 +70,11 @@ class Obligations:
         until: dict[str, Json] = {}
         if self._until_s is not None:
             until = {"until_s": self._until_s, "boot_id": boot_id()}
-        self._append({"open": number, "do": do, **until, **facts})
+        entry: dict[str, Json] = {"open": number, "do": do, **until, **facts}
+        self._append(entry)
+        self._open.add(number)
+        if self._opening is not None:
+            self._opening.append(Obligation(number=number, do=do, facts=entry))
         return number
 
     def close(self, number: int) -> None:
@@ -72,16 +83,38 @@ class Obligations:
         A full disk does not keep the rest from being undone: the entry stays open, and doing an
         undo twice is safe.
         """
+        self._open.discard(number)
         self._append_if_possible({"close": number})
 
     @contextmanager
-    def due_within(self, for_s: float | None) -> Iterator[None]:
-        """What is opened in the block holds for so long; None: until the end of the run."""
+    def due_within(self, for_s: float | None) -> Iterator[StillThere]:
+        """What is opened in the block holds for so long; None: until the end of the run.
+
+        Yields what tells, at any later time, how much of it is still there.
+        """
         self._until_s = None if for_s is None else time.monotonic() + for_s
+        opened: list[Obligation] = []
+        self._opening = opened
         try:
-            yield
+            yield partial(self._still_there, opened)
         finally:
-            self._until_s = None
+            self._until_s = self._opening = None
+
+    def _still_there(self, opened: list[Obligation]) -> tuple[str, ...]:
+        """What was closed all the same is owed again. Of what nobody can see the book tells."""
+        found: list[str] = []
+        for index, owed in enumerate(opened):
+            if not lets_go(owed):
+                continue
+            there, is_open = still_there(owed), owed.number in self._open
+            if there and not is_open:
+                facts = {key: value for key, value in owed.facts.items() if key not in _OWN}
+                number = self.open(owed.do, **facts)
+                opened[index] = replace(owed, number=number)
+            elif is_open and not there and not looks(owed):
+                there = (f"{owed.do} is owed for {owed.facts.get('node') or 'a link'}",)
+            found += there
+        return tuple(found)
 
     def _append(self, facts: Mapping[str, Json]) -> None:
         try:

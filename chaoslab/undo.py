@@ -35,7 +35,7 @@ from chaoslab.events import Json
 from chaoslab.fleet import cgroups, storage, volume
 from chaoslab.fleet.docker import verbs as containers
 from chaoslab.fleet.identity import boot_id, is_same, meant_by, send
-from chaoslab.fleet.tree import end_tree, is_running, living, look, signal_trees
+from chaoslab.fleet.tree import end_tree, is_running, living, resume_tree, stopped
 from chaoslab.links import packets, standing
 
 Facts: TypeAlias = Mapping[str, Json]
@@ -78,6 +78,8 @@ class Verb:
     """What is still there, in a few words each."""
     lets_go: bool = False
     """It gives back what goes on living, so it may be done while the run goes on."""
+    looks: bool = True
+    """Whether `left` looks at the world; else it only repeats what was written down."""
 
 
 def undo(owed: Obligation) -> Healed:
@@ -98,6 +100,16 @@ def leftovers(owed: Obligation) -> tuple[str, ...]:
         return verb.left(owed.facts) if verb else (f"something to undo by {owed.do!r}",)
     except FleetError as error:
         return (str(error),)
+
+
+def still_there(owed: Obligation) -> tuple[str, ...]:
+    """As `leftovers`, by a look at the world alone; nothing where nobody can look."""
+    return leftovers(owed) if looks(owed) else ()
+
+
+def looks(owed: Obligation) -> bool:
+    """Whether the world shows if it was done."""
+    return owed.do in VERBS and VERBS[owed.do].looks
 
 
 def lets_go(owed: Obligation) -> bool:
@@ -129,14 +141,16 @@ def _processes(facts: Facts) -> tuple[str, ...]:
 def _resume(facts: Facts) -> Healed:
     """Let a stopped tree go on; a reused pid is left alone."""
     what = _stopped(facts)
-    signal_trees([meant_by(facts)], signal.SIGCONT)
-    return Healed(actions=tuple(f"{one}, resumed" for one in what))
+    resume_tree(meant_by(facts), str(facts.get("mark", "")), limit_s=_UNDO_S)
+    left = _stopped(facts)
+    return Healed(
+        actions=tuple(f"{one}, resumed" for one in what if one not in left), remaining=left
+    )
 
 
 def _stopped(facts: Facts) -> tuple[str, ...]:
-    main = meant_by(facts)
-    is_stopped = look(main).state == "T"
-    return (f"{facts.get('node')} (process {main.pid}) is stopped",) if is_stopped else ()
+    found = stopped(meant_by(facts), str(facts.get("mark", "")))
+    return tuple(f"{facts.get('node')} (process {pid}) is stopped" for pid in found)
 
 
 def _unwedge(facts: Facts) -> Healed:
@@ -245,7 +259,7 @@ def _full(facts: Facts) -> tuple[str, ...]:
 # ---------------------------------------------------------------- containers
 
 
-def _on_engine(do: str, *, lets_go: bool = False) -> Verb:
+def _on_engine(do: str, *, lets_go: bool = False, looks: bool = True) -> Verb:
     """The engine is asked when it comes to that: few runs owe this, and the SDK may be missing."""
 
     def undone(facts: Facts) -> Healed:
@@ -257,7 +271,7 @@ def _on_engine(do: str, *, lets_go: bool = False) -> Verb:
         except FleetError as error:
             return (str(error),)
 
-    return Verb(undo=undone, left=left, lets_go=lets_go)
+    return Verb(undo=undone, left=left, lets_go=lets_go, looks=looks)
 
 
 def _ask_engine(do: str, facts: Facts, *, is_undone: bool) -> tuple[str, ...]:
@@ -273,7 +287,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
     {
         "end_process": Verb(undo=_end_process, left=_processes),
         "resume_process": Verb(undo=_resume, left=_stopped, lets_go=True),
-        "unwedge_process": Verb(undo=_unwedge, left=lambda _: (), lets_go=True),
+        "unwedge_process": Verb(undo=_unwedge, left=lambda _: (), lets_go=True, looks=False),
         standing.CLEAR_EFFECTS: Verb(undo=_clear, left=_effects, lets_go=True),
         standing.ENABLE_PROXY: Verb(undo=_enable, left=_refusing, lets_go=True),
         "delete_proxy": Verb(undo=_delete_proxy, left=lambda facts: (_proxy(facts),)),
@@ -281,6 +295,7 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
             undo=partial(_remove_rules, packets.UNDO_DROPS),
             left=lambda facts: (_rules(facts),),
             lets_go=True,
+            looks=False,
         ),
         packets.UNDO_BANDS: Verb(
             undo=partial(_remove_rules, packets.UNDO_BANDS), left=lambda facts: (_rules(facts),)
@@ -289,7 +304,10 @@ VERBS: Mapping[str, Verb] = MappingProxyType(
         storage.UNDO_VOLUME: Verb(undo=_unmount, left=_volume),
         storage.UNDO_FILLED: Verb(undo=_free, left=_full, lets_go=True),
         containers.EMPTY_ESTATE: _on_engine(containers.EMPTY_ESTATE),
-        **{do: _on_engine(do, lets_go=True) for do in containers.LETTING_GO},
+        **{
+            do: _on_engine(do, lets_go=True, looks=do in containers.SEEN)
+            for do in containers.LETTING_GO
+        },
     }
 )
 """Every verb that an obligation may name."""

@@ -16,6 +16,7 @@ from chaoslab import residue
 from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
 from chaoslab.fleet.identity import Identity, identify
+from chaoslab.fleet.tree import end_tree, resume_tree, stopped
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.halt import halt
 from chaoslab.janitor import find_runs, heal, perform, start_janitor
@@ -252,6 +253,59 @@ def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
     with Obligations(run) as log:
         log.open("end_process", pid=2**22 + 1, start_time=0.0)
     assert find_runs(tmp_path) == (run,)
+
+
+# ---------------------------------------------------------------- a look at what was undone
+
+
+def test_what_is_still_stopped_is_told_whatever_the_book_says(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    log = Obligations(tmp_path)
+    with log.due_within(5.0) as still_there:
+        number = log.open("resume_process", node="learner-1", **known(sleeper.pid).facts)
+    sleeper.suspend()
+    wait_until(lambda: sleeper.status() == psutil.STATUS_STOPPED)
+    (said,) = still_there()
+    assert said == f"learner-1 (process {sleeper.pid}) is stopped"
+    log.close(number)
+    assert not open_obligations(tmp_path)
+    assert still_there() == (said,)
+    (again,) = open_obligations(tmp_path)
+    assert again.do == "resume_process"
+    sleeper.resume()
+    wait_until(lambda: sleeper.status() != psutil.STATUS_STOPPED)
+    assert still_there() == ()
+
+
+def test_what_nobody_can_see_is_there_until_the_book_says_that_it_is_undone(
+    tmp_path: Path,
+) -> None:
+    log = Obligations(tmp_path)
+    with log.due_within(None) as still_there:
+        number = log.open("unwedge_process", node="learner-1", **known(os.getpid()).facts)
+        log.open("end_process", **known(os.getpid()).facts, mark="")
+    assert still_there() == ("unwedge_process is owed for learner-1",)
+    log.close(number)
+    assert still_there() == ()
+
+
+def test_a_child_that_stays_stopped_is_seen_and_resumed(tmp_path: Path) -> None:
+    """SIGCONT to the main process alone would leave it."""
+    child = "import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(600)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", program], stdout=subprocess.PIPE, process_group=0
+    ) as main:
+        assert main.stdout is not None
+        below = known(int(main.stdout.readline()))
+        try:
+            os.kill(below.pid, signal.SIGSTOP)
+            wait_until(lambda: stopped(known(main.pid), "") == (below.pid,))
+            assert resume_tree(known(main.pid), "", limit_s=5.0) == ()
+            assert stopped(known(main.pid), "") == ()
+        finally:
+            assert end_tree(known(main.pid), "", limit_s=5.0) == ()
 
 
 # ---------------------------------------------------------------- the death of the harness

@@ -67,6 +67,8 @@ def test_an_injection_leaves_its_whole_story_in_order(tmp_path: Path) -> None:
         (Kind.EVIDENCE_MEASURED, "learner-1"),
         (Kind.EVIDENCE_MEASURED, "learner-3"),
         (Kind.FAULT_HEALING, None),
+        (Kind.NODE_PROBED, "learner-1"),
+        (Kind.NODE_PROBED, "learner-3"),
         (Kind.FAULT_HEALED, None),
     ]
     (story,) = history.faults

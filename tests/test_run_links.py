@@ -148,7 +148,7 @@ def test_a_fault_shapes_its_targets_links_and_clears_them(tmp_path: Path) -> Non
     shaped, cleared = the(history, Kind.LINK_SHAPED), the(history, Kind.LINK_CLEARED)
     assert (shaped.text("link"), shaped.text("effect")) == ("learner-1", "latency")
     assert cleared.time_s == pytest.approx(shaped.time_s + 4.0, abs=0.2)
-    assert len(history.of(Kind.LINK_COUNTED)) == 2
+    assert len(history.of(Kind.LINK_COUNTED)) == 3  # injected, before the heal, healed
     assert not roads.used[0].made["learner-1"].effects
 
 

@@ -2,12 +2,16 @@
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from chaoslab.checks import base
+from chaoslab.checks.rules import always_judged
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
+from chaoslab.fleet.base import Sighting, probed
 from chaoslab.journal import History
 from chaoslab.plan import AbortRule, Control, Limits, Stop, Training, Trigger
 from chaoslab.watch import Outcome
@@ -15,6 +19,8 @@ from chaoslab.watch import Outcome
 from .fake_faults import FakePause
 from .fake_nodes import Troubles
 from .stage import HALF, PLAN, Stage, ending, the
+
+REFUSED = ("restart", "learner-1")
 
 # ---------------------------------------------------------------- trouble in the fleet
 
@@ -53,20 +59,53 @@ def test_a_fault_that_the_world_refuses_is_failed_and_half_of_it_undone(tmp_path
     assert ending(history)[0] == "completed"
 
 
-def test_a_heal_that_the_world_refuses_breaks_the_run_and_is_tried_again(tmp_path: Path) -> None:
+def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path) -> None:
     other = replace(HALF, number=1, spec="other", targets=("learner-2",))
-    troubles = Troubles(refuses=frozenset({("restart", "learner-1")}))
+    troubles = Troubles(refuses=frozenset({REFUSED}))
     stage = Stage(tmp_path, [HALF, other], troubles=troubles)
 
-    with pytest.raises(FleetError, match="injection-0 could not be healed"):
-        stage.execute()
+    history = stage.execute()
 
-    history = History.read(stage.directory.path)
-    assert ending(history)[0] == "broken"
-    tried = [name for _, verb, name in stage.fleet.calls if verb == "restart"]
-    assert tried.count("learner-1") == 2
+    tried_s = [at_s for at_s, verb, name in stage.fleet.calls if (verb, name) == REFUSED]
+    assert len(tried_s) > 5
+    assert {round(late - early, 3) for early, late in pairwise(tried_s[:5])} == {1.0}
+    (said,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert "learner-1" in said.text("reason")
+    assert history.faults[0].healing is not None
+    assert history.faults[0].healed is None
     assert history.faults[1].healed is not None
     assert not stage.fleet.alive
+    (finding,) = [one for one in always_judged(history) if one.check == "heal"]
+    assert finding.outcome is base.Outcome.UNKNOWN
+    assert finding.culprits == ("injection-0",)
+
+
+def test_a_heal_that_works_at_last_is_healed(tmp_path: Path) -> None:
+    troubles = Troubles(refuses=frozenset({REFUSED}))
+    stage = Stage(tmp_path, [HALF], troubles=troubles)
+    stage.fleet.at(16.0, lambda: setattr(stage.fleet, "troubles", Troubles()))
+    history = stage.execute()
+
+    (story,) = history.faults
+    (failed,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert story.healed is not None
+    assert story.healed.time_s > max(16.0, failed.time_s)
+    assert not [one for one in always_judged(history) if one.check == "heal"]
+
+
+def test_what_the_fleet_says_of_a_heal_is_not_believed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [replace(HALF, targets=("learner-1",))])
+    probe, restarted = stage.fleet.probe, ("restart", "learner-1")
+
+    def gone_since(name: str) -> Sighting:
+        is_started = any(call[1:] == restarted for call in stage.fleet.calls)
+        return probed(name, incarnation=2, pid=1) if is_started else probe(name)
+
+    stage.fleet.probe = gone_since  # type: ignore[method-assign]
+    history = stage.execute()
+    assert history.faults[0].healed is None
+    (said,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert said.text("reason") == "learner-1 has no process"
 
 
 def test_a_learner_that_crashes_at_the_start_is_named_with_its_last_words(tmp_path: Path) -> None:

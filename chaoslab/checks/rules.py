@@ -1,7 +1,7 @@
 """What is judged whatever the plan expects: may this run be believed at all?
 
     baseline steady? ─► every fault proved? ─► links whole? ─► run and training finished by
-          │ no                │ no                 │ no        themselves? ─► clean?
+          │ no                │ no, or not undone  │ no        themselves? ─► clean?
           │                   │                    │                │ no         │ no
           └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
     a node ended, or left, that nobody asked to ─► FAIL
@@ -27,6 +27,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _evidence(history)
     yield from _entries(history)
     yield from _late(history)
+    yield from _heals(history)
     yield from _links(history)
     yield from _refused(history)
     yield from _ending(history)
@@ -127,6 +128,20 @@ def _late(history: History) -> Iterator[Finding]:
             culprits=tuple(story.injection for story, _ in late),
             evidence=tuple(over.seq for _, over in late),
         )
+
+
+def _heals(history: History) -> Iterator[Finding]:
+    """Faults that were there for longer than anybody can say."""
+    for story in history.faults:
+        tried = [e for e in history.of(Kind.FAULT_HEAL_FAILED)
+                 if e.text("injection") == story.injection]  # fmt: skip
+        if tried and not story.healed:
+            name = f"{story.spec} ({story.injection}, {story.fault})"
+            yield replace(
+                unknown("heal", f"{name} could not be undone: {tried[-1].text('reason')}"),
+                culprits=(story.injection,),
+                evidence=tuple(event.seq for event in tried),
+            )
 
 
 def _links(history: History) -> Iterator[Finding]:

@@ -11,6 +11,7 @@ from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0, was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.silence import look_silent
 from chaoslab.fleet.base import Ability, Fleet
@@ -92,8 +93,7 @@ class ContainerReplace:
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start a target that is not there; otherwise nothing is left to do."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """How it left, and what its next life runs."""

@@ -18,7 +18,7 @@ from typing import ClassVar
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0
 from chaoslab.faults.base import Evidence, OneAct, Status
-from chaoslab.faults.process import Signal
+from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -72,8 +72,7 @@ class ControlLeave(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of each; one that never left is ended first."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """What it said, what the syncer said, how it exited, and when the next round came."""

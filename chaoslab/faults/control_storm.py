@@ -19,7 +19,7 @@ from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, Status
-from chaoslab.faults.process import Signal
+from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing, scenes
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -71,8 +71,7 @@ class ControlRejoinStorm:
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start whoever is down."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Deaths and returns of each, how close together, from which donors, how soon of use."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
+from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0, is_answer_to, was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
@@ -56,8 +56,7 @@ class ProcessKill(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of every victim."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The exit of the life that was met, by the signal, and how long nobody replaced it."""
@@ -93,8 +92,7 @@ class ProcessRestart(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start a victim that died again meanwhile; otherwise nothing is left to do."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Both sightings, in this order."""
@@ -136,8 +134,7 @@ class ProcessCrashLoop:
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start it for good."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Exits by SIGKILL, counted; fewer than asked are weak."""
@@ -203,8 +200,7 @@ class ProcessPreempt:
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give every victim its place back."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The node's own word on the notice, and its end in time."""
@@ -240,6 +236,16 @@ class ProcessPreempt:
 
 _PREEMPTING = ("SIGHUP", Signal.SIGTERM, Signal.SIGKILL)
 """What a node that is preempted is sent, in order."""
+
+
+# ---------------------------------------------------------------- healing
+
+
+def start_all(injection: Injection, fleet: Fleet) -> None:
+    """Start every target that is not running. FleetError names those that are dead all the same."""
+    dead = [name for name in injection.targets if not fleet.restart(name).is_alive]
+    if dead:
+        raise FleetError(f"{', '.join(dead)} was to be started again and is dead")
 
 
 # ---------------------------------------------------------------- looking at a scene

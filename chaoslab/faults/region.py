@@ -11,7 +11,7 @@ from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.link_proof import openings, worst
-from chaoslab.faults.process import death
+from chaoslab.faults.process import death, start_all
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -46,8 +46,7 @@ class RegionOutage(OneAct):
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Clear all links, then start all processes."""
         clear_all(injection, fleet)
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The end of each process, and what its link did meanwhile."""

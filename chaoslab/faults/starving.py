@@ -13,6 +13,7 @@ from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import Evidence, OneAct, Status
 from chaoslab.faults.pace import Stage, pace_of
+from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.burdens import HeldMemory, MemoryLimit, Neighbours
@@ -188,7 +189,7 @@ class ProcessOom(OneAct):
         """No limit, and the next incarnation of whoever died."""
         for name in injection.targets:
             fleet.relieve(name, injection.id)
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Its end, and who says that it was for want of memory."""

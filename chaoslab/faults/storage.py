@@ -17,6 +17,7 @@ from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Damage, Fleet
 from chaoslab.journal import History
@@ -54,7 +55,7 @@ class StorageCorruptCheckpoint(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start a victim that did not stay up; the damage stays, as on a real disk."""
-        _start(injection, fleet)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Damaged by hash, and read."""
@@ -83,7 +84,7 @@ class StorageTruncateCheckpoint(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start a victim that did not stay up."""
-        _start(injection, fleet)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Shorter than before, and read."""
@@ -112,7 +113,7 @@ class StorageLoseCheckpoint(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start a victim that did not stay up."""
-        _start(injection, fleet)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Gone, and missed."""
@@ -132,10 +133,6 @@ def _strike(injection: Injection, fleet: Fleet, how: Damage, which: Which) -> No
     fleet.kill(*injection.targets)
     for name in injection.targets:
         fleet.damage(name, how, every=which is Which.ALL)
-    _start(injection, fleet)
-
-
-def _start(injection: Injection, fleet: Fleet) -> None:
     for name in injection.targets:
         fleet.restart(name)
 

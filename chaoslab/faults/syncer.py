@@ -12,7 +12,7 @@ from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
 from chaoslab.faults.base import Evidence, OneAct, Status
-from chaoslab.faults.process import Signal
+from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.process_held import look_paused
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
@@ -51,8 +51,7 @@ class SyncerKill(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start its next incarnation in the same directory."""
-        for name in injection.targets:
-            fleet.restart(name)
+        start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The exit by the signal, for how long nobody replaced it, and what it had merged."""

@@ -41,6 +41,8 @@ _LEFTOVERS_S = 1.0
 """How long the end of one node may hold up the harness until its tree is gone."""
 _BIRTH_S = 5.0
 """How long a new process may take to become the node's program."""
+_GOING_S = 1.0
+"""How long a tree that was resumed may take until all of it was seen going on."""
 _STOPPING_S = 0.5
 """How long a probe waits for a stopped process to show it: it may be inside the kernel."""
 
@@ -219,6 +221,13 @@ class Life:
         """It was let go. With its end it owed nothing more."""
         if not self.is_over:
             self._debts.settle(do)
+
+    def resume(self) -> None:
+        """Let its whole tree go on; FleetError names what does not. Nothing if it is over."""
+        self.is_paused = False
+        left = () if self.is_over else tree.resume_tree(self.identity, self._mark, limit_s=_GOING_S)
+        if left:
+            raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
 
     def signal_main(self, number: int) -> None:
         """To the main process alone; to nobody when it is over.

@@ -170,10 +170,9 @@ class LocalFleet:
             life.is_paused = True
 
     def resume(self, name: str) -> None:
-        """SIGCONT."""
+        """SIGCONT, and a look whether it goes on."""
         life = self._lives[name]
-        signal_trees([life], signal.SIGCONT)
-        life.is_paused = False
+        life.resume()
         life.settle(_RESUME)
 
     def wedge(self, name: str) -> None:

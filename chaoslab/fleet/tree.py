@@ -111,6 +111,29 @@ def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
     return ()
 
 
+def resume_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
+    """Let the whole tree go on, and see that it does.
+
+    Returns the pids that were never seen going on within `limit_s`. That is seen once for each:
+    something else may stop it again, such as a duty cycle.
+    """
+    deadline = time.monotonic() + limit_s
+    signal_trees([main], signal.SIGCONT)
+    waiting = _living(main, mark)
+    while waiting := {one for one in waiting if look(one).state == "T"}:
+        for one in waiting:
+            _send(one, signal.SIGCONT)
+        if time.monotonic() > deadline:
+            return tuple(sorted(one.pid for one in waiting))
+        time.sleep(_PAUSE_S)
+    return ()
+
+
+def stopped(main: Identity, mark: str) -> tuple[int, ...]:
+    """Those processes of the tree that are stopped, by pid."""
+    return tuple(sorted(one.pid for one in _living(main, mark) if look(one).state == "T"))
+
+
 def living(main: Identity, mark: str) -> tuple[int, ...]:
     """All running processes of the tree, and those that carry its mark, by pid."""
     return tuple(sorted(one.pid for one in _living(main, mark)))

@@ -227,6 +227,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.FAULT_SKIPPED: (Tone.BAD, _fault("was skipped")),
     Kind.FAULT_HEALING: (Tone.FAULT, _fault("is being healed")),
     Kind.FAULT_HEALED: (Tone.GOOD, _fault("is healed")),
+    Kind.FAULT_HEAL_FAILED: (Tone.BAD, _fault("could not be undone")),
     Kind.EVIDENCE_MEASURED: (
         Tone.FAULT,
         lambda e: f"evidence on {e.text('target')}, {e.text('status')}: {e.text('text')}",

@@ -326,6 +326,14 @@ _FLEETS = (
         culprits=(VICTIM,),
     ),
     Trial(
+        name="idle_resume",
+        wrong="a stopped process is not resumed, and the fleet says that it was",
+        plan="paused",
+        fleet="idle_resume",
+        check="heal",
+        words="is stopped",
+    ),
+    Trial(
         name="messy_fleet",
         wrong="a process is left behind",
         plan="left_behind",

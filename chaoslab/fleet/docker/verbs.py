@@ -23,3 +23,5 @@ FREE_VOLUME: Final = "free_container_volume"
 """engine, run, volume, image: give a volume that is full room again."""
 LETTING_GO: Final = (UNPAUSE, UNWEDGE, UNLIMIT, PLUG, FREE_VOLUME)
 """Those that give back what goes on living."""
+SEEN: Final = (UNPAUSE, PLUG)
+"""Those of them of which the engine says whether it is done."""
