@@ -39,6 +39,29 @@ def programs(plan: FaultPlan) -> Mapping[Role, str]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run, and what its environment has in addition."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def task_trial(plan: FaultPlan, premises: Premises | None = None) -> Command | None:
+    """What tries a task of the plan's own where its learners are to run; None for a preset."""
+    training = plan.training
+    if training.task is None:
+        return None
+    fragments = settings(training)["fragments"]
+    argv = (
+        (premises or Premises()).python, "-m", "chaoslab.diloco.task_trial",
+        "--task", training.task, "--data", training.data,
+        "--batch", str(training.inner.batch), "--sequence", str(training.inner.sequence),
+        "--fragments", str(fragments), "--shards", str(len(training.roster)),
+    )  # fmt: skip
+    return Command(argv=argv, environment=_ENVIRONMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
     """The nodes of one run of a plan."""
 

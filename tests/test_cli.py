@@ -328,6 +328,26 @@ def test_what_cannot_work_is_refused_by_plan_as_by_run_and_nothing_starts(
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_task_that_cannot_be_trained_is_refused_in_one_line_by_plan_as_by_run(
+    fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    example = Path(__file__).parent.parent / "docs/examples/next_byte.py"
+    source = example.read_text().replace("return float(self", "return list(self")
+    (tmp_path / "own_model.py").write_text(source)
+    (tmp_path / "book.txt").write_text("It was the best of times. " * 4000)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    own = ("--set", "training.task=own_model:make", "--set", "training.data=book.txt")
+    done = call(command, "one_dies.yaml", *own, "--set", "training.fragments=2")
+    assert done.exit_code == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("chaoslab:")]
+    assert line.endswith(
+        "evaluate returns a list; return float(…): the mean held-out loss per token"
+    )
+    assert not (tmp_path / "runs").exists()
+
+
 def test_a_record_is_judged_when_its_data_is_long_gone(fleets: FakeFleets, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text("It was the best of times. " * 40_000)
     assert run_once("--quiet", "--set", "training.data=book.txt").exit_code == 0
@@ -527,7 +547,7 @@ def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
     fleets.interrupted_at_s = hurt["time_s"] + 1.0
     done = run_once("--json")
     (back,) = json.loads(done.stdout)["learners_rejoined"].values()
-    assert (done.exit_code, back) == (130, {"rejoined": None, "after_s": None})
+    assert (done.exit_code, back["rejoined"], back["after_s"]) == (130, None, None)
     assert "0 of 1, 1 unknown" in call("list").stdout
     assert "had too little time" in call("show").stdout
 

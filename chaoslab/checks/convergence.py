@@ -92,22 +92,27 @@ def _at(curve: Sequence[tuple[float, float]], tokens: float) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumericHealth:
-    """No loss is NaN, infinite or far above the first one, and no update was refused as such."""
+    """No loss is NaN, infinite or far above the untrained one, and no update was refused as such.
+
+    The untrained loss is that of the evaluation at zero committed tokens. A run that was not
+    evaluated there has the highest loss that a learner reported first, in its first life.
+    """
 
     name: ClassVar[str] = "numeric_health"
     summary: ClassVar[str] = "losses stay finite and do not run away"
 
     max_loss: Factor = 2.0
-    """Highest loss, against the first one of the run."""
+    """Highest loss, against the untrained one."""
 
     def judge(self, history: History) -> Finding:
         """Look at every sampled training loss, every evaluation and every refused update."""
         losses = history.of(Kind.LEARNER_STEP, Kind.EVALUATION_MEASURED)
         values = [event.number("loss") for event in losses]
         finite = [value for value in values if math.isfinite(value)]
-        bound = self.max_loss * finite[0] if finite else math.inf
+        untrained = _untrained_loss(history)
+        bound = math.inf if untrained is None else self.max_loss * untrained
         violations = [
-            _unhealthy(event, value, bound)
+            _unhealthy(event, value, bound, self.max_loss)
             for event, value in zip(losses, values, strict=True)
             if not value <= bound
         ]
@@ -129,19 +134,41 @@ class NumericHealth:
             passed=f"{len(values)} losses were finite, the highest {max(finite, default=0):.3f}",
             samples=len(values),
             numbers={
-                "first_loss": finite[0] if finite else None,
+                "untrained_loss": untrained,
                 "highest_loss": max(finite, default=None),
                 "refused_updates": len(refused),
             },
         )
 
 
-def _unhealthy(event: Event, value: float, bound: float) -> Violation:
+def _untrained_loss(history: History) -> float | None:
+    """Before any token was committed; None if no finite loss tells it."""
+    at_zero = [
+        event.number("loss")
+        for event in history.of(Kind.EVALUATION_MEASURED)
+        if event.number("committed_tokens") == 0
+    ]
+    firsts: dict[str, float] = {}
+    for event in history.of(Kind.LEARNER_STEP):
+        if event.integer("incarnation") == 1 and event.text("learner") in history.founders:
+            firsts.setdefault(event.text("learner"), event.number("loss"))
+    known = [loss for loss in at_zero or firsts.values() if math.isfinite(loss)]
+    return max(known, default=None)
+
+
+def _unhealthy(event: Event, value: float, bound: float, factor: float) -> Violation:
     who = str(event.data.get("learner", "the evaluation"))
-    if math.isfinite(value):
-        text = f"{who}'s loss rose to {value:.3f} at {event.time_s:.1f} s; the bound is {bound:.3f}"
+    if event.kind is Kind.EVALUATION_MEASURED:
+        where = f"at {event.number('committed_tokens'):,.0f} committed tokens"
     else:
-        text = f"{who}'s loss became {value} at {event.time_s:.1f} s"
+        where = f"at {event.time_s:.1f} s"
+    if math.isfinite(value):
+        text = (
+            f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f}, {factor:g}x the "
+            "untrained loss"
+        )
+    else:
+        text = f"{who}'s loss became {value} {where}"
     return Violation(seq=event.seq, text=text, culprit=who)
 
 

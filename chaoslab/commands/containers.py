@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chaoslab.clock import Clock
+from chaoslab.commands.task_trial import TRIAL_S, problem_in
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.fleet.base import Ability, Fleet, ObligationLog
+from chaoslab.fleet.base import Ability, Fleet, ObligationLog, Premises
 from chaoslab.fleet.linkage import Linkage
-from chaoslab.launch import programs
+from chaoslab.launch import Command, programs, task_trial
 from chaoslab.plan import Containers, FaultPlan
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class ContainerFleets:
     data: str
     modules: tuple[str, ...] = ()
     """What its nodes run, as by `python -m`."""
+    trial: Command | None = None
+    """What tries a task of the plan's own."""
     kind: str = "docker"
 
     @property
@@ -39,8 +42,9 @@ class ContainerFleets:
 
         engine = _connect()
         try:
-            self._require_fitness(engine, self._require_image(engine))
-            self._mounts(engine)
+            image = self._require_image(engine)
+            self._require_fitness(engine, image)
+            self._require_trainable(engine, image)
             missing = frozenset() if self._releases(engine) else frozenset({Ability.UPGRADE})
             return ABILITIES - missing - lacking(engine.facts()).keys()
         finally:
@@ -99,6 +103,25 @@ class ContainerFleets:
                 "of `chaoslab images list`, or leave fleet.containers.image out"
             )
 
+    def _require_trainable(self, engine: "Engine", image: str) -> None:
+        """A task of the plan's own is tried in the image and with the mounts that it would have."""
+        from chaoslab.fleet.docker.engine import Limits  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.fitness import asked_of_image  # noqa: PLC0415
+
+        mounts = self._mounts(engine)
+        if self.trial is None:
+            return
+        facts = engine.facts()
+        limits = Limits(
+            cpus=float(str(facts["NCPU"])), memory_bytes=int(str(facts["MemTotal"])), processes=256
+        )
+        said = asked_of_image(
+            engine, image, self.trial.argv, environment=self.trial.environment, mounts=mounts,
+            limits=limits, within_s=TRIAL_S,
+        )  # fmt: skip
+        if (problem := problem_in(said, "")) is not None:
+            raise AbilityError(f"training.task, tried in the image {image}: {problem}")
+
     def _releases(self, engine: "Engine") -> Mapping[str, str]:
         from chaoslab.fleet.docker.images import NEXT, next_image  # noqa: PLC0415  # needs the SDK
 
@@ -125,6 +148,7 @@ def containers(plan: FaultPlan) -> ContainerFleets:
         containers=plan.fleet.containers,
         data=plan.training.data,
         modules=tuple(programs(plan).values()),
+        trial=task_trial(plan, Premises(python="python3")),
     )
 
 

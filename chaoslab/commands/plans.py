@@ -2,7 +2,7 @@
 
     kill_half ─► file ─► FaultPlan ─► Schedule ─► Prepared ─► `run` carries it out, `plan` shows it
 
-Nothing is started here.
+Nothing is started here but, in a process of its own, the trial of a plan's own task.
 """
 
 import difflib
@@ -20,6 +20,7 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.clock import WallClock
 from chaoslab.commands.containers import containers
 from chaoslab.commands.links import link_kind, link_setup
+from chaoslab.commands.task_trial import refuse_untrainable
 from chaoslab.conduct import Ground, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
@@ -99,6 +100,8 @@ def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     path, plan = decode(asked)
     refuse_what_is_not_here(plan, path, asked.settings)
+    if plan.fleet.kind is FleetKind.LOCAL:
+        refuse_untrainable(plan, path, tuple(asked.settings))
     secrets = secrets_of(path, asked.settings)
     roster = roster_of(plan)
     return Prepared(

@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaoslab.diloco.data import DataError
 from chaoslab.diloco.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.fragments import TensorSpec, fingerprint
 from chaoslab.diloco.health import HealthFile
@@ -33,7 +34,7 @@ from chaoslab.diloco.replica import Replica, by_fragment
 from chaoslab.diloco.signals import Wedge, obey_signals
 from chaoslab.diloco.store import LearnerStore
 from chaoslab.diloco.tampering import Tampering
-from chaoslab.diloco.task import Batch, Task, load
+from chaoslab.diloco.task import Batch, Task, TaskError, load
 from chaoslab.diloco.wire import Connection, check_address, tls_of
 from chaoslab.events import Json, Kind
 
@@ -248,12 +249,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         flags.error(str(error))
     directory = options.directory or Path(options.name)
     incarnation = remember_life(directory, options.incarnation)
-    task = load(
-        options.task or options.model,
-        data=options.data,
-        batch=options.batch,
-        sequence=options.sequence,
-    )
+    try:
+        task = load(
+            options.task or options.model,
+            data=options.data,
+            batch=options.batch,
+            sequence=options.sequence,
+        )
+    except (TaskError, DataError) as error:
+        flags.error(str(error))
     if options.compilation_cache is not None:
         enable_compilation_cache(options.compilation_cache)
     inner = Inner(

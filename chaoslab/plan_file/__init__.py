@@ -30,7 +30,7 @@ A field without a default must be given. Docstrings below fields become the edit
 across fields belongs in `__post_init__` and raises PlanError.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -92,9 +92,16 @@ def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str
 
     Apart from `load`, because a plan on record is read where its data may be long gone.
     """
+    refuse(path, overrides, missing(plan))
+
+
+def refuse(
+    path: Path, overrides: Sequence[str], problems: Iterable[tuple[tuple[str, ...], str]]
+) -> None:
+    """PlanError that names the place of each key and what is wrong with it; nothing without any."""
     document = _document(path, overrides)
     interpolate(document)
-    for branch, text in missing(plan):
+    for branch, text in problems:
         document.blame(branch, text)
     if document.problems:
         raise document.error()

@@ -104,3 +104,29 @@ def test_an_update_that_is_not_finite_fails_unless_a_fault_asked_for_it() -> Non
 
 def test_without_losses_nothing_is_known() -> None:
     assert NumericHealth().judge(Story().start().history()).outcome is Outcome.UNKNOWN
+
+
+def test_the_untrained_snapshot_is_the_reference_and_not_a_rise() -> None:
+    story = half_killed().end(losses=[(0, 40.0), (1000, 0.08)])
+    finding = NumericHealth().judge(story.history())
+    assert finding.outcome is Outcome.PASS
+    assert finding.numbers["untrained_loss"] == 40.0
+
+
+def test_a_rise_above_the_untrained_loss_fails_wherever_it_was_evaluated() -> None:
+    story = half_killed().end(losses=[(0, 5.0), (1000, 1.0), (2000, 10.5)])
+    finding = NumericHealth().judge(story.history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.reason == (
+        "the evaluation's loss was 10.500 at 2,000 committed tokens; the bound is 10.000, 2x the "
+        "untrained loss"
+    )
+
+
+def test_without_an_evaluation_at_zero_the_highest_first_loss_is_the_reference() -> None:
+    story = Story().baseline().train(5).end()
+    steps = [event for event in story.events if event.kind is Kind.LEARNER_STEP]
+    first = next(n for n, event in enumerate(steps) if event.source == "learner-2")
+    story.altered(Kind.LEARNER_STEP, lambda _: {"loss": 30.0}, which=first)
+    finding = NumericHealth().judge(story.history())
+    assert finding.numbers["untrained_loss"] == 30.0

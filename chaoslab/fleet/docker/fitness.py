@@ -10,7 +10,7 @@ but the packages that the modules are in, and the container is gone when the ans
 import json
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache
 from typing import Final
@@ -41,7 +41,7 @@ def why_unfit(engine: Engine, image: str, modules: Sequence[str]) -> str:
 def _why_unfit(url: str, image: str, modules: tuple[str, ...]) -> str:
     try:
         with closing(Engine.connect(url)) as engine:
-            said = _asked(engine, image, ("python3", "-c", _LOOK, *modules))
+            said = asked_of_image(engine, image, ("python3", "-c", _LOOK, *modules))
     except FleetError as error:
         return str(error)
     try:
@@ -51,20 +51,31 @@ def _why_unfit(url: str, image: str, modules: tuple[str, ...]) -> str:
     return f"python3 finds no {', '.join(missing)} in it" if missing else ""
 
 
-def _asked(engine: Engine, image: str, command: tuple[str, ...]) -> str:
+def asked_of_image(
+    engine: Engine,
+    image: str,
+    command: tuple[str, ...],
+    *,
+    environment: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
+    limits: Limits = _LIMITS,
+    within_s: float = _PATIENCE_S,
+) -> str:
     """What a container of it prints; FleetError if there can be none."""
+    folders = dict(mounts or {})
     name = f"chaoslab-trial-{secrets.token_hex(4)}"
     labels = {LABEL_RUN: name, LABEL_HOST: socket.gethostname(), LABEL_DIRECTORY: "a trial"}
     try:
         engine.create(
             ContainerSpec(
-                name=name, image=image, command=command, limits=_LIMITS, network="none",
-                labels=labels,
+                name=name, image=image, command=command, limits=limits, network="none",
+                labels=labels, environment=dict(environment or {}), volumes=folders,
+                read_only=frozenset(folders),
             )
         )  # fmt: skip
         engine.start(name)
-        if not engine.wait(name, _PATIENCE_S):
-            raise FleetError(f"container {name} has not ended after {_PATIENCE_S:g} s")
+        if not engine.wait(name, within_s):
+            raise FleetError(f"container {name} has not ended after {within_s:g} s")
         return engine.said(name).strip()
     finally:
         engine.remove(name)
