@@ -37,6 +37,7 @@ from chaoslab.fleet.docker import verbs as containers
 from chaoslab.fleet.identity import boot_id, is_same, meant_by, send
 from chaoslab.fleet.tree import end_tree, is_running, living, resume_tree, stopped
 from chaoslab.links import packets, standing
+from chaoslab.links.http_api import Endpoint
 
 Facts: TypeAlias = Mapping[str, Json]
 
@@ -190,8 +191,9 @@ def _refusing(facts: Facts) -> tuple[str, ...]:
     return (f"the link {facts.get('proxy')} that refuses",) if is_off else ()
 
 
-def _on_link(facts: Facts) -> tuple[str, str]:
-    return str(facts.get("api")), str(facts.get("proxy"))
+def _on_link(facts: Facts) -> tuple[Endpoint, str]:
+    api = Endpoint(address=str(facts.get("api")), token=str(facts.get("token", "")))
+    return api, str(facts.get("proxy"))
 
 
 def _delete_proxy(facts: Facts) -> Healed:

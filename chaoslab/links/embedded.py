@@ -3,9 +3,12 @@
     EmbeddedLinks ── HTTP API ──► `python -m chaoslab.links.embedded_proxy`, one process for all
                                    learner ─► link ─► syncer
 
-The proxy ends with the harness, whatever happens to it. One seed settles the chance of all links.
+The proxy ends with the harness, whatever happens to it, and obeys nobody else: its API has a token,
+which is written to `obligations` alone, for whoever must undo what stands on a link. One seed
+settles the chance of all links.
 """
 
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,10 +20,11 @@ from chaoslab.links.base import Counters
 from chaoslab.links.carrier import Carrier, Sight, Toxic
 from chaoslab.links.effects import Direction, Effect, LinkAbility
 from chaoslab.links.house import House
-from chaoslab.links.http_api import an_object, call
+from chaoslab.links.http_api import Endpoint, an_object, call
 from chaoslab.links.packets import PACKET_ABILITIES
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied import ProxiedLinks
+from chaoslab.links.proxy.guard import TOKEN
 from chaoslab.links.server import Server
 from chaoslab.links.toxics import STREAMS, require_same, sight, translate
 
@@ -48,7 +52,7 @@ class EmbeddedLinks(ProxiedLinks):
         super().__init__(obligations or NoObligations(), house)
         self._directory, self._seed = directory, seed
         self._server: Server | None = None
-        self._api = ""
+        self._api = Endpoint(address="")
 
     def _begin(self) -> Carrier:
         if self._house is not None:
@@ -59,7 +63,15 @@ class EmbeddedLinks(ProxiedLinks):
             module = "chaoslab.links.embedded_proxy"
             return sys.executable, "-m", module, "--port", str(port.number)
 
-        self._server = Server("embedded-proxy", command, self._directory, self.obligations)
+        token = secrets.token_urlsafe()
+        self._server = Server(
+            "embedded-proxy",
+            command,
+            self._directory,
+            self.obligations,
+            environment={TOKEN: token},
+            token=token,
+        )
         self._api = self._server.api
         return EmbeddedCarrier(self._api, self._seed)
 
@@ -78,7 +90,7 @@ class EmbeddedLinks(ProxiedLinks):
         return link
 
     @property
-    def api(self) -> str:
+    def api(self) -> Endpoint:
         """See `ProxiedLinks.api`."""
         return self._api
 
@@ -91,7 +103,7 @@ class EmbeddedLinks(ProxiedLinks):
 class EmbeddedCarrier:
     """The embedded proxy, asked by its API; see `carrier.Carrier`."""
 
-    def __init__(self, api: str, seed: int) -> None:
+    def __init__(self, api: Endpoint, seed: int) -> None:
         self._api, self._seed = api, seed
 
     def create(self, proxy: str, listen: str, upstream: str) -> None:

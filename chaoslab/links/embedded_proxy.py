@@ -5,7 +5,8 @@
     end of standard input, SIGTERM ──► the end
 
 It ends with whoever started it: when nobody holds the other end of its standard input any more.
-Standard library only.
+Its API is for programs on this machine (see `links.proxy.guard`); with a token in the environment
+variable CHAOSLAB_PROXY_TOKEN only for those who know it. Standard library only.
 """
 
 import argparse
@@ -17,7 +18,10 @@ import sys
 from contextlib import suppress
 
 from chaoslab.links.proxy.api import Api
+from chaoslab.links.proxy.guard import TOKEN, Guard, is_loopback
 from chaoslab.links.proxy.http import serve
+
+_REACHABLE = "--reachable-by-others"
 
 
 def main() -> int:
@@ -25,20 +29,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--host", default="127.0.0.1", help="of the API (default 127.0.0.1)")
     parser.add_argument("--port", type=int, default=0, help="of the API (default: a free one)")
+    parser.add_argument(
+        _REACHABLE,
+        action="store_true",
+        help="let --host be an address that other machines reach; whoever has the token can then "
+        "open ports here that lead anywhere",
+    )
     options = parser.parse_args()
+    token, is_near = os.environ.pop(TOKEN, ""), is_loopback(options.host)
+    if not is_near and not (options.reachable_by_others and token):
+        parser.error(
+            f"--host {options.host} may be reached by other machines: use 127.0.0.1, or give "
+            f"{_REACHABLE} and a token in {TOKEN}"
+        )
     _want_descriptors()
-    asyncio.run(_serve(options.host, options.port))
+    asyncio.run(_serve(options.host, options.port, Guard(token=token, is_loopback=is_near)))
     return 0
 
 
-async def _serve(host: str, port: int) -> None:
+async def _serve(host: str, port: int, guard: Guard) -> None:
     loop = asyncio.get_running_loop()
     end = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, end.set)
     _watch_parent(loop, end)
     api = Api()
-    server = await serve(api.handle, host, port)
+    server = await serve(api.handle, guard, host, port)
     where = server.sockets[0].getsockname()
     if not port:
         sys.stdout.write(f"{where[0]}:{where[1]}\n")

@@ -8,6 +8,7 @@ Without a house a server is a process of this machine's own (`server`, `ports`).
 
 from typing import Protocol
 
+from chaoslab.links.http_api import Endpoint
 from chaoslab.links.packets import Place
 
 
@@ -37,8 +38,8 @@ class LinkPort(Protocol):
 class House(Place, Protocol):
     """A place for one proxy server, and for rules on the packets of its links."""
 
-    def open(self, kind: str) -> str:
-        """Start a server of that kind of links; host:port of its API, which answers now."""
+    def open(self, kind: str) -> Endpoint:
+        """Start a server of that kind of links; its API, which answers now."""
         ...
 
     def ended(self) -> str:

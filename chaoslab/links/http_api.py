@@ -2,19 +2,39 @@
 
     call ─► request ─► answer, or FleetError with what the server said, or that it said nothing
 
-No retries: a call that got lost may have been carried out, and its caller knows how to find out.
+No retries: a call that got lost may have been carried out, and its caller knows how to find out. A
+token is sent with each call and shown nowhere: not in an error, not in the text of an `Endpoint`.
 """
 
 import http.client
 import json
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass, field
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 
 CALL_S = 5.0
 """How long one call may take: all of them are on loopback or in one data centre."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a proxy's API is, and what opens it."""
+
+    address: str
+    """host:port."""
+    token: str = field(default="", repr=False)
+    """Empty for a server that asks for none."""
+
+    def __str__(self) -> str:
+        return self.address
+
+    @property
+    def facts(self) -> dict[str, Json]:
+        """For an obligation, which its owner alone can read: `api`, and `token` if there is one."""
+        return {"api": self.address, **({"token": self.token} if self.token else {})}
 
 
 class NotThere(FleetError):
@@ -26,27 +46,30 @@ class NobodyThere(FleetError):
 
 
 def call(
-    address: str, method: str, path: str, body: Json = None, *, within_s: float = CALL_S
+    api: Endpoint, method: str, path: str, body: Json = None, *, within_s: float = CALL_S
 ) -> Json:
-    """One call of `address` (host:port). The answer is None when it has no body.
+    """One call. The answer is None when it has no body.
 
     FleetError: nobody answered within `within_s`, or the answer was an error.
     """
     text = None if body is None else json.dumps(body)
+    headers = {"Content-Type": "application/json"}
+    if api.token:
+        headers["Authorization"] = f"Bearer {api.token}"
     try:
-        with closing(http.client.HTTPConnection(address, timeout=within_s)) as connection:
-            connection.request(method, path, text, {"Content-Type": "application/json"})
+        with closing(http.client.HTTPConnection(api.address, timeout=within_s)) as connection:
+            connection.request(method, path, text, headers)
             response = connection.getresponse()
             status, answer = response.status, response.read().decode(errors="replace")
     except ConnectionRefusedError as error:
-        raise NobodyThere(f"no proxy listens at {address} any more") from error
+        raise NobodyThere(f"no proxy listens at {api} any more") from error
     except (OSError, OverflowError, http.client.HTTPException) as error:
         raise FleetError(
-            f"the proxy at {address} does not answer {method} {path}: {error or type(error)!r}"
+            f"the proxy at {api} does not answer {method} {path}: {error or type(error)!r}"
         ) from error
     if status >= 400:
         kind = NotThere if status == 404 else FleetError
-        raise kind(f"the proxy at {address} refused {method} {path}: {_reason(answer)}")
+        raise kind(f"the proxy at {api} refused {method} {path}: {_reason(answer)}")
     return _decoded(answer)
 
 

@@ -32,7 +32,7 @@ from chaoslab.links.effects import (
     Reset,
 )
 from chaoslab.links.house import House, LinkPort
-from chaoslab.links.http_api import NotThere
+from chaoslab.links.http_api import Endpoint, NotThere
 from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.standing import CLEAR_EFFECTS, ENABLE_PROXY
@@ -132,8 +132,8 @@ class ProxiedLink:
         return interference(ours, doubted, seen, f"the link of {self.name}")
 
     def _owe(self, do: str, injection: str = "") -> None:
-        api = self._links.api
-        self.debts.owe(do, injection, api=api, proxy=self.proxy, injection=injection)
+        facts = self._links.api.facts
+        self.debts.owe(do, injection, **facts, proxy=self.proxy, injection=injection)
 
     def _put(self, injection: str, direction: Direction, effect: Effect) -> None:
         key = (injection, direction, effect.kind)
@@ -207,8 +207,8 @@ class ProxiedLinks(ABC):
 
     @property
     @abstractmethod
-    def api(self) -> str:
-        """host:port of the server's API, which Toxiproxy's clients speak; empty without one."""
+    def api(self) -> Endpoint:
+        """The server's API, for Toxiproxy's clients, too; without an address if there is none."""
 
     @abstractmethod
     def _proxy_name(self, link: str) -> str:

@@ -21,7 +21,7 @@ from chaoslab.errors import FleetError
 from chaoslab.fleet.base import NODE_MARK, ObligationLog
 from chaoslab.fleet.identity import identify
 from chaoslab.fleet.tree import end_tree
-from chaoslab.links.http_api import call
+from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import HeldPort
 
 _CRADLE = Path(__file__).parent.parent / "fleet" / "cradle.py"
@@ -42,9 +42,13 @@ class Server:
         obligations: ObligationLog,
         *,
         environment: Mapping[str, str] | None = None,
+        token: str = "",
     ) -> None:
-        """`command` is told where its API must listen; `name` is used in messages and files."""
-        self.name = name
+        """`command` is told where its API must listen; `name` is used in messages and files.
+
+        `token` opens its API; the server has it from its `environment`.
+        """
+        self.name, self._token = name, token
         self.log = directory / f"{name}.log"
         self._obligations = obligations
         self._mark = f"{directory.resolve()}/links/{name}"
@@ -62,9 +66,9 @@ class Server:
             if_it_fails.pop_all()
 
     @property
-    def api(self) -> str:
-        """host:port of its API."""
-        return self._port.address
+    def api(self) -> Endpoint:
+        """Of its API."""
+        return Endpoint(address=self._port.address, token=self._token)
 
     @property
     def pid(self) -> int:

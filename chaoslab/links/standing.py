@@ -12,18 +12,18 @@ from collections.abc import Mapping
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.links.http_api import NobodyThere, NotThere, an_object, call
+from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, an_object, call
 from chaoslab.links.toxics import HELD_BACK_MS
 
 CLEAR_EFFECTS = "clear_effects"
-"""The undo verb for `clear`: api, proxy, injection."""
+"""The undo verb for `clear`: api, token (if the server has one), proxy, injection."""
 ENABLE_PROXY = "enable_proxy"
-"""The undo verb for `enable`: api, proxy."""
+"""The undo verb for `enable`: api, token (likewise), proxy."""
 _FLUSH_S = 0.1
 """For what a freeze held back to get through before the freeze is taken away."""
 
 
-def look(api: str, proxy: str, injection: str) -> tuple[str, ...]:
+def look(api: Endpoint, proxy: str, injection: str) -> tuple[str, ...]:
     """The names of the toxics that this injection has on the proxy now."""
     toxics = _proxy(api, proxy).get("toxics")
     found = map(an_object, toxics if isinstance(toxics, list) else [])
@@ -31,7 +31,7 @@ def look(api: str, proxy: str, injection: str) -> tuple[str, ...]:
     return tuple(name for name in names if name.startswith(f"{injection}."))
 
 
-def clear(api: str, proxy: str, injection: str) -> tuple[str, ...]:
+def clear(api: Endpoint, proxy: str, injection: str) -> tuple[str, ...]:
     """Take them away; their names. FleetError if the server refuses or is silent."""
     names = look(api, proxy, injection)
     for name in reversed(names):  # what bytes meet last holds up what they meet first
@@ -44,12 +44,12 @@ def clear(api: str, proxy: str, injection: str) -> tuple[str, ...]:
     return names
 
 
-def is_off(api: str, proxy: str) -> bool:
+def is_off(api: Endpoint, proxy: str) -> bool:
     """Whether the proxy is there and refuses connections."""
     return _proxy(api, proxy).get("enabled") is False
 
 
-def enable(api: str, proxy: str) -> bool:
+def enable(api: Endpoint, proxy: str) -> bool:
     """Let it take connections; whether it did not. FleetError if the server refuses."""
     was_off = is_off(api, proxy)
     if was_off:
@@ -57,7 +57,7 @@ def enable(api: str, proxy: str) -> bool:
     return was_off
 
 
-def _proxy(api: str, proxy: str) -> Mapping[str, Json]:
+def _proxy(api: Endpoint, proxy: str) -> Mapping[str, Json]:
     """As the server shows it; empty when the proxy or the server is gone."""
     try:
         return an_object(call(api, "GET", f"/proxies/{proxy}"))
@@ -65,7 +65,7 @@ def _proxy(api: str, proxy: str) -> Mapping[str, Json]:
         return {}
 
 
-def _release(api: str, path: str) -> None:
+def _release(api: Endpoint, path: str) -> None:
     """A freeze of Toxiproxy's is a latency without end: see `ToxiproxyCarrier.release`."""
     toxic = an_object(call(api, "GET", path))
     if an_object(toxic.get("attributes")).get("latency") != HELD_BACK_MS:

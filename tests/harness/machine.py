@@ -21,7 +21,7 @@ import psutil
 
 from chaoslab.events import Kind
 from chaoslab.journal import JOURNAL
-from chaoslab.links.http_api import NobodyThere, an_object, call
+from chaoslab.links.http_api import Endpoint, NobodyThere, an_object, call
 from chaoslab.obligations import OBLIGATIONS
 
 MARK = "CHAOSLAB_TEST_MARK"
@@ -110,7 +110,7 @@ def _proxies(api: str | None) -> Iterator[str]:
     if api is None:
         return
     try:
-        found = an_object(call(api, "GET", "/proxies"))
+        found = an_object(call(Endpoint(address=api), "GET", "/proxies"))
     except NobodyThere:
         return
     yield from (f"{name} at {api}" for name in found if name.startswith("chaoslab-"))

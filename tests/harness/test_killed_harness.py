@@ -126,7 +126,7 @@ def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
 
     folder = tmp_path_factory.mktemp("somebody")
     server = Server("somebodys-toxiproxy", command, folder, NoObligations())
-    yield server.api
+    yield server.api.address
     server.stop()
 
 

@@ -11,7 +11,7 @@ import pytest
 from chaoslab.errors import ExitCode
 from chaoslab.events import Json, Kind
 from chaoslab.journal import History
-from chaoslab.links.http_api import an_object, call
+from chaoslab.links.http_api import Endpoint, an_object, call
 from chaoslab.obligations import open_obligations
 from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look
@@ -25,7 +25,8 @@ def toxics(harness: Harness) -> Sequence[Json]:
     assert harness.record is not None
     owed = [one for one in open_obligations(harness.record) if one.do == "clear_effects"]
     (link,) = (one for one in owed if one.facts["proxy"] == "learner-2")
-    found = an_object(call(str(link.facts["api"]), "GET", "/proxies/learner-2"))["toxics"]
+    api = Endpoint(address=str(link.facts["api"]), token=str(link.facts["token"]))
+    found = an_object(call(api, "GET", "/proxies/learner-2"))["toxics"]
     assert isinstance(found, list)
     return found
 

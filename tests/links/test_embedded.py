@@ -27,7 +27,7 @@ from chaoslab.links.base import (
     Loss,
 )
 from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.http_api import call
+from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.proxy.link import CONNECTIONS_MAX
 from tests.contracts.link_kit import LinkKit, assert_soon
 from tests.contracts.link_measures import Stage, stage_of
@@ -296,7 +296,7 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
         assert proxy.stdin is not None
         assert proxy.stdout is not None
         address = proxy.stdout.readline().strip()
-        assert call(address, "GET", "/proxies") == {}
+        assert call(Endpoint(address=address), "GET", "/proxies") == {}
         proxy.stdin.close()
         assert proxy.wait(10) == 0
 

@@ -11,26 +11,26 @@ import pytest
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.http_api import NobodyThere, NotThere, an_object, call
+from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, an_object, call
 
 pytestmark = pytest.mark.slow
 UPSTREAM = "127.0.0.1:9"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoint]:
     with EmbeddedLinks(tmp_path_factory.mktemp("links")) as links:
         yield links.api
 
 
 @pytest.fixture
-def api(server: str) -> Iterator[str]:
+def api(server: Endpoint) -> Iterator[Endpoint]:
     call(server, "POST", "/proxies", {"name": "p", "upstream": UPSTREAM})
     yield server
     call(server, "DELETE", "/proxies/p")
 
 
-def test_a_proxy_is_shown_as_toxiproxy_shows_it(api: str) -> None:
+def test_a_proxy_is_shown_as_toxiproxy_shows_it(api: Endpoint) -> None:
     shown = an_object(call(api, "GET", "/proxies/p"))
     assert set(shown) == {"name", "listen", "upstream", "enabled", "toxics"}
     assert (shown["upstream"], shown["enabled"], shown["toxics"]) == (UPSTREAM, True, [])
@@ -38,7 +38,7 @@ def test_a_proxy_is_shown_as_toxiproxy_shows_it(api: str) -> None:
     assert "2." in str(call(api, "GET", "/version"))
 
 
-def test_a_toxic_is_added_shown_changed_and_removed(api: str) -> None:
+def test_a_toxic_is_added_shown_changed_and_removed(api: Endpoint) -> None:
     toxics = "/proxies/p/toxics"
     made = call(api, "POST", toxics, {"type": "latency", "attributes": {"latency": 5}})
     assert call(api, "GET", toxics) == [made]
@@ -50,7 +50,7 @@ def test_a_toxic_is_added_shown_changed_and_removed(api: str) -> None:
     assert call(api, "GET", toxics) == []
 
 
-def test_a_link_is_switched_off_and_on_at_the_same_port(api: str) -> None:
+def test_a_link_is_switched_off_and_on_at_the_same_port(api: Endpoint) -> None:
     listen = an_object(call(api, "GET", "/proxies/p"))["listen"]
     off = an_object(call(api, "POST", "/proxies/p", {"enabled": False}))
     assert (off["enabled"], off["listen"]) == (False, listen)
@@ -61,7 +61,7 @@ def test_a_link_is_switched_off_and_on_at_the_same_port(api: str) -> None:
     assert (on["enabled"], on["listen"]) == (True, listen)
 
 
-def test_counters_begin_at_nothing(api: str) -> None:
+def test_counters_begin_at_nothing(api: Endpoint) -> None:
     counted = an_object(call(api, "GET", "/proxies/p/counters"))
     assert set(counted.values()) == {0}
 
@@ -77,23 +77,25 @@ def test_counters_begin_at_nothing(api: str) -> None:
         ("POST", "/proxies", {"name": "q", "upsteam": UPSTREAM}, "did you mean upstream"),
         ("POST", "/proxies", {"name": "q", "upstream": UPSTREAM, "listen": "9.9.9.9:1"}, "listen"),
         ("POST", "/proxies/p", {"enabled": "no"}, "true or false"),
-        ("POST", "/proxies/p", {"upstream": "127.0.0.1:10"}, "delete it and create another"),
+        ("POST", "/proxies/p", {"name": "q"}, "delete it and create another"),
+        ("POST", "/proxies/p/toxics", {"type": "latency", "toxicity": 2}, "from 0 to 1"),
         ("POST", "/proxies/p/toxics", {"type": "bandwidth", "attributes": {"rate": -1}}, "between"),
-        ("POST", "/populate", [], "JSON object"),
-        ("PUT", "/proxies/p", None, "takes GET or POST or DELETE"),
+        ("POST", "/populate", {}, "a list of proxies"),
+        ("POST", "/proxies", [], "JSON object"),
+        ("PUT", "/proxies/p", None, "takes GET or POST or PATCH or DELETE"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_help(
-    api: str, method: str, path: str, body: Json, says: str
+    api: Endpoint, method: str, path: str, body: Json, says: str
 ) -> None:
     with pytest.raises(FleetError, match=says):
         call(api, method, path, body)
 
 
 @pytest.mark.parametrize(
-    "path", ["/proxies/q", "/proxies/p/toxics/q", "/proxies/p/nothing", "/reset", "/", "/a/b/c/d"]
+    "path", ["/proxies/q", "/proxies/p/toxics/q", "/proxies/p/nothing", "/resets", "/", "/a/b/c/d"]
 )
-def test_what_is_not_there_is_not_there(api: str, path: str) -> None:
+def test_what_is_not_there_is_not_there(api: Endpoint, path: str) -> None:
     with pytest.raises(NotThere):
         call(api, "GET", path)
 
@@ -104,18 +106,18 @@ def test_what_is_not_there_is_not_there(api: str, path: str) -> None:
      b"POST /proxies HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
      b"POST /proxies HTTP/1.1\r\nContent-Length: 3\r\n\r\n{x}"],
 )  # fmt: skip
-def test_what_is_no_request_is_answered_and_nobody_else_suffers(api: str, said: bytes) -> None:
-    host, _, port = api.rpartition(":")
+def test_what_is_no_request_is_answered_and_nobody_else_suffers(api: Endpoint, said: bytes) -> None:
+    host, _, port = api.address.rpartition(":")
     with closing(socket.create_connection((host, int(port)), timeout=10)) as client:
         client.sendall(said)
         assert client.recv(100).startswith(b"HTTP/1.1 4")
     assert an_object(call(api, "GET", "/proxies/p"))["name"] == "p"
 
 
-def test_one_connection_serves_many_calls(api: str) -> None:
-    connection = http.client.HTTPConnection(api, timeout=10)
+def test_one_connection_serves_many_calls(api: Endpoint) -> None:
+    connection = http.client.HTTPConnection(api.address, timeout=10)
     for _ in range(3):
-        connection.request("GET", "/version")
+        connection.request("GET", "/version", headers={"Authorization": f"Bearer {api.token}"})
         assert connection.getresponse().read()
     connection.close()
 
@@ -127,17 +129,17 @@ def test_a_server_that_says_nothing_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         host, port = mute.getsockname()
         with pytest.raises(FleetError, match="does not answer GET /version"):
-            call(f"{host}:{port}", "GET", "/version", within_s=0.2)
+            call(Endpoint(address=f"{host}:{port}"), "GET", "/version", within_s=0.2)
 
 
 def test_a_server_that_is_gone_is_told_apart() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         host, port = gone.getsockname()
     with pytest.raises(NobodyThere, match="any more"):
-        call(f"{host}:{port}", "GET", "/version")
+        call(Endpoint(address=f"{host}:{port}"), "GET", "/version")
 
 
-def test_the_log_stays_quiet(server: str, tmp_path: Path) -> None:
+def test_the_log_stays_quiet(server: Endpoint, tmp_path: Path) -> None:
     with EmbeddedLinks(tmp_path) as links:
         call(links.api, "GET", "/proxies")
     assert (tmp_path / "embedded-proxy.log").read_text() == ""

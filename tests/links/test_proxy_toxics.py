@@ -30,7 +30,8 @@ def toxic(kind: str, **attributes: Json) -> dict[str, Json]:
         (toxic("limit_data", bytes=0), "between 1 and"),
         (toxic("freeze", rate=1), "it has none"),
         ({**toxic("latency"), "stream": "up"}, "upstream, downstream or both"),
-        ({**toxic("latency"), "toxicity": 0.5}, "settled before it begins"),
+        ({**toxic("latency"), "toxicity": 1.5}, "from 0 to 1"),
+        ({**toxic("latency"), "toxicity": True}, "from 0 to 1"),
         ({**toxic("latency"), "name": "a/b"}, "names no toxic"),
         ({**toxic("latency"), "colour": 1}, "no attribute 'colour'"),
         ({"type": "latency", "attributes": [1]}, "an object"),
@@ -67,7 +68,30 @@ def test_what_is_left_out_is_as_in_toxiproxy() -> None:
     shown = read_toxic(toxic("latency", latency=7)).to_json()
     assert shown["name"] == "latency_downstream"
     assert (shown["stream"], shown["toxicity"]) == ("downstream", 1.0)
-    assert shown["attributes"] == {"latency": 7, "jitter": 0.0, "shape": "uniform", "seed": 0}
+    assert shown["attributes"] == {"latency": 7, "jitter": 0.0}
+    assert read_toxic({**toxic("latency"), "name": "", "stream": None}).to_json()["name"] == (
+        "latency_downstream"
+    )
+
+
+def test_what_toxiproxy_does_not_know_is_shown_once_it_was_named() -> None:
+    made = read_toxic(toxic("latency", latency=7, jitter=2, shape="uniform"))
+    assert made.to_json()["attributes"] == {"latency": 7, "jitter": 2, "shape": "uniform"}
+    made.change(changed(made, {"attributes": {"seed": 3}}))
+    assert made.to_json()["attributes"] == {
+        "latency": 7, "jitter": 2, "shape": "uniform", "seed": 3,
+    }  # fmt: skip
+
+
+def test_a_toxicity_is_a_share_of_the_connections() -> None:
+    made = read_toxic({**toxic("freeze"), "toxicity": 0.25})
+    assert made.to_json()["toxicity"] == 0.25
+    hit = [made.hits("a", connection) for connection in range(2000)]
+    assert hit == [made.hits("a", connection) for connection in range(2000)]
+    assert 0.2 < sum(hit) / len(hit) < 0.3
+    for toxicity, expected in ((0, False), (1, True)):
+        made.change(changed(made, {"toxicity": toxicity}))
+        assert {made.hits("a", connection) for connection in range(100)} == {expected}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -23,8 +23,7 @@ from chaoslab.links.base import (
     Reset,
     Slice,
 )
-from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.http_api import call
+from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.toxics import whole_numbers
 from chaoslab.links.toxiproxy import UNDO_PROXY, ToxiproxyLinks, undo
 from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
@@ -32,6 +31,7 @@ from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream
 from tests.fleet.test_local import Remembered
+from tests.links.public_proxy import public_proxy
 
 pytestmark = pytest.mark.slow
 
@@ -72,8 +72,8 @@ class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
     @pytest.fixture
     def links(self, tmp_path: Path) -> Iterator[ToxiproxyLinks]:
         with (
-            EmbeddedLinks(tmp_path) as self.embedded,
-            ToxiproxyLinks(tmp_path, address=self.embedded.api) as links,
+            public_proxy(tmp_path) as self.embedded,
+            ToxiproxyLinks(tmp_path, address=self.embedded.api.address) as links,
         ):
             yield links
 
@@ -84,7 +84,6 @@ class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
         super().test_what_arrives_is_what_was_asked(stage, measure)
 
     def end_the_proxy(self, links: Links) -> None:
-        assert self.embedded.pid is not None
         os.kill(self.embedded.pid, signal.SIGKILL)
 
 
@@ -92,20 +91,20 @@ class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[str]:
+def shared(tmp_path: Path) -> Iterator[Endpoint]:
     """The API of a server that serves somebody else, too."""
-    with EmbeddedLinks(tmp_path / "theirs") as theirs:
+    with public_proxy(tmp_path / "theirs") as theirs:
         call(theirs.api, "POST", "/proxies", {"name": "theirs", "upstream": "127.0.0.1:9"})
         call(theirs.api, "POST", "/proxies/theirs/toxics", {"type": "latency"})
         yield theirs.api
 
 
 def test_other_peoples_proxies_are_left_as_they_are(
-    shared: str, tmp_path: Path, upstream: Upstream
+    shared: Endpoint, tmp_path: Path, upstream: Upstream
 ) -> None:
     before = call(shared, "GET", "/proxies")
     obligations = Remembered()
-    with ToxiproxyLinks(tmp_path, address=shared, obligations=obligations) as links:
+    with ToxiproxyLinks(tmp_path, address=shared.address, obligations=obligations) as links:
         link = links.create("learner-0", upstream.address)
         link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.01))
         assert [owed["do"] for owed in obligations.opened].count(UNDO_PROXY) == 1
@@ -114,7 +113,7 @@ def test_other_peoples_proxies_are_left_as_they_are(
     assert sorted(obligations.closed) == list(range(len(obligations.opened)))
 
 
-def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: str) -> None:
+def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: Endpoint) -> None:
     call(shared, "POST", "/proxies", {"name": "chaoslab-x", "upstream": "127.0.0.1:9"})
     for _ in range(2):
         undo(shared, "chaoslab-x")
@@ -123,20 +122,20 @@ def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: st
     assert list(found) == ["theirs"]
 
 
-def test_one_process_has_one_server(shared: str, tmp_path: Path) -> None:
-    second = ToxiproxyLinks(tmp_path, address=shared)
+def test_one_process_has_one_server(shared: Endpoint, tmp_path: Path) -> None:
+    second = ToxiproxyLinks(tmp_path, address=shared.address)
     with (
-        ToxiproxyLinks(tmp_path, address=shared),
+        ToxiproxyLinks(tmp_path, address=shared.address),
         pytest.raises(FleetError, match="one server per process"),
     ):
         second.__enter__()
-    with ToxiproxyLinks(tmp_path, address=shared):
+    with ToxiproxyLinks(tmp_path, address=shared.address):
         pass
 
 
 def test_a_server_that_is_gone_when_it_is_needed_is_an_error(tmp_path: Path) -> None:
-    with EmbeddedLinks(tmp_path) as theirs:
-        links = ToxiproxyLinks(tmp_path, address=theirs.api)
+    with public_proxy(tmp_path) as theirs:
+        links = ToxiproxyLinks(tmp_path, address=theirs.api.address)
     with pytest.raises(FleetError, match="any more"):
         links.__enter__()
 
@@ -176,14 +175,14 @@ def test_what_speaks_no_toxiproxy_is_refused_with_what_it_says(tmp_path: Path) -
 @pytest.mark.toxiproxy
 def test_a_server_that_is_given_is_known_as_toxiproxy(own: ToxiproxyLinks, tmp_path: Path) -> None:
     with own as links:
-        assert ToxiproxyLinks(tmp_path, address=links.api).abilities == links.abilities
+        assert ToxiproxyLinks(tmp_path, address=links.api.address).abilities == links.abilities
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaoslab.links.toxiproxy.carrier.CALL_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         host, port = mute.getsockname()
-        carrier = ToxiproxyCarrier(f"{host}:{port}")
+        carrier = ToxiproxyCarrier(Endpoint(address=f"{host}:{port}"))
         try:
             for verb in (carrier.look, lambda: carrier.delete("p"), lambda: carrier.reset("p")):
                 with pytest.raises(FleetError, match="was asked"):
@@ -255,7 +254,7 @@ def test_whatever_the_library_makes_of_an_answer_is_an_error_that_says_what_was_
 ) -> None:
     listener, api = refusing_server(status, body)
     with listener:
-        carrier = ToxiproxyCarrier(api)
+        carrier = ToxiproxyCarrier(Endpoint(address=api))
         try:
             with pytest.raises(FleetError, match="Toxiproxy"):
                 carrier.create("p", "127.0.0.1:1", "127.0.0.1:2")
@@ -283,8 +282,8 @@ def test_what_is_near_a_whole_number_is_taken() -> None:
     assert whole_numbers(Bandwidth(rate_bytes_per_s=2e6))[1] == {"rate": 2000}
 
 
-def test_a_preview_says_where_toxiproxy_differs(shared: str, tmp_path: Path) -> None:
-    links = ToxiproxyLinks(tmp_path, address=shared)
+def test_a_preview_says_where_toxiproxy_differs(shared: Endpoint, tmp_path: Path) -> None:
+    links = ToxiproxyLinks(tmp_path, address=shared.address)
     rate, shape = 1e6, JitterShape.PARETO
     said = {
         "RST": Reset(),

@@ -9,6 +9,7 @@ Toxiproxy comes from an image of its own, chaoslab's proxy from that of the node
 leaves goes with the run's estate, and the rules with the server's network.
 """
 
+import secrets
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,8 +24,9 @@ from chaoslab.fleet.docker.estate import Estate
 from chaoslab.fleet.docker.tools import Tools
 from chaoslab.fleet.docker.trial import tried
 from chaoslab.links.container_drops import ProxyDrops
-from chaoslab.links.http_api import call
+from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import established
+from chaoslab.links.proxy.guard import TOKEN
 
 _API_PORT: Final = 8474
 _FIRST_PORT: Final = 4700
@@ -35,7 +37,7 @@ _COMMANDS: Final = {
     "toxiproxy": ("/toxiproxy-server", "-host", "0.0.0.0", "-port", str(_API_PORT)),  # noqa: S104
     "embedded": (
         "python3", "-m", "chaoslab.links.embedded_proxy",
-        "--host", "0.0.0.0", "--port", str(_API_PORT),  # noqa: S104 - inside its container
+        "--host", "0.0.0.0", "--port", str(_API_PORT), "--reachable-by-others",  # noqa: S104 - inside its container
     ),
 }  # fmt: skip
 
@@ -84,8 +86,12 @@ class ContainerHouse:
                 "links: embedded"
             )
 
-    def open(self, kind: str) -> str:
-        """See `House.open`. FleetError if it does not answer."""
+    def open(self, kind: str) -> Endpoint:
+        """See `House.open`. FleetError if it does not answer.
+
+        Whoever is on the network of the run reaches its API; only chaoslab's own asks for a token.
+        """
+        token = secrets.token_urlsafe() if kind == "embedded" else ""
         image = images.proxy_image() if kind == "toxiproxy" else images.node_image()
         cpus = min(_LIMITS.cpus, float(str(self._engine.facts()["NCPU"])))
         self._engine.create(
@@ -98,7 +104,7 @@ class ContainerHouse:
                 ),
                 network=self._estate.network,
                 aliases=("proxy",),
-                environment={"LOG_LEVEL": "warn"},
+                environment={"LOG_LEVEL": "warn", **({TOKEN: token} if token else {})},
                 labels=self._estate.labels,
                 hears=True,  # the embedded proxy ends with its standard input
                 published=_API_PORT,
@@ -106,7 +112,7 @@ class ContainerHouse:
         )
         self._is_open = True
         self._engine.start(self._name)
-        api = self._engine.reached(self._name, _API_PORT)
+        api = Endpoint(address=self._engine.reached(self._name, _API_PORT), token=token)
         self._await_answer(api)
         return api
 
@@ -165,7 +171,7 @@ class ContainerHouse:
             self._is_open = False
         self._engine.close()
 
-    def _await_answer(self, api: str) -> None:
+    def _await_answer(self, api: Endpoint) -> None:
         deadline = time.monotonic() + _READY_S
         while True:
             with suppress(FleetError):

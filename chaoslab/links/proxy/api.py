@@ -1,17 +1,20 @@
 """Toxiproxy's HTTP API over the proxied links, with what Toxiproxy lacks.
 
-    GET  /version                              the version, as text
+    GET  /version                              {version}
     GET  /proxies                              all, by name
     POST /proxies                              {name, listen, upstream, enabled}
-    GET POST DELETE /proxies/{p}               show, {enabled}, delete
-    GET POST /proxies/{p}/toxics               all; {name, type, stream, attributes}
-    GET POST DELETE /proxies/{p}/toxics/{t}    show, {attributes}, delete
+    GET POST PATCH DELETE /proxies/{p}         show, {enabled, listen, upstream}, delete
+    GET POST /proxies/{p}/toxics               all; {name, type, stream, toxicity, attributes}
+    GET POST PATCH DELETE /proxies/{p}/toxics/{t}   show, {toxicity, attributes}, delete
+    POST /populate                             [{name, listen, upstream, enabled}], all or none
+    POST /reset                                every proxy enabled, no toxic left
+    GET  /metrics                              bytes of each proxy, for Prometheus
   beyond Toxiproxy:
     GET  /proxies/{p}/counters                 live bytes and connections
     POST /proxies/{p}/reset                    a RST on every open connection, now
 
-Strict: what would not be read is refused. /reset and /populate do not exist: they touch proxies of
-other people and apply in part.
+Toxiproxy's command line and its clients work with it. Stricter than Toxiproxy: what would not be
+read, or makes no sense, is refused.
 """
 
 import re
@@ -20,14 +23,17 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from chaoslab.links.proxy.link import ProxyLink
+from chaoslab.links.proxy.metrics import exposition
 from chaoslab.links.proxy.toxics import NAME, Json, Refused, Toxic, changed, only, read_toxic
 
 _HOST_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9-]+)*")
+_PORT = re.compile(r"[0-9]{1,5}")
+_KEYS = ("name", "listen", "upstream", "enabled", "toxics")
 Answer: TypeAlias = tuple[int, Json]
 Body: TypeAlias = Mapping[str, Json]
 
-VERSION = "2.5.0+chaoslab"
-"""The version of Toxiproxy whose API this is a part of."""
+VERSION = "2.12.0+chaoslab"
+"""The version of Toxiproxy whose API this is."""
 
 
 class Api:
@@ -36,14 +42,20 @@ class Api:
     def __init__(self) -> None:
         self._links: dict[str, ProxyLink] = {}
 
-    def handle(self, method: str, path: str, body: Body) -> Answer:
+    def handle(self, method: str, path: str, body: Json) -> Answer:
         """Carry out one request. Refused with status 404 or 405 where there is nothing."""
         verbs: Mapping[str, Callable[[], Answer]]
         match path.strip("/").split("/"):
             case ["version"]:
-                verbs = {"GET": lambda: (200, VERSION)}
+                verbs = {"GET": lambda: (200, {"version": VERSION})}
+            case ["metrics"]:
+                verbs = {"GET": lambda: (200, exposition(self._links.values()))}
+            case ["populate"]:
+                verbs = {"POST": lambda: self._populate(body)}
+            case ["reset"]:
+                verbs = {"POST": self._reset}
             case ["proxies"]:
-                verbs = {"GET": self._index, "POST": lambda: self._create(body)}
+                verbs = {"GET": self._index, "POST": lambda: self._create(_object(body))}
             case ["proxies", name, *rest]:
                 verbs = self._verbs(self._link(name), rest, body)
             case _:
@@ -60,28 +72,30 @@ class Api:
             link.disable()
 
     def _verbs(
-        self, link: ProxyLink, rest: list[str], body: Body
+        self, link: ProxyLink, rest: list[str], body: Json
     ) -> Mapping[str, Callable[[], Answer]]:
         match rest:
             case []:
                 return {
                     "GET": lambda: (200, link.to_json()),
-                    "POST": lambda: _update(link, body),
+                    "POST": lambda: _update(link, _object(body)),
+                    "PATCH": lambda: _update(link, _object(body)),
                     "DELETE": lambda: self._delete(link),
                 }
             case ["counters"]:
                 return {"GET": lambda: (200, link.counters())}
             case ["reset"]:
-                return {"POST": lambda: _reset(link)}
+                return {"POST": lambda: _break_off(link)}
             case ["toxics"]:
                 return {
-                    "GET": lambda: (200, [one.to_json() for one in link.toxics.values()]),
-                    "POST": lambda: _add(link, body),
+                    "GET": lambda: (200, link.toxics_to_json()),
+                    "POST": lambda: _add(link, _object(body)),
                 }
             case ["toxics", name]:
                 return {
                     "GET": lambda: (200, _toxic(link, name).to_json()),
-                    "POST": lambda: _change(link, name, body),
+                    "POST": lambda: _change(link, name, _object(body)),
+                    "PATCH": lambda: _change(link, name, _object(body)),
                     "DELETE": lambda: _remove(link, name),
                 }
             case _:
@@ -98,18 +112,42 @@ class Api:
         return 200, {name: link.to_json() for name, link in self._links.items()}
 
     def _create(self, body: Body) -> Answer:
-        only(body, ("name", "listen", "upstream", "enabled"), "a proxy")
-        name = body.get("name")
-        if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise Refused(f"{name!r} names no proxy: use letters, digits and . _ - only")
-        if name in self._links:
-            raise Refused(f"there is a proxy {name!r} already", status=409)
-        listen = _address("listen", body.get("listen", "127.0.0.1:0"))
-        link = ProxyLink(name, listen, _upstream(body.get("upstream")))
-        if _flag("enabled", body.get("enabled", True)):
+        link, is_enabled = _read_proxy(body)
+        if link.name in self._links:
+            raise Refused(f"there is a proxy {link.name!r} already", status=409)
+        if is_enabled:
             link.enable()
-        self._links[name] = link
+        self._links[link.name] = link
         return 201, link.to_json()
+
+    def _populate(self, body: Json) -> Answer:
+        """Those that are there already, as asked, stay as they are; the others are made anew."""
+        if not isinstance(body, list):
+            raise Refused(f"the body is a list of proxies, not {body!r}")
+        asked = [_read_proxy(_object(one)) for one in body]
+        if len({link.name for link, _ in asked}) < len(asked):
+            raise Refused("two of these proxies have the same name")
+        made = [self._put(link, is_enabled=is_enabled) for link, is_enabled in asked]
+        return 201, {"proxies": [link.to_json() for link in made]}
+
+    def _put(self, link: ProxyLink, *, is_enabled: bool) -> ProxyLink:
+        there = self._links.get(link.name)
+        if there is not None:
+            if (there.listen, there.upstream) == (link.listen, link.upstream):
+                return there
+            there.disable()
+            del self._links[link.name]
+        if is_enabled:
+            link.enable()
+        self._links[link.name] = link
+        return link
+
+    def _reset(self) -> Answer:
+        for link in self._links.values():
+            link.enable()
+            for toxic in tuple(link.toxics.values()):
+                link.remove(toxic)
+        return 204, None
 
     def _delete(self, link: ProxyLink) -> Answer:
         link.disable()
@@ -117,21 +155,36 @@ class Api:
         return 204, None
 
 
+def _read_proxy(body: Body) -> tuple[ProxyLink, bool]:
+    """A new one, and whether it lets connections in."""
+    only(body, _KEYS, "a proxy")
+    name = body.get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise Refused(f"{name!r} names no proxy: use letters, digits and . _ - only")
+    if body.get("toxics"):
+        raise Refused("toxics are added to a proxy once it is there: leave them out")
+    listen = _address("listen", body.get("listen", "127.0.0.1:0"))
+    is_enabled = _flag("enabled", body.get("enabled", True))
+    return ProxyLink(name, listen, _upstream(body.get("upstream"))), is_enabled
+
+
 def _update(link: ProxyLink, body: Body) -> Answer:
-    """Switch it on or off; what else a client sends must be as it is."""
+    """Switch it on or off, or have it listen or lead elsewhere; toxics stay, whatever is sent."""
     now = link.to_json()
-    only(body, ("name", "listen", "upstream", "enabled"), "an update of a proxy")
-    for key, value in body.items():
-        if key != "enabled" and value != now[key]:
-            raise Refused(f"{key} of a proxy stays {now[key]}: delete it and create another")
-    if _flag("enabled", body.get("enabled", now["enabled"])):
+    only(body, _KEYS, "an update of a proxy")
+    if body.get("name", link.name) != link.name:
+        raise Refused(f"the name of a proxy stays {link.name}: delete it and create another")
+    is_enabled = _flag("enabled", body.get("enabled", link.is_enabled))
+    listen = _address("listen", body.get("listen", now["listen"]))
+    link.move(listen, _upstream(body.get("upstream", now["upstream"])))
+    if is_enabled:
         link.enable()
     else:
         link.disable()
     return 200, link.to_json()
 
 
-def _reset(link: ProxyLink) -> Answer:
+def _break_off(link: ProxyLink) -> Answer:
     link.reset()
     return 204, None
 
@@ -165,6 +218,12 @@ def _remove(link: ProxyLink, name: str) -> Answer:
 # ---------------------------------------------------------------- values
 
 
+def _object(value: Json) -> Body:
+    if not isinstance(value, Mapping):
+        raise Refused(f"the body is a JSON object, not {value!r}")
+    return value
+
+
 def _flag(what: str, value: Json) -> bool:
     if not isinstance(value, bool):
         raise Refused(f"{what} is true or false, not {value!r}")
@@ -174,7 +233,7 @@ def _flag(what: str, value: Json) -> bool:
 def _upstream(value: Json) -> tuple[str, int]:
     """As an address, or with a host name: it is looked up at every dial, as a container's needs."""
     host, _, port = str(value).rpartition(":")
-    if _HOST_NAME.fullmatch(host) and port.isdecimal() and int(port) <= 65535:
+    if host != "localhost" and _HOST_NAME.fullmatch(host) and _is_port(port):
         return host, int(port)
     return _address("upstream", value)
 
@@ -185,8 +244,12 @@ def _address(what: str, value: Json) -> tuple[str, int]:
     host = "127.0.0.1" if host == "localhost" else host
     try:
         socket.inet_pton(socket.AF_INET, host)
-    except OSError:
+    except (OSError, ValueError):
         raise Refused(f"{what} is an IPv4 address and a port, not {value!r}") from None
-    if not port.isdecimal() or int(port) > 65535:
+    if not _is_port(port):
         raise Refused(f"{what} {value!r} has no port between 0 and 65535")
     return host, int(port)
+
+
+def _is_port(text: str) -> bool:
+    return _PORT.fullmatch(text) is not None and int(text) <= 65535

@@ -64,7 +64,7 @@ class Connection:
 
     def meet(self, toxic: Toxic) -> None:
         """A toxic was added or changed while it is open."""
-        if isinstance(toxic.kind, HalfOpen):
+        if isinstance(toxic.kind, HalfOpen) and toxic.hits(*self._seat):
             self._halve(toxic)
         self._take_on(toxic)
         for way in toxic.ways:
@@ -72,7 +72,7 @@ class Connection:
 
     def part(self, toxic: Toxic) -> None:
         """A toxic is gone. One that has lost bytes leaves a stream that cannot go on."""
-        if isinstance(toxic.kind, Timeout):
+        if isinstance(toxic.kind, Timeout) and toxic.hits(*self._seat):
             self.reset()
         self._cancel(toxic.name)
         for way in toxic.ways:
@@ -83,11 +83,16 @@ class Connection:
             self._tell()
 
     def _take_on(self, toxic: Toxic) -> None:
+        self._cancel(toxic.name)
+        is_hit = toxic.hits(*self._seat)
         for way in toxic.ways:
-            stage = toxic.stage(way, *self._seat)
+            stage = toxic.stage(way, *self._seat) if is_hit else None
             if stage is not None:
                 self._stages[way][toxic.name] = stage
-        self._cancel(toxic.name)
+            else:
+                self._stages[way].pop(toxic.name, None)
+        if not is_hit:
+            return
         match toxic.kind:
             case Timeout(timeout=after_ms) if after_ms:
                 self._reset_after(toxic.name, after_ms)

@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from chaoslab.links.proxy.connection import Connection, close
 from chaoslab.links.proxy.pump import Traffic
-from chaoslab.links.proxy.toxics import DOWN, UP, AnyKind, Json, Refused, Toxic
+from chaoslab.links.proxy.toxics import DOWN, UP, Change, Json, Refused, Toxic
 
 CONNECTIONS_MAX = 1024
 """Of one link at once; one more is broken off."""
@@ -31,14 +31,19 @@ class ProxyLink:
         self.name = name
         self.toxics: dict[str, Toxic] = {}
         self._loop = asyncio.get_running_loop()
-        self._listen, self._upstream = listen, upstream
+        self.listen, self.upstream = listen, upstream
         self._listener: socket.socket | None = None
         self._connections: set[Connection] = set()
         self._dialling: set[asyncio.Task[None]] = set()
-        self._traffic = {UP: Traffic(), DOWN: Traffic()}
+        self.traffic = {UP: Traffic(), DOWN: Traffic()}
         self._opened = 0
 
     # ---------------------------------------------------------------- open and closed
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether it lets connections in."""
+        return self._listener is not None
 
     def enable(self) -> None:
         """Listen. Refused if somebody else has the port."""
@@ -48,14 +53,14 @@ class ProxyLink:
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.setblocking(False)
-            listener.bind(self._listen)
+            listener.bind(self.listen)
             listener.listen(_BACKLOG)
         except OSError as error:
             listener.close()
-            where = f"{self._listen[0]}:{self._listen[1]}"
+            where = f"{self.listen[0]}:{self.listen[1]}"
             raise Refused(f"{where} cannot be listened on: {error}", status=500) from error
         host, port = listener.getsockname()
-        self._listen = (host, port)
+        self.listen = (host, port)
         self._listener = listener
         self._loop.add_reader(listener.fileno(), self._accept, listener)
 
@@ -68,6 +73,12 @@ class ProxyLink:
         for task in self._dialling:
             task.cancel()
         self._each(Connection.close)
+
+    def move(self, listen: tuple[str, int], upstream: tuple[str, int]) -> None:
+        """Listen or lead elsewhere from now on; what is open ends. Enabled again by `enable`."""
+        if (listen, upstream) != (self.listen, self.upstream):
+            self.disable()
+            self.listen, self.upstream = listen, upstream
 
     def reset(self) -> None:
         """A RST to both ends of every open connection; new ones are let in."""
@@ -82,9 +93,9 @@ class ProxyLink:
         self.toxics[toxic.name] = toxic
         self._each(lambda connection: connection.meet(toxic))
 
-    def change(self, toxic: Toxic, kind: AnyKind) -> None:
+    def change(self, toxic: Toxic, change: Change) -> None:
         """Other attributes, from now on."""
-        toxic.change(kind)
+        toxic.change(change)
         self._each(lambda connection: connection.meet(toxic))
 
     def remove(self, toxic: Toxic) -> None:
@@ -125,7 +136,7 @@ class ProxyLink:
         try:
             syncer.setblocking(False)
             async with asyncio.timeout(_DIAL_S):
-                await self._loop.sock_connect(syncer, self._upstream)
+                await self._loop.sock_connect(syncer, self.upstream)
         except (OSError, TimeoutError):
             close(learner, is_reset=True)
             syncer.close()
@@ -145,7 +156,7 @@ class ProxyLink:
             self._loop,
             (self.name, number),
             (learner, syncer),
-            self._traffic,
+            self.traffic,
             self._connections.discard,
         )
         self._connections.add(connection)
@@ -157,19 +168,24 @@ class ProxyLink:
         """As Toxiproxy writes it."""
         return {
             "name": self.name,
-            "listen": f"{self._listen[0]}:{self._listen[1]}",
-            "upstream": f"{self._upstream[0]}:{self._upstream[1]}",
-            "enabled": self._listener is not None,
-            "toxics": [toxic.to_json() for toxic in self.toxics.values()],
+            "listen": f"{self.listen[0]}:{self.listen[1]}",
+            "upstream": f"{self.upstream[0]}:{self.upstream[1]}",
+            "enabled": self.is_enabled,
+            "toxics": self.toxics_to_json(),
         }
+
+    def toxics_to_json(self) -> list[Json]:
+        """In Toxiproxy's order: those of the downstream last, the oldest first."""
+        ordered = sorted(self.toxics.values(), key=lambda toxic: toxic.stream == DOWN)
+        return [toxic.to_json() for toxic in ordered]
 
     def counters(self) -> dict[str, Json]:
         """Live: bytes handed on, bytes lost, connections."""
         return {
-            "upstream_bytes": self._traffic[UP].delivered,
-            "downstream_bytes": self._traffic[DOWN].delivered,
-            "upstream_lost_bytes": self._traffic[UP].lost,
-            "downstream_lost_bytes": self._traffic[DOWN].lost,
+            "upstream_bytes": self.traffic[UP].delivered,
+            "downstream_bytes": self.traffic[DOWN].delivered,
+            "upstream_lost_bytes": self.traffic[UP].lost,
+            "downstream_lost_bytes": self.traffic[DOWN].lost,
             "connections": len(self._connections) + len(self._dialling),
             "opened": self._opened,
         }

@@ -36,6 +36,7 @@ class Traffic:
     """What passed in one direction of a link, over all its connections."""
 
     def __init__(self) -> None:
+        self.received = 0
         self.delivered = 0
         self.lost = 0
 
@@ -181,6 +182,7 @@ class Pump:
         size = min((stage.chunk_bytes for stage in self._stages), default=CHUNK_BYTES_MAX)
         lefts = (stage.bytes_left for stage in self._stages)
         data = self._source.recv(min([size, *(left for left in lefts if left is not None)]))
+        self._traffic.received += len(data)
         if not data:
             self._end(now_s)
         elif self._is_lossy:
@@ -253,6 +255,7 @@ class Pump:
         flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
         taken = os.splice(self._source.fileno(), self._pipe[1], _PIPE_BYTES, flags=flags)
         self._in_pipe += taken
+        self._traffic.received += taken
         if not taken:
             self._end(now_s)
         return taken

@@ -5,12 +5,13 @@
 
 A kind's fields are its attributes, in Toxiproxy's units (milliseconds, KB/s, microseconds), so one
 strict decoder serves all. Beyond Toxiproxy: `freeze`, `half_open`, the stream `both`, latency with
-`shape` and `seed`, bandwidth `per` link, and fractions where Toxiproxy takes whole numbers only.
+`shape` and `seed`, bandwidth `per` link, and fractions where Toxiproxy takes whole numbers only. An
+attribute beyond Toxiproxy's is shown once it was named, so that its own clients see what they know.
 """
 
 import random
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, field, fields
 from difflib import get_close_matches
 from types import MappingProxyType
@@ -47,19 +48,21 @@ class _Rule:
     least: float = 0.0
     most: float = _LONGEST
     is_whole: bool = False
+    is_extra: bool = False
+    """Toxiproxy has no such attribute."""
 
 
 def _number(*, most: float = _LONGEST) -> float:
     return field(default=0.0, metadata={_RULE: _Rule(most=most)})
 
 
-def _whole(default: int, *, least: int = 0) -> int:
-    rule = _Rule(least=least, most=1 << 62, is_whole=True)
+def _whole(default: int, *, least: int = 0, is_extra: bool = False) -> int:
+    rule = _Rule(least=least, most=1 << 62, is_whole=True, is_extra=is_extra)
     return field(default=default, metadata={_RULE: rule})
 
 
 def _word(*words: str) -> str:
-    return field(default=words[0], metadata={_RULE: _Rule(words=words)})
+    return field(default=words[0], metadata={_RULE: _Rule(words=words, is_extra=True)})
 
 
 class Kind:
@@ -76,7 +79,7 @@ class Latency(Kind):
     latency: float = _number()
     jitter: float = _number()
     shape: str = _word("uniform", "normal", "lognormal", "pareto")
-    seed: int = _whole(0)
+    seed: int = _whole(0, is_extra=True)
 
     kind: ClassVar[str] = "latency"
 
@@ -205,59 +208,94 @@ def stage_of(kind: AnyKind, limiter: Limiter | None, chance: random.Random) -> S
 class Toxic:
     """One toxic on a link: its name, where it acts, and its kind."""
 
-    def __init__(self, name: str, stream: str, kind: AnyKind) -> None:
+    def __init__(
+        self, name: str, stream: str, kind: AnyKind, *, toxicity: float = 1.0, named: Set[str]
+    ) -> None:
+        """`toxicity`: the share of connections that it acts on. `named`: attributes given."""
         self.name = name
+        self.stream = stream
         self.ways = STREAMS[stream]
         """`upstream`, `downstream`, or both."""
-        self._stream = stream
+        self._named: Set[str] = frozenset()
         self._changes = -1
-        self.change(kind)
+        self.change(Change(kind=kind, toxicity=toxicity, named=named))
 
-    def change(self, kind: AnyKind) -> None:
-        """Other attributes from now on: what counts or draws begins anew."""
-        self.kind = kind
+    def change(self, change: "Change") -> None:
+        """As this says from now on: what counts or draws begins anew."""
+        kind = self.kind = change.kind
+        self.toxicity = change.toxicity
+        self._named |= change.named
         self._changes += 1
         self._limiters: dict[str, Limiter] = {}
         if isinstance(kind, Bandwidth) and kind.per == "link" and kind.rate:
             self._limiters = {way: Limiter(1e3 * kind.rate) for way in self.ways}
 
+    def hits(self, link: str, connection: int) -> bool:
+        """Whether it acts on this connection: drawn once, and again after a change."""
+        return self.toxicity >= 1 or self._chance("", link, connection).random() < self.toxicity
+
     def stage(self, way: str, link: str, connection: int) -> Stage | None:
         """For one direction of one connection. Its chance is its own, and the seed's."""
+        return stage_of(self.kind, self._limiters.get(way), self._chance(way, link, connection))
+
+    def _chance(self, way: str, link: str, connection: int) -> random.Random:
         seed = self.kind.seed if isinstance(self.kind, Latency) else 0
-        chance = random.Random(f"{seed}/{link}/{self.name}/{self._changes}/{way}/{connection}")
-        return stage_of(self.kind, self._limiters.get(way), chance)
+        return random.Random(f"{seed}/{link}/{self.name}/{self._changes}/{way}/{connection}")
 
     def to_json(self) -> dict[str, Json]:
         """As Toxiproxy writes it."""
         return {
             "name": self.name,
             "type": self.kind.kind,
-            "stream": self._stream,
-            "toxicity": 1.0,
-            "attributes": asdict(self.kind),
+            "stream": self.stream,
+            "toxicity": self.toxicity,
+            "attributes": {
+                key: value
+                for key, value in asdict(self.kind).items()
+                if key in self._named or not _rules(type(self.kind))[key].is_extra
+            },
         }
 
 
 # ---------------------------------------------------------------- reading
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What an update of a toxic makes of it. `named`: the attributes that it gave."""
+
+    kind: AnyKind
+    toxicity: float
+    named: Set[str]
+
+
 def read_toxic(body: Mapping[str, Json]) -> Toxic:
-    """A new toxic; Refused says what is wrong with it."""
+    """A new toxic, called `latency_downstream` if it has no name; Refused says what is wrong."""
     only(body, ("name", "type", "stream", "toxicity", "attributes"), "a toxic")
     kind = _one_of(body.get("type"), KINDS, "type")
-    stream = _one_of(body.get("stream", DOWN), STREAMS, "stream")
-    name = body.get("name", f"{kind}_{stream}")
+    stream = _one_of(body.get("stream") or DOWN, STREAMS, "stream")
+    name = body.get("name") or f"{kind}_{stream}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Refused(f"{name!r} names no toxic: use letters, digits and . _ - only")
-    _require_certain(body)
-    return Toxic(name, stream, _read_kind(KINDS[kind], {}, body))
+    attributes = _attributes(body)
+    return Toxic(
+        name,
+        stream,
+        _read_kind(KINDS[kind], {}, attributes),
+        toxicity=_toxicity(body, 1.0),
+        named=attributes.keys(),
+    )
 
 
-def changed(toxic: Toxic, body: Mapping[str, Json]) -> AnyKind:
-    """Its kind with some attributes changed; the rest of a toxic cannot change."""
+def changed(toxic: Toxic, body: Mapping[str, Json]) -> Change:
+    """The toxic with some attributes changed; name, type and stream stay."""
     only(body, ("toxicity", "attributes"), "an update of a toxic")
-    _require_certain(body)
-    return _read_kind(type(toxic.kind), asdict(toxic.kind), body)
+    attributes = _attributes(body)
+    return Change(
+        kind=_read_kind(type(toxic.kind), asdict(toxic.kind), attributes),
+        toxicity=_toxicity(body, toxic.toxicity),
+        named=attributes.keys(),
+    )
 
 
 def only(body: Mapping[str, Json], keys: Iterable[str], what: str) -> None:
@@ -269,16 +307,29 @@ def only(body: Mapping[str, Json], keys: Iterable[str], what: str) -> None:
             raise Refused(f"{what} has no attribute {key!r}{_nearest(key, known)}; {has}")
 
 
-def _read_kind(kind: type[AnyKind], given: Mapping[str, Json], body: Mapping[str, Json]) -> AnyKind:
-    attributes = body.get("attributes", {})
+def _attributes(body: Mapping[str, Json]) -> Mapping[str, Json]:
+    """None where a client of Go's has none to give."""
+    attributes = body.get("attributes")
+    if attributes is None:
+        return {}
     if not isinstance(attributes, Mapping):
         raise Refused(f"attributes are an object, not {attributes!r}")
-    rules: dict[str, _Rule] = {one.name: one.metadata[_RULE] for one in fields(kind)}
+    return attributes
+
+
+def _rules(kind: type[AnyKind]) -> Mapping[str, _Rule]:
+    return {one.name: one.metadata[_RULE] for one in fields(kind)}
+
+
+def _read_kind(
+    kind: type[AnyKind], now: Mapping[str, Json], attributes: Mapping[str, Json]
+) -> AnyKind:
+    rules = _rules(kind)
     only(attributes, rules, kind.kind)
     for key, value in attributes.items():
         _check(f"{kind.kind}.{key}", value, rules[key])
     make: Callable[..., AnyKind] = kind
-    return make(**{**given, **attributes})
+    return make(**{**now, **attributes})
 
 
 def _check(what: str, value: Json, rule: _Rule) -> None:
@@ -299,12 +350,11 @@ def _one_of(value: Json, words: Iterable[str], what: str) -> str:
     raise Refused(f"no {what} is called {value!r}{_nearest(str(value), known)}; use {_or(known)}")
 
 
-def _require_certain(body: Mapping[str, Json]) -> None:
-    if body.get("toxicity", 1) != 1:
-        raise Refused(
-            "toxicity is 1: whom a fault hits is settled before it begins, not drawn for each "
-            "connection; leave it out"
-        )
+def _toxicity(body: Mapping[str, Json], now: float) -> float:
+    value = body.get("toxicity", now)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise Refused(f"toxicity is a share of the connections, from 0 to 1, not {value!r}")
+    return float(value)
 
 
 def _nearest(word: str, known: tuple[str, ...]) -> str:

@@ -35,7 +35,7 @@ from chaoslab.links.effects import (
     Slice,
 )
 from chaoslab.links.house import House
-from chaoslab.links.http_api import NobodyThere, NotThere, call
+from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, call
 from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied import ProxiedLinks
 from chaoslab.links.server import Server
@@ -89,7 +89,7 @@ class ToxiproxyLinks(ProxiedLinks):
         if address is not None and address.rpartition(":")[0] not in ("127.0.0.1", "localhost"):
             raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
         if address is not None:
-            _require_toxiproxy(address)
+            _require_toxiproxy(Endpoint(address=address))
         self._server: Server | None = None
         self._asker: ToxiproxyCarrier | None = None
         self._run = secrets.token_hex(3)
@@ -103,14 +103,16 @@ class ToxiproxyLinks(ProxiedLinks):
                 f"toxiproxy-python is bound to {ToxiproxyLinks._open}: one server per process"
             )
         if self._address is not None:
-            call(self._address, "GET", "/version")
-        api = self._address or (self._house.open(self.kind) if self._house else self._start())
-        ToxiproxyLinks._open = api
+            api = Endpoint(address=self._address)
+            call(api, "GET", "/version")
+        else:
+            api = self._house.open(self.kind) if self._house else self._start()
+        ToxiproxyLinks._open = api.address
         count = established if self._house is None else self._house.established
         self._asker = ToxiproxyCarrier(api, count)
         return self._asker
 
-    def _start(self) -> str:
+    def _start(self) -> Endpoint:
         def command(port: HeldPort) -> Sequence[str]:
             return str(self._binary), "-host", port.host, "-port", str(port.number)
 
@@ -134,7 +136,7 @@ class ToxiproxyLinks(ProxiedLinks):
             self._server.stop()
             return
         for proxy, owed in self._owed.items():
-            undo(str(self._address), proxy)
+            undo(Endpoint(address=str(self._address)), proxy)
             self.obligations.close(owed)
         self._owed.clear()
 
@@ -151,9 +153,9 @@ class ToxiproxyLinks(ProxiedLinks):
         return name
 
     @property
-    def api(self) -> str:
+    def api(self) -> Endpoint:
         """See `ProxiedLinks.api`."""
-        return self._asker.api if self._asker is not None else ""
+        return self._asker.api if self._asker is not None else Endpoint(address="")
 
     @property
     def pid(self) -> int | None:
@@ -180,30 +182,30 @@ class ToxiproxyLinks(ProxiedLinks):
                 return ()
 
 
-def _require_toxiproxy(address: str) -> None:
+def _require_toxiproxy(api: Endpoint) -> None:
     """AbilityError unless a Toxiproxy server answers there: a version, and its proxies by name."""
     try:
-        version = call(address, "GET", "/version", within_s=_ASK_S)
-        proxies = call(address, "GET", "/proxies", within_s=_ASK_S)
+        version = call(api, "GET", "/version", within_s=_ASK_S)
+        proxies = call(api, "GET", "/proxies", within_s=_ASK_S)
     except NobodyThere as error:
-        raise AbilityError(f"no Toxiproxy server listens at {address}: {_ADVICE}") from error
+        raise AbilityError(f"no Toxiproxy server listens at {api}: {_ADVICE}") from error
     except FleetError as error:
         said = " ".join(str(error).split())[:200]
-        raise AbilityError(f"no Toxiproxy answers at {address} ({said}): {_ADVICE}") from error
+        raise AbilityError(f"no Toxiproxy answers at {api} ({said}): {_ADVICE}") from error
     if isinstance(version, Mapping):  # after 2.5 it is an object
         version = version.get("version")
     is_named = isinstance(version, str) and _VERSION.fullmatch(version.strip())
     lists = isinstance(proxies, Mapping) and all(map(_is_proxy, proxies.values()))
     if not is_named or not lists:
         lacks = "lists no proxies" if is_named else "names no version"
-        raise AbilityError(f"what answers at {address} is no Toxiproxy, it {lacks}: {_ADVICE}")
+        raise AbilityError(f"what answers at {api} is no Toxiproxy, it {lacks}: {_ADVICE}")
 
 
 def _is_proxy(value: Json) -> bool:
     return isinstance(value, Mapping) and {"listen", "upstream"} <= value.keys()
 
 
-def undo(api: str, proxy: str) -> None:
+def undo(api: Endpoint, proxy: str) -> None:
     """Delete a proxy that a dead harness left on somebody's server."""
     with suppress(NotThere, NobodyThere):
         call(api, "DELETE", f"/proxies/{proxy}")

@@ -18,7 +18,7 @@ from chaoslab.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.carrier import Sight, Toxic
 from chaoslab.links.effects import Direction, Effect
-from chaoslab.links.http_api import CALL_S, NotThere, an_object
+from chaoslab.links.http_api import CALL_S, Endpoint, NotThere, an_object
 from chaoslab.links.ports import established
 from chaoslab.links.toxics import STREAMS, is_freeze, require_same, sight, whole_numbers
 
@@ -41,14 +41,16 @@ _VERBS = ("get", "post", "delete")
 
 
 class ToxiproxyCarrier:
-    """The server whose API is at host:port `api`; binds the library to it.
+    """The server whose API is at `api`, which has no token; binds the library to it.
 
     `connections` says how many there are on a port of it.
     """
 
-    def __init__(self, api: str, connections: Callable[[int], int | None] = established) -> None:
+    def __init__(
+        self, api: Endpoint, connections: Callable[[int], int | None] = established
+    ) -> None:
         self._connections = connections
-        host, _, port = api.rpartition(":")
+        host, _, port = api.address.rpartition(":")
         self.api = api
         self._released_s = -math.inf
         self._server = Toxiproxy()

@@ -1,0 +1,25 @@
+"""The embedded proxy as a person starts it: on loopback, without a token."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from chaoslab.fleet.base import NoObligations
+from chaoslab.links.ports import HeldPort
+from chaoslab.links.server import Server
+
+
+@contextmanager
+def public_proxy(directory: Path) -> Iterator[Server]:
+    """It runs for the time of the block."""
+
+    def command(port: HeldPort) -> tuple[str, ...]:
+        module = "chaoslab.links.embedded_proxy"
+        return sys.executable, "-m", module, "--port", str(port.number)
+
+    server = Server("public-proxy", command, directory, NoObligations())
+    try:
+        yield server
+    finally:
+        server.stop()
