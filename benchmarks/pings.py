@@ -18,6 +18,7 @@ import time
 from typing import IO
 
 from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.identity import Tokens, claimed_by
 from chaoslab.diloco.link import MEASURE_S, PING_S
 from chaoslab.diloco.meter import Meter
 from chaoslab.diloco.node import now_s
@@ -147,8 +148,10 @@ def _line(stream: IO[str]) -> str:
 
 def hub(options: argparse.Namespace) -> None:
     """Sessions of the syncer."""
-    syncer = Hub("127.0.0.1:0")
-    print(syncer.start(), flush=True)
+    names = [f"learner-{number}" for number in range(options.links)]
+    tokens = Tokens(names)
+    syncer = Hub("127.0.0.1:0", tokens=tokens)
+    print(syncer.start(), *(tokens.of(name) for name in names), flush=True)
     sessions = []
     while len(sessions) < options.links:
         arrival = syncer.arrivals.get()
@@ -159,10 +162,11 @@ def hub(options: argparse.Namespace) -> None:
 
 def learners(options: argparse.Namespace) -> None:
     """Their ends of the streams, all in one process."""
-    connections = [Connection(options.address) for _ in range(options.links)]
-    for connection in connections:
+    address, *tokens = options.address.split()
+    connections = [Connection(address, token=token) for token in tokens]
+    for connection, token in zip(connections, tokens, strict=True):
         connection.open()
-        connection.send(pb.FromLearner(hello=pb.Hello(learner="learner")))
+        connection.send(pb.FromLearner(hello=pb.Hello(learner=claimed_by(token))))
     print("ready", flush=True)
     _obey([connection.pulse for connection in connections], options)
 

@@ -24,6 +24,7 @@ from typing import IO
 from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
 from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.identity import Tokens
 from chaoslab.diloco.wire import Connection, Hub, Received
 
 TARGET_RATIO = 0.5
@@ -196,11 +197,17 @@ def raw_client(options: argparse.Namespace) -> None:
 
 def hub(_: argparse.Namespace) -> None:
     """Publish every push to the learner that it came from."""
-    syncer = Hub(f"{LOOPBACK}:0")
-    print(syncer.start(), flush=True)
+    tokens = Tokens(["learner"])
+    syncer = Hub(f"{LOOPBACK}:0", tokens=tokens)
+    print(syncer.start(), tokens.of("learner"), flush=True)
     while True:
         arrival = syncer.arrivals.get()
-        if isinstance(arrival.what, Received):
+        if not isinstance(arrival.what, Received):
+            continue
+        if arrival.what.message.WhichOneof("body") == "hello":
+            syncer.admit(arrival.session)
+            syncer.send(arrival.session, pb.ToLearner(welcome=pb.Welcome()))
+        else:
             round_number = arrival.what.message.push.round
             message = pb.ToLearner(epoch=1, fragment=pb.Fragment(round=round_number))
             syncer.send_payload(arrival.session, message, arrival.what.payload, key=round_number)
@@ -208,8 +215,11 @@ def hub(_: argparse.Namespace) -> None:
 
 def learner(options: argparse.Namespace) -> None:
     """Push a payload, take it back as a published fragment, and so on."""
-    connection = Connection(options.address)
+    address, token = options.address.split()
+    connection = Connection(address, token=token)
     connection.open()
+    connection.send(pb.FromLearner(hello=pb.Hello(learner="learner")))
+    connection.arrivals.get(timeout=60)  # the welcome
     payload = memoryview(os.urandom(options.mib * 2**20))
 
     def run() -> None:

@@ -91,6 +91,11 @@ class Kind(StrEnum):
     """learner, incarnation, epoch, source: initial | donor | syncer | resumed, donor, members"""
     MEMBER_REFUSED = "member.refused"
     """learner and incarnation as it called itself, reason: it was not let in, nothing changed"""
+    STREAM_REFUSED = "stream.refused"
+    """reason (an `identity.Suspicion`: wrong_token, untrusted_certificate, other_name …), peer (its
+    address), claimed (the learner that it called itself, or ""), known_as (the learner that its
+    token or certificate is good for, or ""), count (of this reason since the last such line; the
+    rest is the last one's): turned away before it could change anything"""
     MEMBER_SUSPECTED = "member.suspected"
     """learner, incarnation, epoch, idle_s: no step for idle_s; nobody waits for it any more"""
     MEMBER_RECOVERED = "member.recovered"
@@ -121,7 +126,8 @@ class Kind(StrEnum):
     SYNCER_FINAL = "syncer.final"
     """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
     stored_digests {} and stored_momentum_digests {} (read back from disk), committed_tokens,
-    rejected {reason: n}, reason, was_asked (it ended before a stop rule was met)"""
+    rejected {reason: n}, turned_away {reason: n} (streams that were refused), reason, was_asked (it
+    ended before a stop rule was met)"""
 
     # -- learners, printed by them
     LEARNER_STARTED = "learner.started"

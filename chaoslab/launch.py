@@ -68,6 +68,8 @@ class Launch:
     plan: FaultPlan
     snapshots: Path
     """Where the syncer writes snapshots and the evaluator reads them, unless the premises say."""
+    tokens: Path
+    """Where the syncer puts what each learner must show it, unless the premises say."""
     premises: Premises = field(default_factory=Premises)
     """The place in which the nodes are to run."""
 
@@ -81,6 +83,7 @@ class Launch:
             Role.SYNCER,
             "--address", self.premises.listen,
             "--snapshots", self._shared_snapshots,
+            "--tokens", self._shared_tokens,
             "--settings-json", json.dumps(settings(self.plan.training)),
             *(["--hold"] if is_held else []),
         )  # fmt: skip
@@ -100,6 +103,7 @@ class Launch:
             name,
             Role.LEARNER,
             "--syncer", syncer,
+            "--token-file", f"{self._shared_tokens}/{name}",
             "--shard", str(roster.index(name)), "--shards", str(len(roster)),
             *self._model(),
             "--seed", str(self.plan.seed),
@@ -133,6 +137,10 @@ class Launch:
     @property
     def _shared_snapshots(self) -> str:
         return self.premises.snapshots or str(self.snapshots.absolute())
+
+    @property
+    def _shared_tokens(self) -> str:
+        return self.premises.tokens or str(self.tokens.absolute())
 
     @property
     def _cache(self) -> str:

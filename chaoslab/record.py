@@ -112,6 +112,11 @@ class RunDirectory:
         return self.path / "snapshots"
 
     @property
+    def tokens(self) -> Path:
+        """What each learner must show the syncer; worth nothing once that has ended."""
+        return self.path / "tokens"
+
+    @property
     def control(self) -> Path:
         """The twin's run directory, if there is one."""
         return self.path / "control"

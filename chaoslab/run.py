@@ -57,7 +57,12 @@ class Run:
         self.fleet, self.directory = fleet, directory
         self.news = News(fleet=fleet, journal=journal)
         self.progress = self.news.progress
-        self.launch = Launch(plan=plan, snapshots=directory.snapshots, premises=fleet.premises)
+        self.launch = Launch(
+            plan=plan,
+            snapshots=directory.snapshots,
+            tokens=directory.tokens,
+            premises=fleet.premises,
+        )
         self.injector = Injector(
             news=self.news,
             directory=directory,

@@ -36,7 +36,8 @@ ADDRESSES = dict.fromkeys(PLAN.training.learner_names, "x:1")
 
 
 def launch(plan: FaultPlan = PLAN) -> Launch:
-    return Launch(plan=plan, snapshots=Path("/runs/one/snapshots"))
+    run = Path("/runs/one")
+    return Launch(plan=plan, snapshots=run / "snapshots", tokens=run / "tokens")
 
 
 def flags(spec: NodeSpec) -> Mapping[str, str]:
@@ -57,6 +58,7 @@ def test_the_syncer_is_told_the_rules_as_json_and_chooses_its_port() -> None:
     assert found["--incarnation"] == "{incarnation}"
     assert found["--directory"] == "{directory}"
     assert found["--snapshots"] == "/runs/one/snapshots"
+    assert found["--tokens"] == "/runs/one/tokens"
     assert json.loads(found["--settings-json"]) == settings(PLAN.training)
 
 

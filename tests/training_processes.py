@@ -100,6 +100,7 @@ class Processes:
             name,
             module,
             "--syncer", self.address,
+            "--token-file", str(self.folder / SYNCER / "tokens" / name),
             "--shard", str(self.names.index(name)), "--shards", str(len(self.names)),
             *self._model,
             "--compilation-cache", str(compilation_cache()),

@@ -38,6 +38,10 @@ _RESERVES = 1000
 _LEFT_LEAST = 100
 """The next are reserved when fewer than so many are left."""
 _FLOATS_MAX = 2**34
+_CHECKPOINT_COPIES = 16
+"""A checkpoint is passed on unread: parameters and whatever an optimizer keeps for each of them."""
+_BASE_BYTES = 16 << 20
+"""And what it says beside that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +81,11 @@ class Books:
     def is_seeded(self) -> bool:
         """Whether every fragment has values."""
         return bool(self._layout.fragments) and len(self._states) == len(self._layout.fragments)
+
+    @property
+    def payload_bytes_max(self) -> int:
+        """The most that a learner of these tensors has to say at once: its checkpoint."""
+        return _BASE_BYTES + _CHECKPOINT_COPIES * 4 * sum(spec.size for spec in self._specs)
 
     def understand(self, specs_json: str) -> tuple[TensorSpec, ...]:
         """What a learner trains; ValueError if it cannot be, or is not what the others train."""

@@ -74,7 +74,8 @@ class Assembler(Generic[M]):
 
     def __init__(self, parse: Callable[[bytes], M], payload_bytes_max: int) -> None:
         self._parse: Callable[[bytes], M] = parse
-        self._payload_bytes_max = payload_bytes_max
+        self.payload_bytes_max = payload_bytes_max
+        """A larger payload is garbled; may be changed from another thread."""
         self._buffers = _Buffers()
         self._header: M | None = None
         """The message whose payload is arriving."""
@@ -114,9 +115,9 @@ class Assembler(Generic[M]):
             raise GarbledFrame(
                 f"a payload began after {self._filled} of {len(self._buffer)} bytes of the last"
             )
-        if size > self._payload_bytes_max:
+        if size > self.payload_bytes_max:
             raise GarbledFrame(
-                f"a payload of {size} bytes; at most {self._payload_bytes_max} are taken"
+                f"a payload of {size} bytes; at most {self.payload_bytes_max} are taken"
             )
         if size == 0:
             return message, memoryview(b"")

@@ -24,7 +24,7 @@ from chaoslab.diloco.health import HealthFile
 from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.inner import Inner, InnerSettings, enable_compilation_cache
 from chaoslab.diloco.joining import Joining, JoinRefused, TrainingEnded
-from chaoslab.diloco.learner_options import parser, remember_life
+from chaoslab.diloco.learner_options import parser, remember_life, token_of
 from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.node import Emit, say
@@ -244,6 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         tls = tls_of(options)
         check_address(options.syncer, tls)
+        token = token_of(options)
         pace = Pace(speed=options.speed)
     except (OSError, ValueError) as error:
         flags.error(str(error))
@@ -281,7 +282,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     phases, tampering = Phases(tell, {}), Tampering(tell)
     store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs), emit=tell)
     messenger = Messenger(
-        lambda: Connection(options.syncer, tls=tls),
+        lambda: Connection(options.syncer, token=token, tls=tls),
         learner=options.name,
         incarnation=incarnation,
         specs=specs,

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from chaoslab.diloco.files import appearing, make_folder
 from chaoslab.diloco.health import add_health_option
+from chaoslab.diloco.identity import read_token
 from chaoslab.diloco.inner import InnerSettings
-from chaoslab.diloco.wire import add_tls_options
+from chaoslab.diloco.wire import Tls, add_tls_options, tls_of
 
 
 def parser() -> argparse.ArgumentParser:
@@ -22,6 +23,13 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     flags.add_argument("--syncer", required=True, metavar="HOST:PORT", help="where to connect")
+    flags.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="what it shows the syncer, which made it: NAME in the syncer's --tokens folder; "
+        "needed without mutual TLS",
+    )
     flags.add_argument("--name", default="learner-0", help="its name on the syncer's roster")
     flags.add_argument(
         "--incarnation", type=int, help="which of its lives this is; by default one more than last"
@@ -54,6 +62,18 @@ def parser() -> argparse.ArgumentParser:
     add_health_option(flags)
     add_tls_options(flags)
     return flags
+
+
+def token_of(options: argparse.Namespace) -> str:
+    """What it shows the syncer; empty with TLS. ValueError or OSError says what to pass."""
+    if isinstance(tls_of(options), Tls):
+        return ""
+    if options.token_file is None:
+        raise ValueError(
+            "the syncer must know who dials: pass --token-file, the file called "
+            f"{options.name} in the syncer's tokens folder, or use mutual TLS"
+        )
+    return read_token(options.token_file)
 
 
 def remember_life(directory: Path, asked: int | None) -> int:

@@ -299,7 +299,7 @@ class Messenger:
         key: Hashable,
         midway: Callable[[], None] | None = None,
     ) -> None:
-        if self._connection is not None:
+        if self._connection is not None and self._is_member:  # no payload before the welcome
             self._connection.send_payload(message, payload, key=key, midway=midway)
 
     def _say(self, kind: Kind, /, **data: Json) -> None:

@@ -20,6 +20,10 @@ class Limits:
 
     sessions_max: int = 250
     """Streams at once; one more is refused."""
+    sessions_per_learner_max: int = 4
+    """Of one learner; then its oldest one without a hello makes room, or one more is refused."""
+    hello_s: float = 10.0
+    """After which a stream without a hello ends, and so does a connection without a stream."""
     payload_bytes_max: int = 1 << 32
     """A larger payload is Garbled."""
     arrivals_max: int = 1024
@@ -51,6 +55,9 @@ class Limits:
         return [
             *self._options(),
             ("grpc.so_reuseport", 0),
+            ("grpc.max_concurrent_streams", self.sessions_per_learner_max),
+            ("grpc.max_connection_idle_ms", int(1000 * self.hello_s)),
+            ("grpc.server_handshake_timeout_ms", int(1000 * self.hello_s)),
             ("grpc.http2.min_ping_interval_without_data_ms", 100),
             ("grpc.http2.max_ping_strikes", 0),
         ]
@@ -70,9 +77,13 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A stream began. `peer` is its address as grpc prints it; nobody has said hello yet."""
+    """A stream began. `peer` is its address as grpc prints it; nobody has said hello yet.
+
+    `learner` is whose token or certificate was shown.
+    """
 
     peer: str
+    learner: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ decided is carried out by `deeds`. `python -m chaoslab.diloco.syncer --help` say
 without the harness.
 """
 
+import math
 import queue
 import signal
 import sys
@@ -31,7 +32,13 @@ from chaoslab.diloco.phases import Phases
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import SyncerStore
-from chaoslab.diloco.syncer_options import known_address, listen, once_there_is_room, parser
+from chaoslab.diloco.syncer_options import (
+    known_address,
+    listen,
+    once_there_is_room,
+    parser,
+    tokens_of,
+)
 from chaoslab.diloco.uplinks import Uplinks
 from chaoslab.diloco.wire import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
 from chaoslab.events import Json, Kind
@@ -100,10 +107,13 @@ class Syncer:
             self._deeds.carry_out(self.policy.advance(self._now()))
             self._deeds.go_on()
             self._uplinks.tick(self._now())
+            self._tell_strangers(self._now())
+        self._tell_strangers(math.inf)
         self._say(
             Kind.SYNCER_FINAL,
             **self._books.final(self.policy),
             rejected=self._rejected,
+            turned_away=self._hub.turned_away.totals,
             reason=self._deeds.reason,
             was_asked=self._deeds.reason == self._asked,
         )
@@ -139,7 +149,8 @@ class Syncer:
         if isinstance(what, Opened):
             return
         if isinstance(what, Garbled):
-            self._reject(self._listeners.member(session), Refusal.MALFORMED, detail=what.reason)
+            if (sender := self._listeners.member(session)) is not None:
+                self._reject(sender, Refusal.MALFORMED, detail=what.reason)
             self._end_session(session, Leaving.CLOSED)
         elif isinstance(what, Closed):
             self._end_session(session, Leaving.CLOSED)
@@ -178,6 +189,7 @@ class Syncer:
         self._books.agree_on(specs)
         welcomed = (action.member for action in actions if isinstance(action, Welcome))
         member = max(welcomed, key=lambda member: member.epoch)
+        self._hub.admit(session, self._books.payload_bytes_max)
         self._listeners.admit(session, member, tuple(hello.versions))
         self._uplinks.attach(session, hello.learner, hello.incarnation)
         self._deeds.carry_out(actions)
@@ -251,6 +263,10 @@ class Syncer:
 
     # ------------------------------------------------------------ helpers
 
+    def _tell_strangers(self, now_s: float) -> None:
+        for line in self._hub.turned_away.due(now_s):
+            self._say(Kind.STREAM_REFUSED, **line)
+
     def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:
         self._count(Refusal.HELLO)
         self._say(
@@ -290,7 +306,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser().parse_args(arguments)
     settings = Settings.from_json(options.settings_json)
     address_file = options.directory / "address"
-    hub = Hub(known_address(address_file, options.address), tls=tls_of(options))
+    tls = tls_of(options)
+    hub = Hub(
+        known_address(address_file, options.address), tokens=tokens_of(options, settings), tls=tls
+    )
     books = Books(
         settings,
         SyncerStore(options.directory / "state", durable=not options.not_durable),

@@ -12,8 +12,10 @@ from typing import TypeVar
 
 from chaoslab.diloco.files import appearing, make_folder
 from chaoslab.diloco.health import add_health_option
+from chaoslab.diloco.identity import Tokens
 from chaoslab.diloco.node import Emit
-from chaoslab.diloco.wire import Hub, add_tls_options
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.wire import Hub, Tls, add_tls_options, tls_of
 from chaoslab.events import Kind
 
 T = TypeVar("T")
@@ -41,6 +43,13 @@ def parser() -> argparse.ArgumentParser:
         help="its state; training goes on from what is here",
     )
     flags.add_argument(
+        "--tokens",
+        type=Path,
+        metavar="FOLDER",
+        help="a file for each learner, made if missing: what it must show; tokens/ in --directory "
+        "by default; unused with mutual TLS",
+    )
+    flags.add_argument(
         "--settings-json", default="{}", help="the rules of the training, see diloco/settings.py"
     )
     flags.add_argument(
@@ -60,6 +69,13 @@ def parser() -> argparse.ArgumentParser:
     add_health_option(flags)
     add_tls_options(flags)
     return flags
+
+
+def tokens_of(options: argparse.Namespace, settings: Settings) -> Tokens | None:
+    """What each learner on the roster must show; None where certificates say who it is."""
+    if isinstance(tls_of(options), Tls):
+        return None
+    return Tokens.kept_in(options.tokens or options.directory / "tokens", settings.learners)
 
 
 def known_address(file: Path, asked: str) -> str:

@@ -8,9 +8,11 @@ which puts frames together and fills `arrivals`. Nothing that is called here wai
 except `stop` and `close`, and those only for a bounded time. What the messages mean is not decided
 here.
 
-Every stream gives, in this order: Opened (at the hub), any number of Received, perhaps one Garbled,
-exactly one Closed. Pings are answered here and not delivered. What is sent to a session that has
-ended is dropped; its Closed is on the way.
+Nobody is served who has not shown whose stream it is: a token (`identity`) in the metadata of the
+call, or a certificate (`tls_listener`). A stream gives, in this order: Opened (at the hub), any
+number of Received, the first of them that learner's own Hello, perhaps one Garbled, exactly one
+Closed. Until `Hub.admit` it may carry no payload. Pings are answered here and not delivered. What
+is sent to a session that has ended is dropped; its Closed is on the way.
 
 Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting Fragment, and the
 learner defers it until it holds the base version.
@@ -21,11 +23,13 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
+from typing import NoReturn
 
 import grpc
 
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.frames import Assembler, Bytes, GarbledFrame, M, frame_of, payload_frames
+from chaoslab.diloco.identity import Suspicion, Tokens, TurnedAway, claimed_by
 from chaoslab.diloco.mailbox import Gate, Inbox, Outbox
 from chaoslab.diloco.pulse import Pulse
 from chaoslab.diloco.streams import (
@@ -49,6 +53,7 @@ from chaoslab.diloco.tls import (
     refuse_plaintext,
     tls_of,
 )
+from chaoslab.diloco.tls_listener import TlsListener
 
 __all__ = [
     "Arrival", "Backoff", "Closed", "Connection", "Garbled", "Hub", "InsecureAddress", "Limits",
@@ -56,28 +61,47 @@ __all__ = [
 ]  # fmt: skip
 
 METHOD = "/chaoslab.Syncer/Attach"
+TOKEN_KEY = "chaoslab-token-bin"
+"""Under which the token stands in the metadata of the call, as UTF-8."""
+_SPARE_THREADS = 16
+"""Beside those that serve streams: to turn others away."""
 
 
 # ---------------------------------------------------------------- the syncer's end
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Session:
     number: int
+    learner: str
+    peer: str
+    assembler: Assembler[pb.FromLearner]
     outbox: Outbox
     pulse: Pulse[pb.ToLearner]
     gate: Gate[Arrival[pb.FromLearner]]
     cancel: Callable[[], None]
+    has_greeted: bool = False
+    is_admitted: bool = False
 
 
 class Hub:
     """The syncer's end of all streams. `address` is host:port (0 for any) or unix:path.
 
-    InsecureAddress when it reaches beyond this machine and `tls` is None.
+    InsecureAddress when it reaches beyond this machine and `tls` is None. Without TLS a learner is
+    known by its token.
     """
 
-    def __init__(self, address: str, *, tls: Security = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        tokens: Tokens | None = None,
+        tls: Security = None,
+        limits: Limits | None = None,
+    ) -> None:
         refuse_plaintext(address, tls)
+        self._tokens = tokens or Tokens(())
+        self._tls_listener: TlsListener | None = None
         self.address = address
         """Where learners dial; with the real port once `start` has returned."""
         self._tls = tls
@@ -86,6 +110,8 @@ class Hub:
         """What came in, of all sessions, in order for each."""
         self.garbled = 0
         """Streams that were broken off because of what came from them."""
+        self.turned_away = TurnedAway()
+        """Who was not let in, or never got to a hello."""
         self._numbers = count(1)
         self._sessions: dict[int, _Session] = {}
         self._lock = threading.Lock()
@@ -95,20 +121,39 @@ class Hub:
         """Begin to accept streams; the address with its real port. OSError if it is taken."""
         keep_freed_memory()
         server = grpc.server(
-            ThreadPoolExecutor(self._limits.sessions_max, thread_name_prefix="stream"),
+            ThreadPoolExecutor(
+                self._limits.sessions_max + _SPARE_THREADS, thread_name_prefix="stream"
+            ),
             handlers=(_handler(self._attach),),
             options=self._limits.server_options(),
-            maximum_concurrent_rpcs=self._limits.sessions_max,
         )
         try:
-            port = _listen(server, self.address, self._tls)
-        except RuntimeError as error:
+            port = self._listen(server)
+        except (RuntimeError, OSError) as error:
             raise OSError(f"cannot listen on {self.address}: {error}") from error
         server.start()
         self._server = server
         if not self.address.startswith("unix:"):
             self.address = f"{self.address.rpartition(':')[0]}:{port}"
         return self.address
+
+    def _listen(self, server: grpc.Server) -> int:
+        """The port where learners dial; with TLS, grpc itself has another."""
+        if not isinstance(self._tls, Tls):
+            return int(server.add_insecure_port(self.address))
+        door = TlsListener(
+            self.address, self._tls, self.turned_away, handshake_s=self._limits.hello_s
+        )
+        door.start(int(server.add_insecure_port("127.0.0.1:0")))
+        self._tls_listener = door
+        return door.port
+
+    def admit(self, session: int, payload_bytes_max: int | None = None) -> None:
+        """The learner is welcome: payloads are taken from now on, up to this size."""
+        most, known = self._limits.payload_bytes_max, self._sessions.get(session)
+        if known is not None:
+            known.assembler.payload_bytes_max = min(most, payload_bytes_max or most)
+            known.is_admitted = True
 
     def send(self, session: int, message: pb.ToLearner, *, key: Hashable | None = None) -> None:
         """Queue a message without payload; with a key it replaces an unsent one with that key.
@@ -156,20 +201,26 @@ class Hub:
             self.close(session)
         if self._server is not None:
             self._server.stop(self._limits.linger_s).wait()
+        if self._tls_listener is not None:
+            self._tls_listener.close()
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
         """One stream, on a thread of grpc's: read on another thread, return what to send."""
         outbox = Outbox(controls_max=self._limits.controls_max)
+        learner, peer = self._identify(context)
         session = _Session(
             next(self._numbers),
+            learner,
+            peer,
+            Assembler(pb.FromLearner.FromString, 0),
             outbox,
             Pulse(pb.ToLearner, outbox),
             self.arrivals.gate(),
             context.cancel,
         )
-        with self._lock:
-            self._sessions[session.number] = session
-        session.gate.put(Arrival(session.number, Opened(context.peer())))
+        self._make_room(session, context)
+        later(self._limits.hello_s, lambda: self._miss(session))
+        session.gate.put(Arrival(session.number, Opened(session.peer, session.learner)))
         threading.Thread(
             target=self._read, args=(session, requests), name=f"read-{session.number}", daemon=True
         ).start()
@@ -178,21 +229,102 @@ class Hub:
                 at_the_end()
         return session.outbox.frames()
 
+    def _identify(self, context: grpc.ServicerContext) -> tuple[str, str]:
+        """Whose stream it is, and from where; others are sent away before a byte was read."""
+        if self._tls_listener is not None:
+            shown = self._tls_listener.known(context.peer())
+            if shown is None:
+                self._turn_away(context, Suspicion.NO_TLS, "")
+            return shown.name, shown.peer
+        return self._whose_token(context), context.peer()
+
+    def _whose_token(self, context: grpc.ServicerContext) -> str:
+        shown = dict(context.invocation_metadata()).get(TOKEN_KEY, b"")
+        token = shown.decode(errors="replace")
+        learner = self._tokens.whose(token)
+        if learner is None:
+            why = Suspicion.WRONG_TOKEN if token else Suspicion.NO_TOKEN
+            self._turn_away(context, why, claimed_by(token))
+        return learner
+
+    def _turn_away(self, context: grpc.ServicerContext, why: Suspicion, claimed: str) -> NoReturn:
+        self.turned_away.note(why, context.peer(), claimed=claimed)
+        code = grpc.StatusCode.UNAUTHENTICATED
+        if why is Suspicion.TOO_MANY:
+            code = grpc.StatusCode.RESOURCE_EXHAUSTED
+        context.abort(code, why.value)
+        raise AssertionError("abort raises")
+
+    def _make_room(self, session: _Session, context: grpc.ServicerContext) -> None:
+        """Take it in among the others. One learner's streams leave room for everybody else's."""
+        with self._lock:
+            own = [one for one in self._sessions.values() if one.learner == session.learner]
+            silent = next((one for one in own if not one.has_greeted), None)
+            is_full = len(own) >= self._limits.sessions_per_learner_max
+            has_room = len(self._sessions) < self._limits.sessions_max and not is_full
+            if has_room or silent is not None:
+                self._sessions[session.number] = session
+        if has_room:
+            return
+        if silent is None:
+            self._turn_away(context, Suspicion.TOO_MANY, session.learner)
+        self._miss(silent)
+
+    def _miss(self, session: _Session) -> None:
+        """It had its time for a hello."""
+        if not session.has_greeted and session.number in self._sessions:
+            self.turned_away.note(Suspicion.NO_HELLO, session.peer, known_as=session.learner)
+            session.cancel()
+
+    def _greet(self, session: _Session, message: pb.FromLearner) -> Suspicion | None:
+        """The first message; what is wrong with it."""
+        if message.WhichOneof("body") != "hello":
+            return Suspicion.NOT_A_HELLO
+        if message.hello.learner != session.learner:
+            return Suspicion.OTHER_NAME
+        session.has_greeted = True
+        return None
+
     def _read(self, session: _Session, requests: Iterator[bytes]) -> None:
         def deliver(what: What[pb.FromLearner], size_bytes: int = 0) -> None:
+            if isinstance(what, Received) and not session.has_greeted:
+                wrong = self._greet(session, what.message)
+                if wrong is not None:
+                    raise _Unwelcome(wrong, claimed=what.message.hello.learner)
             session.gate.put(Arrival(session.number, what), size_bytes)
 
-        assembler = Assembler(pb.FromLearner.FromString, self._limits.payload_bytes_max)
-        end = _receive(requests, assembler, session.pulse, deliver)
+        end: Garbled | Closed
+        try:
+            end = _receive(requests, session.assembler, session.pulse, deliver)
+        except _Unwelcome as unwelcome:
+            end = self._refuse(session, unwelcome)
         with self._lock:
             del self._sessions[session.number]
             self.garbled += isinstance(end, Garbled)
         if isinstance(end, Garbled):
+            if not session.is_admitted:
+                self.turned_away.note(Suspicion.GARBLED, session.peer, known_as=session.learner)
             session.cancel()
             deliver(end)
         session.outbox.close()
         later(self._limits.linger_s, session.cancel)
         deliver(Closed(end.reason))
+
+    def _refuse(self, session: _Session, unwelcome: "_Unwelcome") -> Closed:
+        """Its first message was not that learner's hello: tell it so, and end."""
+        reason, learner = unwelcome.reason, session.learner
+        self.turned_away.note(reason, session.peer, claimed=unwelcome.claimed, known_as=learner)
+        text = f"{reason.value}: this stream is {learner}'s, by its token or certificate"
+        session.outbox.close(frame_of(pb.ToLearner(refused=pb.Refused(reason=text))))
+        return Closed(reason.value)
+
+
+class _Unwelcome(Exception):
+    """The first message of a stream is not the hello of the learner whose stream it is."""
+
+    def __init__(self, reason: Suspicion, *, claimed: str) -> None:
+        super().__init__(reason.value)
+        self.reason, self.claimed = reason, claimed
 
 
 # ---------------------------------------------------------------- a learner's end
@@ -201,12 +333,21 @@ class Hub:
 class Connection:
     """A learner's end of one stream, for one use: open, talk, close. Reconnecting takes a new one.
 
-    InsecureAddress when `address` lies beyond this machine and `tls` is None.
+    InsecureAddress when `address` lies beyond this machine and `tls` is None. `token` is what the
+    syncer knows the learner by, where TLS does not say who it is.
     """
 
-    def __init__(self, address: str, *, tls: Security = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        token: str = "",
+        tls: Security = None,
+        limits: Limits | None = None,
+    ) -> None:
         refuse_plaintext(address, tls)
         self._address = address
+        self._token = token
         self._tls = tls
         self._limits = limits or Limits()
         self.arrivals: Inbox[Arrival[pb.ToLearner]] = _inbox(self._limits)
@@ -225,7 +366,8 @@ class Connection:
         """Begin to dial and return at once; if nobody is there, Closed will say so."""
         keep_freed_memory()
         self._channel = _channel(self._address, self._tls, self._limits)
-        self._call = self._channel.stream_stream(METHOD)(self._outbox.frames())
+        metadata = [(TOKEN_KEY, self._token.encode())] if self._token else []
+        self._call = self._channel.stream_stream(METHOD)(self._outbox.frames(), metadata=metadata)
         self._reader.start()
 
     def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None:
@@ -345,16 +487,6 @@ def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[
     return grpc.method_handlers_generic_handler(
         service, {method: grpc.stream_stream_rpc_method_handler(attach)}
     )
-
-
-def _listen(server: grpc.Server, address: str, tls: Security) -> int:
-    if not isinstance(tls, Tls):
-        return int(server.add_insecure_port(address))
-    ca, certificate, key = tls.read()
-    credentials = grpc.ssl_server_credentials(
-        [(key, certificate)], root_certificates=ca, require_client_auth=True
-    )
-    return int(server.add_secure_port(address, credentials))
 
 
 def _channel(address: str, tls: Security, limits: Limits) -> grpc.Channel:

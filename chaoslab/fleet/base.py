@@ -87,6 +87,8 @@ class Premises:
     """host:port where the syncer listens; port 0 takes a free one."""
     snapshots: str | None = None
     """A folder there that syncer and evaluator share; None: in the run's own record."""
+    tokens: str | None = None
+    """A folder there that the syncer and its learners share; None: in the run's own record."""
     cache: str | None = None
     """The folder of compiled steps there; None: that of this machine."""
     flags: tuple[str, ...] = ()

@@ -26,7 +26,9 @@ _INTEGER_MOST = 1 << 63
 
 MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     Role.SYNCER: frozenset(
-        kind for kind in Kind if kind.split(".")[0] in ("syncer", "member", "round", "push")
+        kind
+        for kind in Kind
+        if kind.split(".")[0] in ("syncer", "stream", "member", "round", "push")
     )
     | {Kind.LINK_MEASURED, Kind.PHASE_REACHED},
     Role.LEARNER: frozenset(

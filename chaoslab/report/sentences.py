@@ -165,6 +165,12 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     ),
     Kind.PHASE_REACHED: (Tone.FAULT, _reached),
     Kind.MEMBER_JOINED: (Tone.GOOD, _joined),
+    Kind.STREAM_REFUSED: (
+        Tone.BAD,
+        lambda e: (
+            f"{e.integer('count')} turned away ({e.text('reason')}), the last from {e.text('peer')}"
+        ),
+    ),
     Kind.MEMBER_REFUSED: (Tone.BAD, lambda e: f"{_who(e)} was refused: {e.text('reason')}"),
     Kind.SYNCER_HELD: (
         Tone.PLAIN,

@@ -19,8 +19,9 @@ from chaoslab.diloco.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import SyncerStore
 from chaoslab.diloco.syncer import Syncer
-from chaoslab.diloco.wire import Closed, Connection, Hub, Limits, Received
+from chaoslab.diloco.wire import Closed, Connection, Hub, Limits, Received, Tls
 from chaoslab.events import Json, Kind
+from tests.diloco.known import TOKENS
 
 PATIENCE_S = 20.0
 SPECS = (
@@ -64,9 +65,15 @@ class Told:
 
 
 class RunningSyncer:
-    def __init__(self, directory: Path, settings: Settings, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        settings: Settings,
+        limits: Limits | None = None,
+        tls: Tls | None = None,
+    ) -> None:
         self.told = Told()
-        self.hub = Hub("127.0.0.1:0", limits=limits)
+        self.hub = Hub("127.0.0.1:0", tokens=TOKENS, limits=limits, tls=tls)
         store = SyncerStore(directory / "state", durable=False)
         self.books = Books(settings, store, snapshots=directory / "snapshots")
         began_s = time.monotonic()
@@ -91,13 +98,13 @@ class RunningSyncer:
 
 @contextmanager
 def running_syncer(
-    directory: Path, *, limits: Limits | None = None, **rules: Any
+    directory: Path, *, limits: Limits | None = None, tls: Tls | None = None, **rules: Any
 ) -> Iterator[RunningSyncer]:
     settings = Settings(**{
         "learners": ("learner-0", "learner-1", "learner-2"), "fragments": 2, "sync_every": 4,
         "overlap": 1, "compression": "f32", **rules,
     })  # fmt: skip
-    running = RunningSyncer(directory, settings, limits)
+    running = RunningSyncer(directory, settings, limits, tls)
     try:
         yield running
     finally:
@@ -105,14 +112,16 @@ def running_syncer(
 
 
 class HandLearner:
-    def __init__(self, syncer: RunningSyncer, name: str, incarnation: int = 1) -> None:
+    def __init__(
+        self, syncer: RunningSyncer, name: str, incarnation: int = 1, tls: Tls | None = None
+    ) -> None:
         self.syncer = syncer
         self.name, self.incarnation = name, incarnation
         self.epoch = 0
         self.step = 0
         self.since = [0, 0]
         self.versions = [-1, -1]
-        self.connection = Connection(syncer.address)
+        self.connection = Connection(syncer.address, token=TOKENS.of(name), tls=tls)
         self.connection.open()
 
     def hello(self, **changes: Any) -> None:

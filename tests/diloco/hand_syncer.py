@@ -16,6 +16,7 @@ from chaoslab.diloco.codec import Codec, digest, encode
 from chaoslab.diloco.fragments import FloatArray, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import Arrival, Closed, Hub, Limits, Opened, Received
+from tests.diloco.known import TOKENS
 
 PATIENCE_S = 30.0
 SPECS = (
@@ -38,7 +39,7 @@ class HandSyncer:
         rules: Settings = RULES,
         sizes: Sequence[int] = SIZES,
     ) -> None:
-        self.hub = Hub(address, limits=limits)
+        self.hub = Hub(address, tokens=TOKENS, limits=limits)
         self.address = self.hub.start()
         self.rules = rules
         self.sizes = sizes
@@ -105,6 +106,7 @@ class HandSyncer:
     def welcome(self, source: str = "syncer", **more: Any) -> None:
         """A new membership: the next epoch."""
         self.epoch += 1
+        self.hub.admit(self.session)
         fields = {"source": source, "settings_json": self.rules.to_json(), **more}
         self.say(welcome=pb.Welcome(**fields))
 

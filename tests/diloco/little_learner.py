@@ -20,6 +20,7 @@ from chaoslab.diloco.fragments import FloatArray
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.wire import Backoff, Connection, Limits
 from chaoslab.events import Json, Kind
+from tests.diloco import known
 from tests.diloco.hand_learner import SPECS, Told
 
 PATIENCE_S = 30.0
@@ -60,7 +61,9 @@ class LittleLearner:
         self.slowest_s = 0.0
 
     def _connect(self, address: str, limits: Limits | None) -> Connection:
-        self.connections.append(Connection(address, limits=limits))
+        self.connections.append(
+            Connection(address, token=known.TOKENS.of(self.name), limits=limits)
+        )
         return self.connections[-1]
 
     def of(self, kind: Kind) -> list[dict[str, Json]]:

@@ -25,6 +25,7 @@ from chaoslab.diloco.task import load
 from chaoslab.diloco.wire import Connection
 from chaoslab.events import Json, Kind
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
+from tests.diloco.known import TOKENS
 
 EXAMPLES = Path(__file__).parent.parent.parent / "docs" / "examples"
 RULES = Settings(learners=("learner-0",), fragments=2, compression="f32")
@@ -84,7 +85,7 @@ class RunningLearner:
         self.told: list[tuple[Kind, dict[str, Any]]] = []
         self.error: Exception | None = None
         self.messenger = WatchedMessenger(
-            lambda: Connection(syncer.address),
+            lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
             learner="learner-0", incarnation=1, specs=model.specs, emit=self._emit,
         )  # fmt: skip
         self.learner = Learner(

@@ -13,6 +13,7 @@ from chaoslab.diloco.link import Link, Talk
 from chaoslab.diloco.wire import Backoff, Connection, Limits, Received
 from chaoslab.events import Json, Kind
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
+from tests.diloco.known import TOKENS
 
 NOBODY = "127.0.0.1:1"
 
@@ -37,7 +38,7 @@ class Caller:
 
     def connect(self) -> Connection:
         self.dials_s.append(time.monotonic())
-        return Connection(self.address, limits=self.limits)
+        return Connection(self.address, token=TOKENS.of("learner-0"), limits=self.limits)
 
     def hello(self, connection: Connection) -> None:
         connection.send(pb.FromLearner(hello=pb.Hello(learner="learner-0", incarnation=1)))

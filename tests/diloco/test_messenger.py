@@ -21,6 +21,7 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import Connection, Limits
 from chaoslab.events import Json, Kind
 from tests.diloco.hand_syncer import PATIENCE_S, SIZES, SPECS, HandSyncer
+from tests.diloco.known import TOKENS
 
 
 class Trainer:
@@ -40,7 +41,7 @@ class Trainer:
         self.messenger.start()
 
     def _connect(self, address: str) -> Connection:
-        self.connections.append(Connection(address))
+        self.connections.append(Connection(address, token=TOKENS.of("learner-0")))
         return self.connections[-1]
 
     def _emit(self, kind: Kind, data: Json) -> None:

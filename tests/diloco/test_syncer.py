@@ -13,9 +13,10 @@ from chaoslab.checks.base import Outcome
 from chaoslab.checks.ledger import Ledger
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec
-from chaoslab.diloco.wire import METHOD
+from chaoslab.diloco.wire import METHOD, TOKEN_KEY
 from chaoslab.events import Kind
 from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, running_syncer
+from tests.diloco.known import TOKENS
 from tests.histories import Story
 
 Push = dict[str, Any]
@@ -240,11 +241,13 @@ def test_a_learner_with_other_tensors_is_refused(syncer: RunningSyncer) -> None:
 def test_bytes_that_are_no_message_end_only_their_own_stream(syncer: RunningSyncer) -> None:
     learner = HandLearner(syncer, "learner-0")
     learner.join()
+    token = [(TOKEN_KEY, TOKENS.of("learner-1").encode())]
     with grpc.insecure_channel(syncer.address) as channel:
-        answers = channel.stream_stream(METHOD)(iter([b"\xff" * 100, b"not a message"]))
+        garbage = iter([b"\xff" * 100, b"not a message"])
+        answers = channel.stream_stream(METHOD)(garbage, metadata=token)
         with pytest.raises(grpc.RpcError):
             list(answers)
-    syncer.told.wait(Kind.PUSH_REJECTED, reason="malformed")
+    syncer.told.wait(Kind.STREAM_REFUSED, reason="garbled", known_as="learner-1")
     still_merges(syncer, learner)
     learner.close()
 

@@ -2,7 +2,6 @@
 
 import logging
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -22,6 +20,7 @@ from chaoslab.diloco.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, paylo
 from chaoslab.diloco.mailbox import Inbox
 from chaoslab.diloco.wire import (
     METHOD,
+    TOKEN_KEY,
     Arrival,
     Backoff,
     Closed,
@@ -34,9 +33,11 @@ from chaoslab.diloco.wire import (
     Received,
     Tls,
 )
+from tests.diloco.known import TOKENS
 
 PATIENCE_S = 30.0
 HELLO = pb.FromLearner(hello=pb.Hello(learner="learner-0", incarnation=1))
+TOKEN = TOKENS.of("learner-0")
 W = TypeVar("W", Opened, Received, Garbled, Closed)  # type: ignore[type-arg]  # of either end
 
 
@@ -60,7 +61,7 @@ def until(arrivals: "Inbox[Arrival]", kind: type[W]) -> W:  # type: ignore[type-
 
 @contextmanager
 def serving(limits: Limits | None = None, tls: Tls | None = None) -> Iterator[tuple[Hub, str]]:
-    hub = Hub("127.0.0.1:0", limits=limits, tls=tls)
+    hub = Hub("127.0.0.1:0", tokens=TOKENS, limits=limits, tls=tls)
     address = hub.start()
     try:
         yield hub, address
@@ -72,11 +73,12 @@ def serving(limits: Limits | None = None, tls: Tls | None = None) -> Iterator[tu
 def attached(limits: Limits | None = None) -> Iterator[tuple[Hub, Connection]]:
     """A hub and one connection that said hello, as session 1."""
     with serving(limits) as (hub, address):
-        connection = Connection(address, limits=limits)
+        connection = Connection(address, token=TOKEN, limits=limits)
         connection.open()
         connection.send(HELLO)
         taken(hub.arrivals, Opened)
         assert taken(hub.arrivals, Received).message == HELLO
+        hub.admit(1)
         yield hub, connection
         connection.close()
 
@@ -86,8 +88,9 @@ def raw_stream(address: str) -> Iterator[tuple[Callable[[bytes], None], Iterator
     """A stream of bytes from a peer that knows grpc and nothing else: (send, responses)."""
     frames: Inbox[bytes] = Inbox(items_max=1000, bytes_max=1)
     gate = frames.gate()
+    shown = [(TOKEN_KEY, TOKEN.encode())]
     with grpc.insecure_channel(address) as channel:
-        yield gate.put, channel.stream_stream(METHOD)(iter(frames.get, b"end"))
+        yield gate.put, channel.stream_stream(METHOD)(iter(frames.get, b"end"), metadata=shown)
         gate.put(b"end")
 
 
@@ -123,7 +126,7 @@ def test_payloads_go_both_ways(size: int) -> None:
 def test_one_payload_goes_to_many_learners() -> None:
     sent = some_bytes(3 << 20)
     with serving() as (hub, address):
-        connections = [Connection(address) for _ in range(4)]
+        connections = [Connection(address, token=TOKEN) for _ in range(4)]
         for connection in connections:
             connection.open()
             connection.send(HELLO)
@@ -267,9 +270,13 @@ def test_a_garbled_stream_is_counted_and_closed_and_harms_nobody(
 ) -> None:
     with attached() as (hub, connection):
         with raw_stream(hub_address(hub)) as (send, responses):
+            send(frame_of(HELLO))
+            opened = hub.arrivals.get(timeout=PATIENCE_S)
+            assert isinstance(opened.what, Opened)
+            taken(hub.arrivals, Received)
+            hub.admit(opened.session)
             for frame in frames:
                 send(frame)
-            taken(hub.arrivals, Opened)
             assert complaint in taken(hub.arrivals, Garbled).reason
             assert complaint in taken(hub.arrivals, Closed).reason
             with pytest.raises((grpc.RpcError, StopIteration)):
@@ -309,7 +316,7 @@ def test_a_syncer_that_speaks_nonsense_is_garbled_at_the_learner() -> None:
 
 def test_a_stream_too_many_is_refused() -> None:
     with attached(Limits(sessions_max=1)) as (hub, _):
-        second = Connection(hub_address(hub))
+        second = Connection(hub_address(hub), token=TOKEN)
         second.open()
         assert "resource_exhausted" in taken(second.arrivals, Closed).reason
         second.close()
@@ -369,9 +376,9 @@ def test_a_learner_reaches_a_syncer_that_came_back_on_the_same_address() -> None
         early.open()
         taken(early.arrivals, Closed)
         early.close()
-    hub = Hub(address)
+    hub = Hub(address, tokens=TOKENS)
     assert hub.start() == address
-    connection = Connection(address)
+    connection = Connection(address, token=TOKEN)
     connection.open()
     connection.send(HELLO)
     taken(hub.arrivals, Opened)
@@ -400,9 +407,9 @@ PEER = """
 import sys
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.wire import Connection
-connection = Connection(sys.argv[1])
+connection = Connection(sys.argv[1], token=sys.argv[2])
 connection.open()
-connection.send(pb.FromLearner(hello=pb.Hello(learner="peer")))
+connection.send(pb.FromLearner(hello=pb.Hello(learner="learner-0")))
 sys.stdin.read()
 """
 
@@ -412,7 +419,7 @@ sys.stdin.read()
 def test_a_dead_and_a_silent_process_are_noticed(by: signal.Signals) -> None:
     limits = Limits(keepalive_s=0.5, answer_s=0.5)
     with serving(limits) as (hub, address):
-        peer = subprocess.Popen([sys.executable, "-c", PEER, address], stdin=subprocess.PIPE)
+        peer = subprocess.Popen([sys.executable, "-c", PEER, address, TOKEN], stdin=subprocess.PIPE)
         try:
             taken(hub.arrivals, Opened)
             taken(hub.arrivals, Received)
@@ -443,89 +450,6 @@ def test_plaintext_beyond_this_machine_is_refused(address: str) -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="write host:port"):
         Connection(address)
-
-
-def make_certificates(folder: Path) -> None:
-    """Two authorities, `ca` and `other`; `ca` signed `syncer` and `learner`, `other` `stranger`."""
-
-    def openssl(*words: str) -> None:
-        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
-
-    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-    for authority in ("ca", "other"):
-        openssl(
-            "req", "-x509", *curve, "-keyout", f"{authority}.key", "-out", f"{authority}.pem",
-            "-subj", f"/CN={authority}", "-days", "2",
-        )  # fmt: skip
-    (folder / "names").write_text("subjectAltName=DNS:syncer.test,IP:127.0.0.1")
-    for name, authority in (("syncer", "ca"), ("learner", "ca"), ("stranger", "other")):
-        openssl(
-            "req", *curve, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}"
-        )
-        openssl(
-            "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem",
-            "-CAkey", f"{authority}.key", "-CAcreateserial", "-out", f"{name}.pem", "-days", "2",
-            "-extfile", "names",
-        )  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("the openssl program makes the certificates of this test, and is not here")
-    folder = tmp_path_factory.mktemp("certificates")
-    make_certificates(folder)
-    return folder
-
-
-def tls(folder: Path, name: str, *, ca: str = "ca", server_name: str = "") -> Tls:
-    return Tls(
-        ca=folder / f"{ca}.pem",
-        certificate=folder / f"{name}.pem",
-        key=folder / f"{name}.key",
-        server_name=server_name,
-    )
-
-
-@pytest.mark.parametrize("server_name", ["", "syncer.test"])
-def test_mutual_tls_carries_messages_and_payloads(certificates: Path, server_name: str) -> None:
-    with serving(tls=tls(certificates, "syncer")) as (hub, address):
-        connection = Connection(address, tls=tls(certificates, "learner", server_name=server_name))
-        connection.open()
-        connection.send_payload(HELLO_PUSH, bytes(3 << 20), key=0)
-        taken(hub.arrivals, Opened)
-        assert taken(hub.arrivals, Received).payload == bytes(3 << 20)
-        connection.close()
-
-
-HELLO_PUSH = pb.FromLearner(push=pb.Push())
-
-
-def strangers(folder: Path) -> dict[str, Tls | None]:
-    return {
-        "signed by another authority": tls(folder, "stranger"),
-        "trusting another authority": tls(folder, "learner", ca="other"),
-        "expecting another syncer": tls(folder, "learner", server_name="elsewhere.test"),
-        "in plaintext": None,
-    }
-
-
-@pytest.mark.parametrize("who", ["signed by another authority", "trusting another authority",
-                                 "expecting another syncer", "in plaintext"])  # fmt: skip
-def test_a_stranger_does_not_get_in(certificates: Path, who: str) -> None:
-    with serving(tls=tls(certificates, "syncer")) as (hub, address):
-        connection = Connection(address, tls=strangers(certificates)[who])
-        connection.open()
-        connection.send(HELLO)
-        taken(connection.arrivals, Closed)
-        connection.close()
-        assert hub.arrivals.empty()
-
-
-def test_tls_files_are_checked(tmp_path: Path) -> None:
-    (tmp_path / "ca.pem").write_text("not a certificate")
-    with pytest.raises(ValueError, match=r"ca\.pem is not a PEM file"):
-        Hub("127.0.0.1:0", tls=tls(tmp_path, "syncer")).start()
 
 
 # ---------------------------------------------------------------- trying again

@@ -65,7 +65,7 @@ def test_a_region_without_a_name_is_a_mistake(load: Loader) -> None:
 
 def test_only_slow_learners_are_started_with_a_speed(load: Loader, tmp_path: object) -> None:
     plan = load(HEAD + MIXED)
-    specs = Launch(plan=plan, snapshots=tmp_path).learners(  # type: ignore[arg-type]
+    specs = Launch(plan=plan, snapshots=tmp_path, tokens=tmp_path).learners(  # type: ignore[arg-type]
         dict.fromkeys(plan.training.learner_names, "here:1")
     )
     speeds = [

@@ -80,6 +80,7 @@ class DockerFleet:
         python="python3",
         listen=f"0.0.0.0:{SYNCER_PORT}",
         snapshots=f"{SHARED}/snapshots",
+        tokens=f"{SHARED}/tokens",
         cache=CACHE,
         flags=("--private-network", f"--health-file={HEALTH}"),
     )

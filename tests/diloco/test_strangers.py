@@ -1,0 +1,183 @@
+"""Strangers at a syncer without TLS: what they can take, keep busy, or make anybody believe."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.fragments import specs_to_json
+from chaoslab.diloco.frames import frame_of
+from chaoslab.diloco.wire import (
+    METHOD,
+    TOKEN_KEY,
+    Closed,
+    Connection,
+    Garbled,
+    Limits,
+    Opened,
+    Received,
+)
+from chaoslab.events import Kind
+from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
+from tests.diloco.known import TOKENS
+from tests.diloco.test_wire import serving, taken
+
+PATIENCE_S = 30.0
+EVICTING = pb.FromLearner(
+    hello=pb.Hello(learner="learner-0", incarnation=99, specs_json=specs_to_json(SPECS))
+)
+
+
+def goes_on(syncer: RunningSyncer, learner: HandLearner) -> None:
+    """It is still a member, and asked for its work."""
+    learner.pulled()
+    assert not syncer.told.of(Kind.MEMBER_LEFT)
+
+
+@pytest.mark.parametrize(
+    ("token", "reason"),
+    [
+        ("", "no_token"),
+        ("learner-0:guessed", "wrong_token"),
+        (TOKENS.of("learner-0")[:-1], "wrong_token"),
+        (TOKENS.of("learner-1").replace("learner-1", "learner-0"), "wrong_token"),
+    ],
+    ids=["none", "guessed", "cut", "another's under its name"],
+)
+def test_a_stranger_that_claims_a_higher_life_evicts_nobody(
+    tmp_path: Path, token: str, reason: str
+) -> None:
+    with running_syncer(tmp_path) as syncer:
+        honest = HandLearner(syncer, "learner-0")
+        honest.join()
+        stranger = Connection(syncer.address, token=token)
+        stranger.open()
+        stranger.send(EVICTING)
+        assert "unauthenticated" in taken(stranger.arrivals, Closed).reason
+        stranger.close()
+        refused = syncer.told.wait(Kind.STREAM_REFUSED, reason=reason)
+        assert str(refused["peer"]).startswith("ipv4:127.0.0.1:")
+        assert (refused["claimed"], refused["known_as"]) == ("learner-0" if token else "", "")
+        goes_on(syncer, honest)
+        honest.close()
+
+
+def test_one_learner_cannot_speak_for_another(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        honest = HandLearner(syncer, "learner-0")
+        honest.join()
+        liar = Connection(syncer.address, token=TOKENS.of("learner-1"))
+        liar.open()
+        liar.send(EVICTING)
+        syncer.told.wait(
+            Kind.STREAM_REFUSED, reason="other_name", claimed="learner-0", known_as="learner-1"
+        )
+        goes_on(syncer, honest)
+        liar.close()
+        honest.close()
+
+
+@contextlib.contextmanager
+def silent_streams(
+    address: str, count: int, metadata: list[tuple[str, bytes]]
+) -> Iterator[list[grpc.Call]]:
+    """Streams on which nothing is said, each by a connection of its own."""
+    over = threading.Event()
+
+    def nothing() -> Iterator[bytes]:
+        over.wait()
+        yield from ()
+
+    own = [("grpc.use_local_subchannel_pool", 1)]
+    channels = [grpc.insecure_channel(address, options=own) for _ in range(count)]
+    calls = [channel.stream_stream(METHOD)(nothing(), metadata=metadata) for channel in channels]
+    yield calls
+    over.set()
+    for channel in channels:
+        channel.close()
+
+
+@pytest.mark.parametrize("learner", ["", "learner-1"], ids=["strangers", "a learner"])
+def test_silent_streams_keep_no_learner_out(tmp_path: Path, learner: str) -> None:
+    shown = [(TOKEN_KEY, TOKENS.of(learner).encode())] if learner else []
+    limits = Limits(sessions_max=8)
+    with (
+        running_syncer(tmp_path, limits=limits) as syncer,
+        silent_streams(syncer.address, 60, shown) as calls,
+    ):
+        most = limits.sessions_per_learner_max if learner else 0
+        while sum(call.is_active() for call in calls) > most:
+            time.sleep(0.01)  # all others are ended by the syncer
+        honest = HandLearner(syncer, "learner-0")
+        honest.join()
+        goes_on(syncer, honest)
+        honest.close()
+        syncer.told.wait(Kind.STREAM_REFUSED, reason="no_hello" if learner else "no_token")
+
+
+def test_a_stream_without_a_hello_ends_in_time(tmp_path: Path) -> None:
+    shown = [(TOKEN_KEY, TOKENS.of("learner-1").encode())]
+    with (
+        running_syncer(tmp_path, limits=Limits(hello_s=0.3)) as syncer,
+        silent_streams(syncer.address, 1, shown) as (call,),
+    ):
+        with pytest.raises(grpc.RpcError):
+            next(iter(call))
+        syncer.told.wait(Kind.STREAM_REFUSED, reason="no_hello", known_as="learner-1")
+
+
+def test_nothing_of_size_is_taken_before_a_hello(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        eager = Connection(syncer.address, token=TOKENS.of("learner-1"))
+        eager.open()
+        eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
+        taken_until_closed(eager)
+        eager.close()
+        syncer.told.wait(Kind.STREAM_REFUSED, reason="garbled", known_as="learner-1")
+        assert not syncer.told.of(Kind.PUSH_REJECTED)
+
+
+def test_a_stream_begins_with_a_hello(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        eager = Connection(syncer.address, token=TOKENS.of("learner-1"))
+        eager.open()
+        eager.send(pb.FromLearner(progress=pb.Progress(step=1)))
+        taken_until_closed(eager)
+        eager.close()
+        syncer.told.wait(Kind.STREAM_REFUSED, reason="not_a_hello", known_as="learner-1")
+
+
+def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
+    with serving() as (hub, address):
+        eager = Connection(address, token=TOKENS.of("learner-0"))
+        eager.open()
+        eager.send(EVICTING)
+        taken(hub.arrivals, Opened)
+        taken(hub.arrivals, Received)
+        eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
+        assert "at most 0" in taken(hub.arrivals, Garbled).reason
+        eager.close()
+
+
+def taken_until_closed(connection: Connection) -> None:
+    while not isinstance(connection.arrivals.get(timeout=PATIENCE_S).what, Closed):
+        pass
+
+
+def test_a_payload_larger_than_this_training_has_is_refused(tmp_path: Path) -> None:
+    with running_syncer(tmp_path) as syncer:
+        learner = HandLearner(syncer, "learner-0")
+        learner.join()
+        pull = learner.pulled()
+        most = syncer.books.payload_bytes_max
+        header = learner.answer(pull)
+        header.payload.bytes = most + 1
+        learner.connection._outbox.put(frame_of(pb.FromLearner(epoch=learner.epoch, push=header)))
+        rejected = syncer.told.wait(Kind.PUSH_REJECTED, learner="learner-0")
+        assert f"at most {most} are taken" in rejected["detail"]
+        learner.close()

@@ -1,0 +1,229 @@
+"""Mutual TLS between real processes' ends: who gets in, who does not, and what the syncer says."""
+
+import queue
+import shutil
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+
+from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.frames import frame_of
+from chaoslab.diloco.wire import METHOD, Closed, Connection, Hub, Limits, Opened, Received, Tls
+from chaoslab.events import Kind
+from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
+from tests.diloco.test_wire import serving, taken, until
+
+LEARNER = "learner-0"
+HELLO = pb.FromLearner(hello=pb.Hello(learner=LEARNER, incarnation=1))
+PATIENCE_S = 30.0
+
+
+def make_certificates(folder: Path) -> None:
+    """Two authorities, `ca` and `other`, and certificates: files NAME.pem and NAME.key."""
+
+    def openssl(*words: str) -> None:
+        subprocess.run(["openssl", *words], cwd=folder, check=True, capture_output=True)
+
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    for authority in ("ca", "other"):
+        openssl(
+            "req", "-x509", *curve, "-keyout", f"{authority}.key", "-out", f"{authority}.pem",
+            "-subj", f"/CN={authority}", "-days", "2",
+        )  # fmt: skip
+    for file, names, authority, days in (
+        ("syncer", "DNS:syncer.test,IP:127.0.0.1", "ca", 2),
+        ("learner-0", "DNS:learner-0", "ca", 2),
+        ("learner-1", "DNS:learner-1", "ca", 2),
+        ("stranger", "DNS:learner-0", "other", 2),
+        ("expired", "DNS:learner-0", "ca", -1),
+        ("plain", "", "ca", 2),
+    ):
+        (folder / "names").write_text(f"subjectAltName={names}" if names else "")
+        openssl(
+            "req", *curve, "-keyout", f"{file}.key", "-out", f"{file}.csr",
+            "-subj", "/CN=learner-0" if not names else "/CN=somebody",
+        )  # fmt: skip
+        openssl(
+            "x509", "-req", "-in", f"{file}.csr", "-CA", f"{authority}.pem",
+            "-CAkey", f"{authority}.key", "-CAcreateserial", "-out", f"{file}.pem",
+            "-days", str(days), "-extfile", "names",
+        )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("the openssl program makes the certificates of this test, and is not here")
+    folder = tmp_path_factory.mktemp("certificates")
+    make_certificates(folder)
+    return folder
+
+
+def tls(folder: Path, name: str, *, ca: str = "ca", server_name: str = "") -> Tls:
+    return Tls(
+        ca=folder / f"{ca}.pem",
+        certificate=folder / f"{name}.pem",
+        key=folder / f"{name}.key",
+        server_name=server_name,
+    )
+
+
+@pytest.mark.parametrize("server_name", ["", "syncer.test"])
+def test_messages_and_payloads_go_both_ways(certificates: Path, server_name: str) -> None:
+    sent = bytes(range(256)) * (3 << 12)
+    with serving(tls=tls(certificates, "syncer")) as (hub, address):
+        connection = Connection(address, tls=tls(certificates, LEARNER, server_name=server_name))
+        connection.open()
+        connection.send(HELLO)
+        assert taken(hub.arrivals, Opened).learner == LEARNER
+        taken(hub.arrivals, Received)
+        hub.admit(1)
+        connection.send_payload(pb.FromLearner(push=pb.Push()), sent, key=0)
+        pushed = taken(hub.arrivals, Received).payload
+        assert pushed == sent
+        hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), pushed, key=0)
+        assert taken(connection.arrivals, Received).payload == sent
+        hub.close(1, pb.ToLearner(fenced=pb.Fenced(reason="enough")))
+        assert taken(connection.arrivals, Received).message.fenced.reason == "enough"
+        connection.close()
+
+
+def test_a_certificate_without_alternative_names_counts_by_its_common_name(
+    certificates: Path,
+) -> None:
+    with serving(tls=tls(certificates, "syncer")) as (hub, address):
+        connection = Connection(address, tls=tls(certificates, "plain"))
+        connection.open()
+        connection.send(HELLO)
+        assert taken(hub.arrivals, Opened).learner == LEARNER
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [("stranger", "untrusted_certificate"), ("expired", "expired_certificate")],
+)
+def test_a_wrong_certificate_is_refused_and_journaled(
+    certificates: Path, tmp_path: Path, files: str, reason: str
+) -> None:
+    with tls_syncer(certificates, tmp_path) as syncer:
+        connection = Connection(syncer.address, tls=tls(certificates, files))
+        connection.open()
+        connection.send(HELLO)
+        taken(connection.arrivals, Closed)
+        connection.close()
+        refused = syncer.told.wait(Kind.STREAM_REFUSED, reason=reason)
+        assert str(refused["peer"]).startswith("127.0.0.1:")
+        assert not syncer.told.of(Kind.MEMBER_JOINED)
+    assert syncer.told.wait(Kind.SYNCER_FINAL)["turned_away"][reason] >= 1
+
+
+def test_a_stranger_without_certificate_is_refused_and_journaled(
+    certificates: Path, tmp_path: Path
+) -> None:
+    trust = grpc.ssl_channel_credentials((certificates / "ca.pem").read_bytes())
+    with (
+        tls_syncer(certificates, tmp_path) as syncer,
+        grpc.secure_channel(syncer.address, trust) as channel,
+    ):
+        with pytest.raises(grpc.RpcError):
+            list(channel.stream_stream(METHOD)(iter([frame_of(HELLO)])))
+        syncer.told.wait(Kind.STREAM_REFUSED, reason="no_certificate")
+
+
+def test_plaintext_where_tls_is_spoken_is_refused_and_journaled(
+    certificates: Path, tmp_path: Path
+) -> None:
+    with tls_syncer(certificates, tmp_path) as syncer:
+        connection = Connection(syncer.address)
+        connection.open()
+        taken(connection.arrivals, Closed)
+        connection.close()
+        syncer.told.wait(Kind.STREAM_REFUSED, reason="no_tls")
+
+
+def test_another_learners_name_is_refused_and_journaled_and_its_owner_goes_on(
+    certificates: Path, tmp_path: Path
+) -> None:
+    with tls_syncer(certificates, tmp_path) as syncer:
+        honest = HandLearner(syncer, LEARNER, tls=tls(certificates, LEARNER))
+        honest.join()
+        liar = HandLearner(syncer, LEARNER, incarnation=99, tls=tls(certificates, "learner-1"))
+        liar.hello()
+        assert "learner-1" in liar.hear("refused")[0].reason
+        told = syncer.told.wait(Kind.STREAM_REFUSED, reason="other_name")
+        assert (told["claimed"], told["known_as"]) == ("learner-0", "learner-1")
+        assert str(told["peer"]).startswith("127.0.0.1:")
+        assert not syncer.told.of(Kind.MEMBER_LEFT)
+        honest.pulled()
+        honest.close()
+        liar.close()
+
+
+def test_a_learner_does_not_speak_to_a_syncer_of_another_name_or_authority(
+    certificates: Path,
+) -> None:
+    for ours in (
+        tls(certificates, LEARNER, server_name="elsewhere.test"),
+        tls(certificates, LEARNER, ca="other"),
+    ):
+        with serving(tls=tls(certificates, "syncer")) as (hub, address):
+            connection = Connection(address, tls=ours)
+            connection.open()
+            connection.send(HELLO)
+            assert "unavailable" in taken(connection.arrivals, Closed).reason
+            connection.close()
+            assert hub.arrivals.empty()
+
+
+def test_the_port_behind_it_is_for_nobody_else(certificates: Path) -> None:
+    with serving(tls=tls(certificates, "syncer")) as (hub, _):
+        assert hub._tls_listener is not None
+        inner = Connection(f"127.0.0.1:{hub._tls_listener._inner_port}")
+        inner.open()
+        inner.send(HELLO)
+        assert "unauthenticated" in taken(inner.arrivals, Closed).reason
+        inner.close()
+        assert hub.turned_away.totals == {"no_tls": 1}
+        with pytest.raises(queue.Empty):
+            hub.arrivals.get(block=False)
+
+
+def test_silent_connections_are_ended_and_keep_nobody_out(certificates: Path) -> None:
+    with serving(Limits(hello_s=1.0), tls=tls(certificates, "syncer")) as (hub, address):
+        host, _, port = address.rpartition(":")
+        silent = [socket.create_connection((host, int(port))) for _ in range(100)]
+        ended = threading.Event()
+
+        def wait_for_the_end() -> None:
+            for one in silent:
+                one.recv(1)
+            ended.set()
+
+        threading.Thread(target=wait_for_the_end, daemon=True).start()
+        assert ended.wait(PATIENCE_S)
+        connection = Connection(address, tls=tls(certificates, LEARNER))
+        connection.open()
+        connection.send(HELLO)
+        assert until(hub.arrivals, Received).message == HELLO
+        connection.close()
+        for one in silent:
+            one.close()
+
+
+def test_tls_files_are_checked(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("not a certificate")
+    with pytest.raises(ValueError, match=r"ca\.pem is not a PEM file"):
+        Hub("127.0.0.1:0", tls=tls(tmp_path, "syncer")).start()
+
+
+@contextmanager
+def tls_syncer(certificates: Path, folder: Path) -> Iterator[RunningSyncer]:
+    with running_syncer(folder, tls=tls(certificates, "syncer")) as running:
+        yield running
