@@ -26,6 +26,7 @@ from chaoslab.janitor import start_janitor
 from chaoslab.journal import Journal, Observer
 from chaoslab.lifeline import UNDONE, Lifeline, Silence
 from chaoslab.links.base import Links, NoLinks, Shaping
+from chaoslab.machine import Machine
 from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Control, FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
@@ -205,6 +206,7 @@ def _carry_out(
                 owing=obligations.due_within,
                 residue=partial(_residue, directory),
             ),
+            machine=Machine(),
         )
         try:
             return run.execute()

@@ -37,6 +37,13 @@ class Kind(StrEnum):
     """is_steady, reason, gap_s_median, gap_s_max, tokens_per_s, variation, step_s {learner: s}"""
     COUNTS_SAMPLED = "counts.sampled"
     """alive, believed, stepping, contributing: four different numbers, once a second"""
+    MACHINE_SAMPLED = "machine.sampled"
+    """how busy the machine of the harness was since the last sample, about a second ago: window_s,
+    cores, load_1m, own_cores (CPU time per second of the harness, the nodes and all below them),
+    others_cores (of everybody else), stolen_cores (by other guests of the host), idle_cores,
+    waited_s | null (the harness, ready and without a core), throttled_s | null (by the cgroup's
+    quota), cpu_pressure, io_pressure and memory_pressure | null (share of the time in which some
+    process waited for it, PSI)"""
     RUN_SETTLED = "run.settled"
     """is_settled, pending [text]: what had not converged when settling ended"""
     RUN_FINISHED = "run.finished"
@@ -51,8 +58,9 @@ class Kind(StrEnum):
     NODE_EXITED = "node.exited"
     """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
     to be events and were none it may report), sent [name] (signals that the harness had sent it to
-    end it, SIGHUP as a notice included); of a container also out_of_memory (the kernel killed it
-    for want of memory, by the engine's word)"""
+    end it, SIGHUP as a notice included), last_words (the end of its standard error, of a node that
+    failed by itself and left any); of a container also out_of_memory (the kernel killed it for want
+    of memory, by the engine's word)"""
     ENGINE_REPORTED = "engine.reported"
     """node, incarnation, action (start | die | oom | kill | pause | unpause | update | connect |
     disconnect | health_status | destroy …), at_s (by the engine's clock, s since the epoch),
@@ -108,6 +116,8 @@ class Kind(StrEnum):
     digest (of what was published), momentum_digest, members, missed [learner], quorum_s, grace_s,
     sync_s (a syncer that came back says its last merge once more, because nobody can know whether
     it was heard: with is_restated true, without members, missed and the times)"""
+    ROUND_STORED = "round.stored"
+    """round, fragment, version, took_s (until the merge was on the syncer's disk)"""
     ROUND_ABANDONED = "round.abandoned"
     """round, fragment, reason"""
     PUSH_ACCEPTED = "push.accepted"
@@ -228,7 +238,9 @@ class Kind(StrEnum):
 
     # -- people, limits and the end
     HARNESS_STALLED = "harness.stalled"
-    """silent_s (so long the harness stood still), undone [what its janitor undid meanwhile]"""
+    """silent_s (so long the harness stood still), since_s (from when on, on its clock; what nodes
+    said meanwhile is stamped late, at most with the time of this line), undone [what its janitor
+    undid meanwhile]"""
     ABORT_FIRED = "abort.fired"
     """rule, observed"""
     VERDICT_REACHED = "verdict.reached"

@@ -23,7 +23,9 @@ UNDONE = "undone.jsonl"
 """What the janitor undid while the harness was silent: written by the janitor alone."""
 SILENT_S = 5.0
 """Without a beat for so long a harness does not get to healing what is due."""
-_BEAT_S = 0.5
+STALL_S = 1.0
+"""So long without a beat is noted: what came meanwhile is stamped late."""
+BEAT_S = 0.5
 
 
 StillThere: TypeAlias = Callable[[], Sequence[str]]
@@ -50,7 +52,7 @@ class Lifeline:
     """The harness's side of what stands behind it; by default nobody does."""
 
     beat: Callable[[], Silence | None] = lambda: None
-    """Show that it lives; the silence that this ends, if it was a long one."""
+    """Show that it lives; the silence that this ends, if it lasted for `STALL_S`."""
     owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due then."""
     residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
@@ -74,15 +76,13 @@ class Pulse:
         """See `Lifeline.beat`. A janitor that is gone or stopped is no trouble."""
         now_s = time.monotonic()
         silent_s, self._last_s = now_s - self._last_s, now_s
-        if now_s - self._beaten_s >= _BEAT_S:
+        if now_s - self._beaten_s >= BEAT_S:
             self._beaten_s = now_s
             with suppress(BlockingIOError, BrokenPipeError):
                 os.write(self.pipe, b".")
-        if silent_s < SILENT_S / 2:  # a janitor counts from the last beat that it heard
+        if silent_s < STALL_S:
             return None
-        undone = tuple(self._news())
-        is_long = undone or silent_s >= SILENT_S
-        return Silence(for_s=silent_s, undone=undone) if is_long else None
+        return Silence(for_s=silent_s, undone=tuple(self._news()))
 
     def _news(self) -> Sequence[str]:
         said = list(read_undone(self.run_directory))

@@ -21,6 +21,7 @@ from chaoslab.injector import Injector
 from chaoslab.journal import RECORD_FORMAT, Journal
 from chaoslab.launch import EVALUATOR, SYNCER, Launch
 from chaoslab.lifeline import Lifeline
+from chaoslab.machine import Machine
 from chaoslab.news import News
 from chaoslab.plan import FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
@@ -51,6 +52,7 @@ class Run:
         directory: RunDirectory,
         interrupts: Interrupts,
         lifeline: Lifeline | None = None,
+        machine: Machine | None = None,
     ) -> None:
         self.plan, self.injections = plan, tuple(injections)
         self.lifeline = lifeline = lifeline or Lifeline()
@@ -76,6 +78,7 @@ class Run:
             injector=self.injector,
             interrupts=interrupts,
             lifeline=lifeline,
+            machine=machine,
         )
         self.outcome = Outcome.BROKEN
         self.remarks: list[str] = []

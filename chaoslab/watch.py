@@ -18,15 +18,14 @@ from chaoslab.events import Kind
 from chaoslab.fleet.base import Role
 from chaoslab.injector import Injector
 from chaoslab.launch import SYNCER
-from chaoslab.lifeline import Lifeline
+from chaoslab.lifeline import BEAT_S, SILENT_S, Lifeline
+from chaoslab.machine import Machine
 from chaoslab.news import News
 from chaoslab.plan import FaultPlan
 from chaoslab.triggers import Progress, fired, fires_s, rule_text
 from chaoslab.urgency import first_in_line
 
 SAMPLE_S = 1.0
-_STOOD_STILL_S = 10.0
-"""A harness that stood still for so long cannot say any more what happened when."""
 _SOON_S = 0.2
 """So long before something is due the harness sees to it that it gets a core in time."""
 
@@ -64,6 +63,8 @@ class Watch:
     injector: Injector
     interrupts: Interrupts
     lifeline: Lifeline
+    machine: Machine | None = None
+    """Where the run goes on, to be sampled; None: nobody asks how busy it is."""
     _training_since_s: float | None = None
     _sample_s: float = field(init=False)
     _deadline_s: float = field(init=False)
@@ -71,6 +72,7 @@ class Watch:
     def __post_init__(self) -> None:
         self._sample_s = self.news.now_s + SAMPLE_S
         self._deadline_s = self.news.now_s + self.plan.limits.timeout_s
+        self.lifeline.beat()  # what was before is no part of this run
 
     def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
         """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended."""
@@ -123,7 +125,7 @@ class Watch:
         return next_time_s is not None and self.news.now_s >= next_time_s - _SOON_S
 
     def _next_due_s(self) -> float:
-        times_s = [self._sample_s, self._deadline_s]
+        times_s = [self._sample_s, self._deadline_s, self.news.now_s + BEAT_S]
         if (next_time_s := self.injector.next_time_s) is not None:
             times_s.append(next_time_s if self._is_due_soon() else next_time_s - _SOON_S)
         if (since_s := self._since_s) is not None:
@@ -131,13 +133,21 @@ class Watch:
         return min(times_s)
 
     def _show_life(self) -> None:
+        """Beat; a time in which the harness stood still is noted, after what waited to be read.
+
+        While training goes on, a long one ends the run: what was due meanwhile was not done.
+        """
         silence = self.lifeline.beat()
         if silence is None:
             return
+        since_s = self.news.now_s - silence.for_s
+        self.news.drain()
         self.news.note(
-            Kind.HARNESS_STALLED, {"silent_s": silence.for_s, "undone": list(silence.undone)}
+            Kind.HARNESS_STALLED,
+            {"silent_s": silence.for_s, "since_s": since_s, "undone": list(silence.undone)},
         )
-        if silence.undone or silence.for_s >= _STOOD_STILL_S:
+        is_long = silence.for_s >= SILENT_S and self._since_s is not None
+        if silence.undone or is_long:
             undone = f", and its janitor undid: {'; '.join(silence.undone)}"
             self._abort(
                 "the harness keeps time",
@@ -151,7 +161,17 @@ class Watch:
         patience_s = self.plan.training.suspect_after_s
         counts = self._progress.counts(now_s, stepping_within_s=patience_s)
         self.news.note(Kind.COUNTS_SAMPLED, counts)
+        self._sample_machine(now_s)
         self._sample_s += SAMPLE_S * math.ceil((now_s - self._sample_s + 1e-9) / SAMPLE_S)
+
+    def _sample_machine(self, now_s: float) -> None:
+        if self.machine is None:
+            return
+        started = self.news.journal.history.of(Kind.NODE_STARTED)
+        pids = {event.text("node"): event.integer("pid") for event in started}
+        alive = [pids[name] for name in self._progress.alive()]
+        if (sampled := self.machine.sample(now_s, alive)) is not None:
+            self.news.note(Kind.MACHINE_SAMPLED, sampled)
 
     # ---------------------------------------------------------------- reasons to end
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from chaoslab.clock import VirtualClock
 from chaoslab.events import Event, Kind
 from chaoslab.journal import History, Journal
+from chaoslab.lifeline import Lifeline
 from chaoslab.plan import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory
 from chaoslab.run import Run
@@ -42,6 +43,7 @@ class Stage:
         *,
         plan: FaultPlan = PLAN,
         troubles: Troubles | None = None,
+        lifeline: Lifeline | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.fleet = FakeFleet(self.clock, troubles)
@@ -55,6 +57,7 @@ class Stage:
             journal=self.journal,
             directory=self.directory,
             interrupts=self.interrupts,
+            lifeline=lifeline,
         )
 
     def execute(self) -> History:

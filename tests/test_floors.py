@@ -30,6 +30,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "conduct",
         "janitor",
         "lifeline",
+        "machine",
         "obligations",
         "halt",
         "residue",

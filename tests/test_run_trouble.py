@@ -13,6 +13,7 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet.base import Sighting, probed
 from chaoslab.journal import History
+from chaoslab.lifeline import Lifeline, Silence
 from chaoslab.plan import AbortRule, Control, Limits, Stop, Training, Trigger
 from chaoslab.watch import Outcome
 
@@ -365,3 +366,39 @@ def test_whenever_the_interrupt_comes_the_record_is_complete(tmp_path: Path, mom
     started = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_STARTED)]
     exited = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_EXITED)]
     assert sorted(started) == sorted(exited)
+
+
+# ---------------------------------------------------------------- a harness that stands still
+
+
+def stalled(folder: Path, for_s: float, *, at_round: int) -> History:
+    """A run whose harness learns, once so many rounds are merged, that it stood still."""
+    silences = [Silence(for_s=for_s, undone=())]
+    stages: list[Stage] = []
+
+    def beat() -> Silence | None:
+        is_time = any(stage.run.progress.rounds >= at_round for stage in stages)
+        return silences.pop() if is_time and silences else None
+
+    stages.append(Stage(folder, [HALF], lifeline=Lifeline(beat=beat)))
+    return stages[0].execute()
+
+
+def test_a_short_stall_is_noted_with_its_beginning_and_the_run_goes_on(tmp_path: Path) -> None:
+    history = stalled(tmp_path, 1.25, at_round=12)
+    noted = the(history, Kind.HARNESS_STALLED)
+    assert noted.time_s - noted.number("since_s") == pytest.approx(1.25)
+    assert ending(history)[0] == "completed"
+
+
+def test_a_stall_of_five_seconds_of_training_ends_the_run_healed(tmp_path: Path) -> None:
+    history = stalled(tmp_path, 5.0, at_round=21)
+    outcome, reason = ending(history)
+    assert (outcome, reason) == ("aborted", "the harness keeps time: it stood still for 5.0 s")
+    assert all(story.healed for story in history.faults)
+
+
+def test_a_stall_before_training_began_ends_nothing(tmp_path: Path) -> None:
+    history = stalled(tmp_path, 6.0, at_round=0)
+    assert the(history, Kind.HARNESS_STALLED).number("silent_s") == 6.0
+    assert ending(history)[0] == "completed"

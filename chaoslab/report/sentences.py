@@ -238,6 +238,10 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
         Tone.FAULT,
         lambda e: f"evidence on {e.text('target')}, {e.text('status')}: {e.text('text')}",
     ),
+    Kind.HARNESS_STALLED: (
+        Tone.BAD,
+        lambda e: f"the harness stood still for {seconds(e.number('silent_s'))}",
+    ),
     Kind.ABORT_FIRED: (
         Tone.BAD,
         lambda e: f"abort rule {e.text('rule')} fired: {e.data.get('observed')}",
