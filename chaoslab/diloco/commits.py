@@ -76,12 +76,14 @@ class Commits:
                 self._note_freed()
                 return None
             action, state = self._waiting[0].action, self._waiting[0].state
-            publication = self._books.commit(action, state, self._policy, self._now())
+            began_s = self._now()
+            publication = self._books.commit(action, state, self._policy, began_s)
         except OSError as error:
             self._note_blocked(error)
             return None
         self._note_freed()
         self._waiting.popleft()
+        self._emit(Kind.ROUND_STORED, {**_place(action), "took_s": self._now() - began_s})
         self._phases.reach(Phase.WRITTEN, **_place(action))
         return action, publication
 
