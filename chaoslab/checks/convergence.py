@@ -43,7 +43,8 @@ class LossParity:
         samples = len(run) + len(twin)
         if min(len(run), len(twin)) < _MIN_POINTS:
             reason = f"the run was evaluated {len(run)} times and the twin {len(twin)} times; each "
-            return unknown(self.name, f"{reason}needs {_MIN_POINTS}", samples=samples)
+            ends = "".join([_how_it_died(history), _how_it_died(history.control, "twin's ")])
+            return unknown(self.name, f"{reason}needs {_MIN_POINTS}{ends}", samples=samples)
         tokens = min(run[-1][0], twin[-1][0])
         if tokens < max(run[0][0], twin[0][0], _MIN_COMMON_SHARE * run[-1][0]):
             reason = f"both reached only {tokens:,.0f} committed tokens, too few to compare"
@@ -74,6 +75,18 @@ class LossParity:
                 "at_committed_tokens": round(tokens),
             },
         )
+
+
+def _how_it_died(history: History, whose: str = "") -> str:
+    """What became of an evaluator that did not end well, and its last words, as an addition."""
+    roles = {e.text("node"): e.data.get("role") for e in history.of(Kind.NODE_STARTED)}
+    for event in history.of(Kind.NODE_EXITED):
+        code, signal = event.data.get("exit_code"), event.data.get("signal")
+        if roles.get(event.text("node")) == "evaluator" and code != 0:
+            said = str(event.data.get("last_words", "")).rsplit("\n", maxsplit=1)[-1]
+            how = f"was ended by {signal}" if signal else f"exited with code {code}"
+            return f"; the {whose}evaluator {how}{f': {said}' if said else ''}"
+    return ""
 
 
 def _curve(history: History) -> Sequence[tuple[float, float]]:

@@ -304,6 +304,7 @@ class Life:
             "sent": list(self.sent),
         }
         self._note_exit(ending)
+        ending |= self._files.last_words(ending)
         return [*last, exited(self.spec, self.incarnation, self.identity.pid, ending)]
 
     def end_leftovers(self, limit_s: float) -> None:

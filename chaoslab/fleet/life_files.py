@@ -16,6 +16,10 @@ from chaoslab.clock import Clock
 from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import NodeSpec, Sighting
 
+_ASKED = ("SIGKILL", "SIGTERM")
+"""Signals by which the harness ends nodes."""
+_WORDS_BYTES_MOST = 2000
+
 
 class LifeFiles:
     """Of one life; every verb raises OSError when the disk refuses."""
@@ -40,6 +44,15 @@ class LifeFiles:
     def ended(self, facts: Mapping[str, Json]) -> None:
         """How it ended."""
         self._write("exit.json", facts, "exited_s")
+
+    def last_words(self, ending: Mapping[str, Json]) -> Mapping[str, Json]:
+        """The end of its standard error, if it failed by itself: not asked, and not with 0."""
+        if ending.get("exit_code") == 0 or ending.get("signal") in _ASKED:
+            return {}
+        with self.errors.open("rb") as log:
+            log.seek(max(0, self.errors.stat().st_size - _WORDS_BYTES_MOST))
+            words = log.read().decode(errors="replace").strip()
+        return {"last_words": words} if words else {}
 
     def _write(self, name: str, facts: Mapping[str, Json], when: str) -> None:
         stamped = {**facts, when: self._clock.now_s(), "wall": self._clock.wall()}

@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.convergence import LossParity, NumericHealth
-from chaoslab.events import Kind
+from chaoslab.events import Json, Kind
 from chaoslab.journal import History
 from tests.histories import Story, half_killed
 
@@ -62,6 +62,21 @@ def test_a_run_that_is_further_than_its_twin_is_interpolated() -> None:
 )
 def test_what_cannot_be_compared_is_unknown(history: History) -> None:
     assert LossParity().judge(history).outcome is Outcome.UNKNOWN
+
+
+def test_an_evaluator_that_died_is_named_with_its_last_words() -> None:
+    story = Story(control=Story().start().end(losses=[(0, 5.0), (9, 4.0)])).start().end()
+    who: dict[str, Json] = {"node": "evaluator", "incarnation": 1, "pid": 7}
+    story.say(Kind.NODE_STARTED, "evaluator", **who, role="evaluator", labels={})
+    words = "Traceback (most recent call last):\nKeyError: 'loss'"
+    died: dict[str, Json] = {"exit_code": 1, "signal": None, "last_words": words}
+    story.say(Kind.NODE_EXITED, "evaluator", **who, **died)
+    finding = LossParity().judge(story.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert finding.reason == (
+        "the run was evaluated 0 times and the twin 2 times; each needs 2; the evaluator exited "
+        "with code 1: KeyError: 'loss'"
+    )
 
 
 def test_a_run_whose_loss_is_not_a_number_fails() -> None:

@@ -253,6 +253,18 @@ def test_each_life_leaves_its_files(stage: Stage, spec: NodeSpec, tmp_path: Path
     assert command["environment"] == {"NPROC": "1"}
 
 
+def test_a_node_that_failed_by_itself_has_its_last_words_in_its_exit(stage: Stage) -> None:
+    says = "import sys; sys.exit('so it goes')"
+    stage.fleet.start(replace(learner("learner-0"), command=(sys.executable, "-S", "-c", says)))
+    assert stage.until(Kind.NODE_EXITED).data["last_words"] == "so it goes"
+
+
+def test_a_node_that_was_killed_has_no_last_words(stage: Stage, spec: NodeSpec) -> None:
+    stage.fleet.start(spec)
+    stage.fleet.kill(spec.name)
+    assert "last_words" not in stage.until(Kind.NODE_EXITED).data
+
+
 def test_the_directory_of_a_node_is_filled_in_and_shared_by_its_lives(
     stage: Stage, tmp_path: Path
 ) -> None:

@@ -239,6 +239,7 @@ class Container:
         refused_lines = self._output.refused_lines
         ending = {**ending, "refused_lines": refused_lines, "sent": list(self._sent)}
         self._note_exit(ending)
+        ending = {**ending, **self._files.last_words(ending)}
         return [*last, exited(self.spec, self.incarnation, self._seen.pid, ending)]
 
     def abandon(self) -> None:
