@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 
+from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 
@@ -25,7 +26,7 @@ class Measured:
     is_steady: bool
     reason: str
     gap_s_median: float | None
-    """Between two merged rounds, on the harness clock."""
+    """Between two merged rounds, by the clock of the syncer."""
     gap_s_max: float | None
     tokens_per_s: float | None
     """Committed tokens of the window by its length."""
@@ -47,6 +48,7 @@ def measure(
     Both count merged rounds, so the window has last_round - first_round gaps. A window that the
     run did not complete is not steady.
     """
+    history = by_node_clocks(history)
     rounds = history.of(Kind.ROUND_MERGED)[max(0, first_round - 1) : last_round]
     wanted = last_round - max(0, first_round - 1)
     if len(rounds) < max(2, wanted):

@@ -188,6 +188,10 @@ class History:
         twin = cls.read(control) if has_twin else None
         return cls(events, control=twin, seal=seal, left_open=left_open)
 
+    def retimed(self, events: Iterable[Event], *, control: "History | None") -> "History":
+        """The same record with its lines at other times; `control` in the place of its twin."""
+        return History(events, control=control, seal=self.seal, left_open=self.left_open)
+
     def append(self, event: Event) -> None:
         """Used by Journal alone."""
         if event.seq != len(self._events):

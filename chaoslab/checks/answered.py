@@ -95,23 +95,26 @@ def rejoin_within_s(expect: Sequence[Check]) -> float:
     return min(named, default=LearnersRejoin().within_s)
 
 
-def unanswered(
-    history: History, expect: Sequence[Check], findings: Sequence[Finding]
-) -> list[Finding]:
+def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
+    """The answers that the plan does not name, as the checks by which they are judged anyway."""
+    named = {check.name for check in expect}
+    checks: list[Check] = []
+    within_s = rejoin_within_s(expect)
+    if TrainingContinues.name not in named:
+        checks.append(TrainingContinues())
+    if LearnersRejoin.name not in named and asked(returns(history, within_s=within_s)):
+        checks.append(LearnersRejoin(within_s=within_s))
+    return checks
+
+
+def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
     """What stands against PASS by the answers that the plan does not name: NO, or nobody knows.
 
     An answer that nobody knows is left to a finding that is no PASS already, if there is one.
     """
-    named = {check.name for check in expect}
-    judged: list[Finding] = []
-    within_s = rejoin_within_s(expect)
-    if TrainingContinues.name not in named:
-        judged.append(TrainingContinues().judge(history))
-    if LearnersRejoin.name not in named and asked(returns(history, within_s=within_s)):
-        judged.append(LearnersRejoin(within_s=within_s).judge(history))
     has_doubt = any(finding.outcome is not Outcome.PASS for finding in findings)
     least = Outcome.FAIL if has_doubt else Outcome.UNKNOWN
-    return [one for one in judged if one.outcome in (least, Outcome.FAIL)]
+    return [one for one in answers if one.outcome in (least, Outcome.FAIL)]
 
 
 def _outcome(answer: bool, expected: bool) -> Outcome:

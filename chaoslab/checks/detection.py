@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
+from chaoslab.checks.disturbances import disturbances
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import before_the_end, fault_windows
 from chaoslab.checks.violations import Violation, conclude, room_below
@@ -21,6 +22,8 @@ from chaoslab.journal import History
 
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
+_SILENT_S, _MOSTLY = 1.0, 0.5
+"""A silence of at least so long, this share of which the machine was held up, excuses a drop."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +49,15 @@ class Detection:
             for absence, delay_s in delays
             if (_gone_for_s(absence, history) if delay_s is None else delay_s) > self.within_s
         ]
-        false = list(_unjustified(history, away))
+        false, disturbed = _sorted_out(list(_unjustified(history, away)), history)
         left = [event for event in false if event.kind is Kind.MEMBER_LEFT]
         violations += [_false(event) for event in (left if self.allow_suspicion else false)]
         slowest_s = max(seen, default=0.0)
         finding = conclude(
             self.name,
             violations,
-            doubt="" if seen else "nobody was away for long enough to be missed",
+            doubt="; ".join(disturbed)
+            or ("" if seen else "nobody was away for long enough to be missed"),
             passed=f"the syncer knew of every victim within {slowest_s:.2f} s and dropped "
             "nobody else",
             samples=len(seen),
@@ -143,6 +147,37 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
             continue  # training has ended: its words and the syncer's may arrive in any order
         if not any(learner == who and a <= time_s <= b for who, a, b in reasons):
             yield event
+
+
+def _sorted_out(false: Sequence[Event], history: History) -> tuple[Sequence[Event], Sequence[str]]:
+    """Those that the syncer must answer for, and what is to be said of the others.
+
+    It may take a learner for gone when both heard nothing of each other for a time, and most of
+    that time was one in which the harness or the machine was held up.
+    """
+    disturbed = disturbances(history)
+    kept, said = [], []
+    for event in false:
+        since_s = _silent_since_s(event, history)
+        causes = [one for one in disturbed if one.overlap_s(since_s, event.time_s)]
+        lost_s = sum(one.overlap_s(since_s, event.time_s) for one in causes)
+        silent_s = event.time_s - since_s
+        if silent_s >= _SILENT_S and lost_s > _MOSTLY * silent_s:
+            said.append(f"{_false(event).text}, but {' and '.join(one.text for one in causes)}")
+        else:
+            kept.append(event)
+    return kept, said
+
+
+def _silent_since_s(event: Event, history: History) -> float:
+    """Since when the syncer or the learner had said nothing before one was taken for gone."""
+    learner = event.text("learner")
+    own = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
+    before = [e for e in history.events if e.seq < event.seq and e.kind not in own]
+    stepped = (e for e in reversed(before) if e.kind is Kind.LEARNER_STEP and e.source == learner)
+    spoken = (e for e in reversed(before) if e.source == event.source)
+    last = [e.time_s for e in (next(stepped, None), next(spoken, None)) if e is not None]
+    return min(last, default=event.time_s)
 
 
 def _stopped_s(history: History, learner: str) -> float:

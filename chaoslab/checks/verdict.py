@@ -9,10 +9,16 @@ A pure function of the record: `judge` on an old run directory gives the same ve
 one with newer checks. A check that crashes is UNKNOWN, and so is a run without any finding.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 
-from chaoslab.checks.answered import rejoin_within_s, unanswered
+from chaoslab.checks.answered import (
+    LearnersRejoin,
+    TrainingContinues,
+    against_pass,
+    rejoin_within_s,
+    unnamed,
+)
 from chaoslab.checks.answers import (
     Injected,
     Return,
@@ -22,6 +28,8 @@ from chaoslab.checks.answers import (
     training_continued,
 )
 from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.disturbances import Disturbance, disturbances, weighed, without
+from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
@@ -35,6 +43,28 @@ _EXIT_CODES = {
     Outcome.UNKNOWN: ExitCode.UNKNOWN,
 }
 _BROKEN_RECORD = "record"
+_ANSWERS = (TrainingContinues, LearnersRejoin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """A run as it is judged: its events when they happened, and what disturbed it."""
+
+    history: History
+    disturbed: tuple[Disturbance, ...] = ()
+    undisturbed: History | None = None
+    """The run as if the disturbed time had not passed; None if nothing disturbed it."""
+
+    @classmethod
+    def of(cls, history: History) -> "Record":
+        """MalformedEvent if a line lacks what this takes."""
+        timed = by_node_clocks(history)
+        disturbed = disturbances(timed)
+        return cls(
+            history=timed,
+            disturbed=disturbed,
+            undisturbed=without(timed, disturbed) if disturbed else None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,26 +132,36 @@ def judge(history: History, expect: Sequence[Check]) -> Verdict:
 
     A line that lacks what its kind promises makes the verdict UNKNOWN at best, and says which.
     """
-    findings = [_judged(check, history) for check in expect]
+    broken = []
+    try:
+        record = Record.of(history)
+    except MalformedEvent as error:
+        record, broken = Record(history=history), [_broken(error)]
+    findings = [_weighed(check, record) for check in expect]
     rejoin_s = rejoin_within_s(expect)
     try:
-        findings = [*always_judged(history), *findings]
-        findings = [*unanswered(history, expect, findings), *findings]
-        return _verdict(history, findings, rejoin_s)
+        findings = [*broken, *always_judged(record.history), *findings]
+        answers = [_weighed(check, record) for check in unnamed(record.history, expect)]
+        findings = [*against_pass(answers, findings), *findings]
+        return _verdict(record, findings, rejoin_s)
     except MalformedEvent as error:
-        broken = unknown(_BROKEN_RECORD, f"a line of the record is broken: {error}")
-        return _verdict(History(()), [broken, *findings], rejoin_s)
+        return _verdict(Record(history=History(())), [_broken(error), *findings], rejoin_s)
 
 
-def _verdict(history: History, findings: Sequence[Finding], rejoin_s: float) -> Verdict:
+def _broken(error: MalformedEvent) -> Finding:
+    return unknown(_BROKEN_RECORD, f"a line of the record is broken: {error}")
+
+
+def _verdict(record: Record, findings: Sequence[Finding], rejoin_s: float) -> Verdict:
+    history = record.history
     judged = findings or [unknown("nothing", "the plan expects nothing, so nothing was judged")]
     outcome = _worst(judged)
     return Verdict(
         outcome=outcome,
         exit_code=_exit_code(history, outcome),
-        training_continued=training_continued(history),
+        training_continued=_sure(training_continued, record),
         longest_gap_s=longest_gap_s(history),
-        learners_rejoined=returns(history, within_s=rejoin_s),
+        learners_rejoined=_returns(record, rejoin_s),
         findings=tuple(judged),
         injections=tuple(injections(history)),
         residue=tuple(residue(history)),
@@ -134,11 +174,47 @@ def schema() -> Mapping[str, Json]:
     return VERDICT_SCHEMA
 
 
-def _judged(check: Check, history: History) -> Finding:
+def _weighed(check: Check, record: Record) -> Finding:
+    """What a check finds, and whether it stands without what disturbed the run: a FAIL, and either
+    of the first answers, whatever the plan wants of it."""
+    finding, crash = _tried(check, record.history)
+    if crash is not None:
+        return unknown(check.name, f"the check crashed: {type(crash).__name__}: {crash}")
+    again = None
+    is_asked = finding.outcome is Outcome.FAIL or isinstance(check, _ANSWERS)
+    if is_asked and record.undisturbed is not None:
+        second, crash = _tried(check, record.undisturbed)
+        again = None if crash else second.outcome
+    return weighed(finding, again, record.history, record.disturbed)
+
+
+def _tried(check: Check, history: History) -> tuple[Finding, Exception | None]:
     try:
-        return check.judge(history)
+        return check.judge(history), None
     except Exception as error:  # noqa: BLE001  # a check that crashes must not hide the others
-        return unknown(check.name, f"the check crashed: {type(error).__name__}: {error}")
+        return unknown(check.name, ""), error
+
+
+def _sure(answer: Callable[[History], bool | None], record: Record) -> bool | None:
+    """The answer; None for a `no` that does not stand without what disturbed the run."""
+    said = answer(record.history)
+    if said is not False or record.undisturbed is None:
+        return said
+    return False if answer(record.undisturbed) is False else None
+
+
+def _returns(record: Record, within_s: float) -> Mapping[str, Return]:
+    """Who is back; one that is missing has had its chance without what disturbed the run, too."""
+    found = returns(record.history, within_s=within_s)
+    if record.undisturbed is None:
+        return found
+    again = returns(record.undisturbed, within_s=within_s)
+    return {
+        who: replace(back, rejoined=None)
+        if back.rejoined is False and again[who].rejoined is not False
+        else back
+        for who, back in found.items()
+    }
 
 
 def _worst(findings: Sequence[Finding]) -> Outcome:

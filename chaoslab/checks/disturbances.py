@@ -1,0 +1,213 @@
+"""Stretches in which the harness or the machine was held up, and what they make of a FAIL.
+
+    harness.stalled ─────────┐
+    machine.sampled ─ busy ──┴─► Disturbance ─► without(history, …): the run as if that time had
+                                                not passed ─► judged again: still FAIL? then FAIL,
+                                                              else UNKNOWN, and why
+
+A failure that stands without the disturbed time is a failure. Only what others took of the machine
+counts as a disturbance, never the load that the run itself makes: see docs/record.md.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.node_clocks import stalls
+from chaoslab.checks.timeline import baseline_end_s
+from chaoslab.events import Event, Json, Kind
+from chaoslab.journal import History
+
+_BUSY_SHARE = 0.25
+"""Of all cores, what others take beyond the most that they took in the baseline."""
+_IDLE_SHARE = 0.1
+"""Of all cores: with more of them idle, nobody had to wait for a core."""
+_NAMED_MOST = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disturbance:
+    """A stretch in which time passed for the run that it could not use."""
+
+    start_s: float
+    end_s: float
+    text: str
+    seq: int
+    """The event that shows it."""
+
+    def overlap_s(self, start_s: float, end_s: float) -> float:
+        """Seconds of a stretch that it took."""
+        return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
+
+
+def disturbances(history: History) -> tuple[Disturbance, ...]:
+    """Every disturbance that reaches beyond the baseline, in the order in which they began."""
+    from_s = baseline_end_s(history) or 0.0
+    found = [one for one in (*_stalls(history), *_busy(history)) if one.end_s > from_s]
+    return tuple(sorted(found, key=lambda one: (one.start_s, one.seq)))
+
+
+def weighed(
+    finding: Finding, again: Outcome | None, history: History, disturbed: Sequence[Disturbance]
+) -> Finding:
+    """The finding; UNKNOWN for a FAIL, or a PASS, that did not stand when it was judged `again`.
+
+    `again`: its outcome `without` the disturbed time, None if that could not be had. Whatever is
+    not PASS tells of the disturbances, and of the machine, in its time.
+    """
+    has_passed = finding.outcome is Outcome.PASS
+    if has_passed and again is not Outcome.FAIL:
+        return finding
+    finding = replace(finding, numbers={**finding.numbers, **_machine_numbers(finding, history)})
+    has_failed = finding.outcome is Outcome.FAIL
+    if has_passed or (has_failed and again not in {None, Outcome.FAIL}):
+        otherwise = "would have failed" if has_passed else "would not have failed"
+        return replace(
+            finding,
+            outcome=Outcome.UNKNOWN,
+            reason=f"{finding.reason}; but {_named(disturbed)}, and without that time it "
+            f"{otherwise}",
+            margin=None,
+            evidence=(*finding.evidence, *(one.seq for one in disturbed[:_NAMED_MOST])),
+        )
+    span = _span(finding, history)
+    meanwhile = [one for one in disturbed if span and one.overlap_s(*span)]
+    if not meanwhile:
+        return finding
+    return replace(finding, reason=f"{finding.reason} (meanwhile {_named(meanwhile)})")
+
+
+def without(history: History, disturbed: Sequence[Disturbance]) -> History:
+    """The same events, as if the disturbed time had not passed: it is taken off all later times.
+
+    Step samples that were taken while the machine was busy say nothing any more.
+    """
+    stretches = _union(disturbed)
+    starts_s = [start_s for start_s, _ in stretches]
+
+    def moved_s(time_s: float) -> float:
+        begun = stretches[: bisect_right(starts_s, time_s)]
+        return time_s - sum(min(time_s, end_s) - start_s for start_s, end_s in begun)
+
+    busy = [(one.start_s, one.end_s) for one in _busy(history)]
+    events = (replace(_emptied(e, busy), time_s=moved_s(e.time_s)) for e in history.events)
+    return history.retimed(events, control=history.control)
+
+
+def _emptied(event: Event, busy: Sequence[tuple[float, float]]) -> Event:
+    """A step sample of a busy time as a line that no check reads: others are known by their seq."""
+    if event.kind is not Kind.LEARNER_STEP:
+        return event
+    if not any(start_s <= event.time_s <= end_s for start_s, end_s in busy):
+        return event
+    return replace(event, kind=Kind.COUNTS_SAMPLED, data={})
+
+
+def _union(disturbed: Sequence[Disturbance]) -> Sequence[tuple[float, float]]:
+    joined: list[tuple[float, float]] = []
+    for one in sorted(disturbed, key=lambda one: one.start_s):
+        if joined and one.start_s <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], one.end_s))
+        else:
+            joined.append((one.start_s, one.end_s))
+    return joined
+
+
+# ---------------------------------------------------------------- what disturbed
+
+
+def _stalls(history: History) -> Iterator[Disturbance]:
+    for stall in stalls(history):
+        yield Disturbance(
+            start_s=stall.start_s,
+            end_s=stall.end_s,
+            text=f"the harness stood still for {stall.event.number('silent_s'):.1f} s from "
+            f"{stall.start_s:.1f} s on",
+            seq=stall.event.seq,
+        )
+
+
+def _busy(history: History) -> Iterator[Disturbance]:
+    """Stretches in which others took what the run would have needed, more than in the baseline."""
+    samples = history.of(Kind.MACHINE_SAMPLED)
+    until_s = baseline_end_s(history)
+    usual = [_others_share(e) for e in samples if until_s is not None and e.time_s <= until_s]
+    if not usual:
+        return
+    bound = max(usual) + _BUSY_SHARE
+    run: list[Event] = []
+    for sample in samples:
+        if _others_share(sample) > bound and sample.number("idle_cores") <= (
+            _IDLE_SHARE * sample.number("cores")
+        ):
+            run.append(sample)
+        elif run:
+            yield _stretch(run)
+            run = []
+    if run:
+        yield _stretch(run)
+
+
+def _stretch(run: Sequence[Event]) -> Disturbance:
+    start_s, end_s = run[0].time_s - run[0].number("window_s"), run[-1].time_s
+    share = sum(map(_others_share, run)) / len(run)
+    return Disturbance(
+        start_s=start_s,
+        end_s=end_s,
+        text=f"others took {share:.0%} of the machine from {start_s:.1f} to {end_s:.1f} s (load "
+        f"{max(e.number('load_1m') for e in run):.1f} on {run[0].number('cores'):g} cores)",
+        seq=run[0].seq,
+    )
+
+
+def _others_share(sample: Event) -> float:
+    """Of all cores, what went to processes that are not of the run, and to other machines."""
+    others = sample.number("others_cores") + sample.number("stolen_cores")
+    return others / max(sample.number("cores"), 1.0)
+
+
+# ---------------------------------------------------------------- how it is told
+
+
+def _named(disturbed: Sequence[Disturbance]) -> str:
+    more = len(disturbed) - _NAMED_MOST
+    texts = [one.text for one in disturbed[:_NAMED_MOST]]
+    return " and ".join(texts) + (f" (and {more} more)" if more > 0 else "")
+
+
+def _span(finding: Finding, history: History) -> tuple[float, float] | None:
+    """The time between the first and the last piece of evidence."""
+    times_s = [history.events[n].time_s for n in finding.evidence if n < len(history.events)]
+    return (min(times_s), max(times_s)) if times_s else None
+
+
+def _machine_numbers(finding: Finding, history: History) -> Mapping[str, Json]:
+    """How busy the machine was, at most, in the time of a finding."""
+    span = _span(finding, history)
+    if span is None:
+        return {}
+    samples = [
+        e for e in history.of(Kind.MACHINE_SAMPLED)
+        if e.time_s >= span[0] and e.time_s - e.number("window_s") <= span[1]
+    ]  # fmt: skip
+    stored = [e.number("took_s") for e in history.between(*span, Kind.ROUND_STORED)]
+    numbers: dict[str, Json] = {}
+    for name, key in _TOLD.items():
+        values = [e.number(key) for e in samples if e.data.get(key) is not None]
+        if values:
+            numbers[name] = round(max(values), 3)
+    if stored:
+        numbers["syncer_write_s"] = round(max(stored), 3)
+    return numbers
+
+
+_TOLD = {
+    "machine_load_1m": "load_1m",
+    "machine_others_cores": "others_cores",
+    "machine_stolen_cores": "stolen_cores",
+    "machine_cpu_pressure_share": "cpu_pressure",
+    "machine_io_pressure_share": "io_pressure",
+    "harness_waited_s": "waited_s",
+}
+"""The figure of a finding, and what it is called in a sample."""

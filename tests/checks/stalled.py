@@ -1,0 +1,29 @@
+"""Stories that the harness heard late: it stood still, and stamped what came with the end of it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+from tests.histories import Story
+
+_BORN_S = 40.0
+"""What the clock of a node shows when the run begins."""
+
+
+def stood_still(story: Story, tell: Callable[[Story], object]) -> History:
+    """The history of a story in which the harness heard of nothing that `tell` tells."""
+    since_s = story.now_s
+    tell(story)
+    end_s = story.now_s
+    story.say(Kind.HARNESS_STALLED, "harness", silent_s=end_s - since_s, since_s=since_s, undone=[])
+    story.train(12).end()
+
+    def heard(event: Event) -> Event:
+        if event.source == "harness" or event.kind in (Kind.NODE_STARTED, Kind.NODE_EXITED):
+            return event
+        is_late = since_s < event.time_s <= end_s
+        time_s = end_s if is_late else event.time_s
+        return replace(event, node_s=event.time_s + _BORN_S, time_s=time_s)
+
+    return History(map(heard, story.events))

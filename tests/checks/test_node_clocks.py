@@ -1,0 +1,74 @@
+"""Events of nodes happened when their own clocks say, as far as the harness can have been late."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from chaoslab.checks.node_clocks import by_node_clocks, stalls
+from chaoslab.events import Event, Kind
+from chaoslab.journal import History
+
+
+def heard(*rounds: tuple[float, float | None], stall: tuple[float, float] | None = None) -> History:
+    """Rounds by when the harness heard of them and what the syncer's clock showed then."""
+    events = [
+        Event(seq=0, time_s=time_s, source="syncer", kind=Kind.ROUND_MERGED, node_s=node_s)
+        for time_s, node_s in rounds
+    ]
+    if stall is not None:
+        since_s, end_s = stall
+        data = {"silent_s": end_s - since_s, "since_s": since_s, "undone": []}
+        place = sum(event.time_s <= end_s for event in events)
+        stalled = Event(seq=0, time_s=end_s, source="harness", kind=Kind.HARNESS_STALLED, data=data)
+        events.insert(place, stalled)
+    return History(replace(event, seq=seq) for seq, event in enumerate(events))
+
+
+def times_s(history: History) -> Sequence[float]:
+    found = by_node_clocks(history).of(Kind.ROUND_MERGED)
+    return [round(event.time_s, 3) for event in found]
+
+
+def test_what_came_while_the_harness_stood_still_happened_when_the_node_says() -> None:
+    late = [(10.0, 2.0), (15.0, 3.0), (15.0, 4.0), (15.0, 6.5), (15.5, 7.5)]
+    assert times_s(heard(*late, stall=(10.5, 15.0))) == [10.0, 11.0, 12.0, 14.5, 15.5]
+
+
+def test_a_clock_that_explains_more_than_the_stall_is_not_believed() -> None:
+    hides_a_pause = [(10.0, 2.0), (20.0, 3.0), (20.5, 12.5)]
+    assert times_s(heard(*hides_a_pause)) == [10.0, 20.0, 20.5]
+    assert times_s(heard(*hides_a_pause, stall=(18.0, 20.0))) == [10.0, 20.0, 20.5]
+
+
+def test_a_harness_may_be_a_second_late_without_noting_it() -> None:
+    assert times_s(heard((10.0, 2.0), (11.9, 3.0), (12.0, 4.0))) == [10.0, 11.0, 12.0]
+
+
+def test_a_clock_that_jumps_is_not_believed_around_its_jump() -> None:
+    assert times_s(heard((10.0, 2.0), (11.0, 503.0), (12.0, 504.0))) == [10.0, 11.0, 12.0]
+
+
+def test_events_without_a_clock_stay_where_they_were_heard() -> None:
+    assert times_s(heard((10.0, None), (15.0, None), stall=(10.5, 15.0))) == [10.0, 15.0]
+
+
+def test_each_life_has_its_own_clock() -> None:
+    old = heard((10.0, 9.0)).events
+    start = Event(
+        seq=1, time_s=11.0, source="syncer", kind=Kind.NODE_STARTED, data={"node": "syncer"}
+    )
+    new = [replace(event, seq=event.seq + 2) for event in heard((12.0, 0.5), (14.0, 2.0)).events]
+    assert times_s(History([*old, start, *new])) == [10.0, 12.0, pytest.approx(13.5)]
+
+
+def test_the_order_of_the_record_is_kept() -> None:
+    history = heard((10.0, 2.0), (15.0, 3.0), (15.5, 7.5), stall=(10.5, 15.0))
+    assert [event.seq for event in by_node_clocks(history).events] == [0, 1, 2, 3]
+
+
+def test_an_older_record_says_only_how_long_the_harness_stood_still() -> None:
+    data = {"silent_s": 6.0, "undone": []}
+    stalled = Event(seq=0, time_s=20.0, source="harness", kind=Kind.HARNESS_STALLED, data=data)
+    (stall,) = stalls(History([stalled]))
+    assert (stall.start_s, stall.end_s, stall.length_s) == (14.0, 20.0, 6.0)
