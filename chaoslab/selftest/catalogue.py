@@ -343,14 +343,37 @@ _FLEETS = (
     ),
 )
 
+_STALLS = (
+    Trial(
+        name="briefly_stalled_harness",
+        wrong="training pauses, and the harness stands still for a part of it",
+        plan="killed",
+        programs={"syncer": "patient_syncer"},
+        fleet="briefly_stalled_harness",
+        settings=("faults.dies.for=7s",),
+        check="continuity",
+        words="(meanwhile the harness stood still",
+    ),
+)
+
 CONTROLS = (
     *(
         Trial(name=f"{plan}_plan", wrong="", plan=plan)
         for plan in sorted(path.stem for path in PLANS.glob("*.yaml"))
     ),
     Trial(name="kill_half", wrong="", plan="kill_half"),
+    Trial(name="stalled_harness", wrong="", plan="killed", fleet="stalled_harness"),
 )
-"""Nothing is wrong: the plans that the mutants are tried with, and one that comes with chaoslab."""
+"""Nothing is wrong with training: the plans that the mutants are tried with, one that comes with
+chaoslab, and a harness that stands still while training goes on."""
 
-TRIALS: tuple[Trial, ...] = (*_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_FLEETS, *CONTROLS)
+TRIALS: tuple[Trial, ...] = (
+    *_PLANS,
+    *_UNEXPECTED,
+    *_SYNCERS,
+    *_LEARNERS,
+    *_FLEETS,
+    *_STALLS,
+    *CONTROLS,
+)
 """In the order in which they are run."""
