@@ -176,7 +176,8 @@ def schema() -> Mapping[str, Json]:
 
 def _weighed(check: Check, record: Record) -> Finding:
     """What a check finds, and whether it stands without what disturbed the run: a FAIL, and either
-    of the first answers, whatever the plan wants of it."""
+    of the first answers, whatever the plan wants of it.
+    """
     finding, crash = _tried(check, record.history)
     if crash is not None:
         return unknown(check.name, f"the check crashed: {type(crash).__name__}: {crash}")
