@@ -25,7 +25,7 @@ from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.identity import Identity, send
 from chaoslab.fleet.tree import is_running
 from chaoslab.janitor import heal
-from chaoslab.obligations import OBLIGATIONS, holder_of, may_owe, open_obligations
+from chaoslab.obligations import OBLIGATIONS, holder_of, is_owned, may_owe, open_obligations
 from chaoslab.undo import Healed, leftovers
 
 _JANITOR = "chaoslab.janitor"
@@ -60,7 +60,7 @@ class _Ending:
     @property
     def is_over(self) -> bool:
         """Whether its harness has ended, or has let go of the run."""
-        return holder_of(self.run) is None
+        return _holder(self.run) is None
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
@@ -72,7 +72,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     return tuple(
         run
         for run in sorted(path.resolve() for path in found)
-        if (holder_of(run) is not None or may_owe(run)) and _is_ours(run)
+        if is_owned(run) and (_holder(run) is not None or may_owe(run)) and _is_ours(run)
     )
 
 
@@ -105,7 +105,7 @@ def halt(
 
 def _ask(run: Path) -> _Ending:
     """As Ctrl-C does; one that is stopped is let go on, so that it can."""
-    holder = holder_of(run)
+    holder = _holder(run)
     one = _Ending(run=run, holder=holder, was_there=_left(run))
     if holder is not None:
         one.how = f"process {holder.pid} ended in order"
@@ -179,8 +179,16 @@ def _run_of(directory: Path) -> Path:
 
 
 def _is_ours(run: Path) -> bool:
-    holder = holder_of(run)
+    holder = _holder(run)
     return holder is None or _is_mine(holder.pid)
+
+
+def _holder(run: Path) -> Identity | None:
+    """Nobody that is known, if the book cannot be read: `_finish` says why."""
+    try:
+        return holder_of(run)
+    except FleetError:
+        return None
 
 
 def _is_mine(pid: int) -> bool:

@@ -25,7 +25,16 @@ from pathlib import Path
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.lifeline import SILENT_S, UNDONE, Pulse
-from chaoslab.obligations import append, books, holder_of, may_owe, runs_that_owe, unknown_holder
+from chaoslab.obligations import (
+    append,
+    books,
+    holder_of,
+    is_held,
+    may_owe,
+    runs_that_owe,
+    unknown_holder,
+)
+from chaoslab.private import NotPrivate, remove
 from chaoslab.undo import Healed, Obligation, lets_go, undo
 
 _LOG = "janitor.log"
@@ -78,8 +87,8 @@ def perform(run_directory: Path) -> Healed:
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
-    """Runs under `root` that owe something and that nobody runs any more."""
-    return tuple(run for run in runs_that_owe(root) if holder_of(run) is None)
+    """Runs of this user under `root` that owe something and that nobody runs any more."""
+    return tuple(run for run in runs_that_owe(root) if not is_held(run))
 
 
 def _close(path: Path, owed: Obligation, done: Healed) -> None:
@@ -98,8 +107,10 @@ def half_written(run_directory: Path) -> tuple[Path, ...]:
 
 
 def _sweep(run_directory: Path) -> None:
+    """What lies behind a link is not the run's, and stays."""
     for path in half_written(run_directory):
-        path.unlink(missing_ok=True)
+        with suppress(NotPrivate):
+            remove(run_directory, *path.relative_to(run_directory).parts)
 
 
 # ---------------------------------------------------------------- the harness's side

@@ -4,8 +4,9 @@
             ── close: undone and verified ──────────────────►
             ── held_by: this process runs it now ───────────►
 
-One writer while the harness lives; afterwards whoever heals. Nothing here undoes anything: that is
-`undo`'s, and who does it when is `janitor`'s.
+One writer while the harness lives; afterwards whoever heals. A file that others could have written
+is refused (`private`). Nothing here undoes anything: that is `undo`'s, and who does it when is
+`janitor`'s.
 """
 
 import json
@@ -13,7 +14,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -32,9 +33,12 @@ from chaoslab.fleet.identity import (
 )
 from chaoslab.fleet.tree import is_running
 from chaoslab.lifeline import StillThere
+from chaoslab.private import NotOwned, open_file, read
 from chaoslab.undo import Obligation, lets_go, looks, still_there
 
 OBLIGATIONS = "obligations.jsonl"
+_PLACES = ((OBLIGATIONS,), ("control", OBLIGATIONS))
+"""Where the books of a run and of its twin lie in the run directory."""
 _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
 
@@ -49,7 +53,8 @@ class Obligations:
     def __init__(self, run_directory: Path) -> None:
         """Continues a file that is there; FleetError when the disk refuses."""
         self._path = run_directory / OBLIGATIONS
-        self._next = _read(self._path).next if self._path.exists() else 0
+        book = _read(run_directory, (OBLIGATIONS,))
+        self._next = book.next if book else 0
         self._until_s: float | None = None
         self._open: set[int] = set()
         self._opening: list[Obligation] | None = None
@@ -74,7 +79,9 @@ class Obligations:
         self._append(entry)
         self._open.add(number)
         if self._opening is not None:
-            self._opening.append(Obligation(number=number, do=do, facts=entry))
+            self._opening.append(
+                Obligation(number=number, do=do, facts=entry, directory=self._path.parent)
+            )
         return number
 
     def close(self, number: int) -> None:
@@ -132,19 +139,24 @@ class Obligations:
 
 
 def append(path: Path, facts: Mapping[str, Json]) -> None:
-    """One more line, on disk when this returns; OSError leaves the file as it was."""
-    with path.open("ab", buffering=0) as file:
-        _cut_torn_line(path, file)
+    """One more line, on disk when this returns; OSError leaves the file as it was.
+
+    NotPrivate, a FleetError, if others could have written the file.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    with open(open_file(path.parent, path.name, flags=flags), "a+b", buffering=0) as file:
+        _cut_torn_line(file)
         line = encode(facts).encode() + b"\n"
         if file.write(line) != len(line):
-            _cut_torn_line(path, file)
+            _cut_torn_line(file)
             raise OSError("no space for a whole line")
         os.fsync(file.fileno())
 
 
-def _cut_torn_line(path: Path, file: IO[bytes]) -> None:
+def _cut_torn_line(file: IO[bytes]) -> None:
     """A writer that died within a line did not begin the action: nobody owes for it."""
-    written = path.read_bytes()
+    file.seek(0)
+    written = file.read()
     if written and not written.endswith(b"\n"):
         file.truncate(written.rfind(b"\n") + 1)
 
@@ -164,8 +176,12 @@ class Book:
 
 
 def books(run_directory: Path) -> tuple[Book, ...]:
-    """Those of a run and its twin. FleetError, which names the line, if one cannot be read."""
-    return tuple(map(_read, _places(run_directory)))
+    """Those of a run and its twin. FleetError, which names the line, if one cannot be read.
+
+    NotPrivate if others could have written one, NotOwned if it is another user's.
+    """
+    found = (_read(run_directory, names) for names in _PLACES)
+    return tuple(book for book in found if book is not None)
 
 
 def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
@@ -174,11 +190,25 @@ def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
 
 
 def may_owe(run_directory: Path) -> bool:
-    """Whether it owes something; a book that cannot be read may."""
+    """Whether it owes something; a book that cannot be read may, another user's is not asked."""
     try:
         return bool(open_obligations(run_directory))
+    except NotOwned:
+        return False
     except FleetError:
         return True
+
+
+def is_owned(run_directory: Path) -> bool:
+    """Whether its books are this user's own."""
+    try:
+        for names in _PLACES:
+            _whole(run_directory, names)
+    except NotOwned:
+        return False
+    except FleetError:
+        return True
+    return True
 
 
 def holder_of(run_directory: Path) -> Identity | None:
@@ -200,43 +230,64 @@ def unknown_holder(run_directory: Path) -> str:
     return next(filter(None, map(_why_unknown, _holders(run_directory))), "")
 
 
+def is_held(run_directory: Path) -> bool:
+    """Whether it is being run, as far as this user may ask: another user's is left alone, too."""
+    try:
+        return holder_of(run_directory) is not None
+    except NotOwned:
+        return True
+    except FleetError:
+        return False  # whoever wants to act on it is told why it cannot be read
+
+
 def runs_that_owe(root: Path) -> tuple[Path, ...]:
-    """Every run under `root` that may owe something, whether somebody runs it or not."""
+    """Every run of this user under `root` that may owe something, whether somebody runs it or
+    not.
+    """
+    return tuple(run for run in _runs(root) if may_owe(run))
+
+
+def runs_of_others(root: Path) -> tuple[Path, ...]:
+    """Every run under `root` that belongs to another user."""
+    return tuple(run for run in _runs(root) if not is_owned(run))
+
+
+def _runs(root: Path) -> Iterator[Path]:
+    """Those with a book, but not by way of a link."""
     runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
     runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
-    return tuple(
-        run
-        for run in sorted(runs)
-        if not (run.is_symlink() or run.parent.is_symlink()) and may_owe(run)
-    )
+    return (run for run in sorted(runs) if not (run.is_symlink() or run.parent.is_symlink()))
 
 
-def _read(path: Path) -> Book:
+def _read(run_directory: Path, names: tuple[str, ...]) -> Book | None:
+    """None if there is no such book."""
+    lines = _whole(run_directory, names)
+    if lines is None:
+        return None
+    path = run_directory.joinpath(*names)
     owed: dict[int, Obligation] = {}
     following = 0
-    for facts in _lines(path):
+    for facts in _entries(path, lines):
         if "open" in facts:
             number = _number(facts["open"])
             following = max(following, number + 1)
-            owed[number] = Obligation(number=number, do=str(facts.get("do")), facts=facts)
+            owed[number] = Obligation(
+                number=number, do=str(facts.get("do")), facts=facts, directory=path.parent
+            )
         elif "close" in facts:
             owed.pop(_number(facts["close"]), None)
     return Book(path=path, owed=tuple(owed.values()), next=following)
 
 
-def _places(run_directory: Path) -> list[Path]:
-    places = (run_directory / OBLIGATIONS, run_directory / "control" / OBLIGATIONS)
-    return [path for path in places if path.exists()]
-
-
 def _holders(run_directory: Path) -> list[Mapping[str, Json]]:
     """Of a run and its twin, who said last that it runs this, and has not said that it is over."""
-    return [one for path in _places(run_directory) if (one := _holder(path)) is not None]
+    found = (_holder(_whole(run_directory, names) or ()) for names in _PLACES)
+    return [one for one in found if one is not None]
 
 
-def _holder(path: Path) -> Mapping[str, Json] | None:
+def _holder(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
     holder: Mapping[str, Json] | None = None
-    for line in _whole(path):
+    for line in lines:
         with suppress(ValueError, RecursionError, FleetError):
             facts = _entry(line)
             if "held_by" in facts:
@@ -262,18 +313,21 @@ def _where_else(holder: Mapping[str, Json]) -> str:
     return "" if host == socket.gethostname() else host
 
 
-def _whole(path: Path) -> list[bytes]:
-    """The lines; a torn last one is skipped: its action was not begun."""
+def _whole(run_directory: Path, names: tuple[str, ...]) -> Sequence[bytes] | None:
+    """The lines of a book, None if there is none; a torn last one is skipped: its action was not
+    begun.
+    """
     try:
-        *whole, _torn = path.read_bytes().split(b"\n")
+        written = read(run_directory, *names)
     except OSError as error:
+        path = run_directory.joinpath(*names)
         raise FleetError(f"{path} cannot be read: {error}") from error
-    return whole
+    return None if written is None else written.split(b"\n")[:-1]
 
 
-def _lines(path: Path) -> Iterator[Mapping[str, Json]]:
-    """The entries; FleetError, which names the line, if one is none."""
-    for number, line in enumerate(_whole(path), start=1):
+def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]:
+    """What the lines say; FleetError, which names the line, if one says nothing."""
+    for number, line in enumerate(lines, start=1):
         try:
             yield _entry(line)
         except (ValueError, RecursionError, FleetError) as error:

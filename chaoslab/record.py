@@ -25,6 +25,7 @@ from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Json, encode
 from chaoslab.journal_file import JOURNAL, RUN_JSON
+from chaoslab.private import NotPrivate, make_folder
 
 LATEST = "latest"
 
@@ -47,7 +48,7 @@ class RunDirectory:
             made = cls._filled(path)
             _link(path.parent / LATEST, Path(name))
             _link(root.resolve() / LATEST, Path(plan_name) / name)
-        except OSError as error:
+        except (OSError, NotPrivate) as error:
             raise PlanError(
                 f"the run directory {path} cannot be made ({error}): name a folder that can be "
                 "written to, with --out"
@@ -78,7 +79,7 @@ class RunDirectory:
 
     @classmethod
     def _filled(cls, path: Path) -> Self:
-        path.mkdir(parents=True)
+        make_folder(path)
         run = cls(path=path)
         for folder in (run.nodes, run.evidence, run.snapshots):
             folder.mkdir()

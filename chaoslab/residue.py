@@ -26,12 +26,12 @@ from chaoslab.fleet.tree import is_running
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.janitor import find_runs, half_written
 from chaoslab.links import kernel
-from chaoslab.obligations import holder_of, may_owe, open_obligations
+from chaoslab.obligations import is_held, may_owe, open_obligations
 from chaoslab.undo import Obligation, leftovers
 
 _ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
 """What takes in the children of the dead beside process 1."""
-_LABEL = "chaoslab/"
+_LABEL = "chaoslab:"
 """How the comment of every rule of ours begins."""
 
 
@@ -81,7 +81,7 @@ def _owed(runs_root: Path) -> Iterator[Residue]:
 def _half_written(runs_root: Path) -> Iterator[Residue]:
     """Files that a harness was about to put in place of others."""
     for run in runs_root.glob("[!.]*/[!.]*"):
-        if run.is_symlink() or run.parent.is_symlink() or holder_of(run) is not None:
+        if run.is_symlink() or run.parent.is_symlink() or is_held(run):
             continue
         for path in half_written(run):
             yield Residue(what=f"half a file, {path.name}", where=str(path.parent),
@@ -145,7 +145,7 @@ def _volumes() -> Iterator[Residue]:
     for where in volume.mounted():
         folder = Path(where)
         run = folder.parents[2] if len(folder.parents) > 2 else folder
-        if holder_of(run) is None:
+        if not is_held(run):
             yield Residue(what="a volume of a node", where=where,
                           remedy=f"umount {shlex.quote(where)}")  # fmt: skip
 
@@ -190,7 +190,7 @@ def _containers() -> Iterator[Residue]:
     for run, directory in found.items():
         path = Path(directory)
         holding = path.parent if path.name == "control" else path
-        if not path.exists() or holder_of(holding) is None:
+        if not path.exists() or not is_held(holding):
             here = f"$(docker ps -aq --filter label={LABEL_RUN}={run})"
             is_known = path.exists() and may_owe(holding)
             yield Residue(

@@ -9,6 +9,7 @@ Running it is `conduct`'s work.
 
 import glob
 import hashlib
+import logging
 import os
 import secrets
 import shutil
@@ -23,6 +24,7 @@ from chaoslab.events import Kind
 from chaoslab.journal import History
 from chaoslab.journal_file import JOURNAL, RUN_JSON
 from chaoslab.plan import FaultPlan
+from chaoslab.private import NotPrivate, read
 from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.surroundings import versions
 
@@ -68,13 +70,18 @@ def key(plan: FaultPlan, *, links: str = "none") -> str | None:
 
 
 def fetch(name: str, root: Path, into: RunDirectory) -> bool:
-    """Copy a kept twin into an empty control/; False if none is kept."""
+    """Copy a kept twin into an empty control/; False if none is kept, or if others could have
+    written it, which is a warning.
+    """
     kept = root / TWINS / name
     if not all((kept / file).is_file() for file in _KEPT):
         return False
     try:
         for file in _KEPT:
-            shutil.copyfile(kept / file, into.path / file)
+            (into.path / file).write_bytes(read(kept, file) or b"")
+    except NotPrivate as error:
+        logging.getLogger(__name__).warning("the kept twin is not used: %s", error)
+        return False
     except OSError as error:
         raise FleetError(f"the kept twin {kept} cannot be copied: {error}") from error
     return True
@@ -87,7 +94,8 @@ def keep(name: str, root: Path, twin: RunDirectory) -> bool:
     place = root / TWINS / name
     partial = place.with_name(f"{name}.partial-{secrets.token_hex(4)}")
     try:
-        partial.mkdir(parents=True)
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial.mkdir(mode=0o700)
         for file in _KEPT:
             shutil.copyfile(twin.path / file, partial / file)
         partial.rename(place)

@@ -18,28 +18,44 @@
                            a container goes on
     free_container_volume  a container's volume that is full has room again
 
-Nothing here knows where obligations are kept (`obligations`) or when they are met (`janitor`). All
-of it may be done twice. A new verb is one line in `VERBS`.
+Nothing here knows where obligations are kept (`obligations`) or when they are met (`janitor`). What
+an entry may say is `undo_facts`'; what it says of anything that is not the run's own is not done.
+All of it may be done twice. A new verb is one line in `VERBS`, with the dataclass of its facts.
 """
 
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, Generic
 
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Json
 from chaoslab.fleet import cgroups, storage, volume
 from chaoslab.fleet.docker import verbs as containers
-from chaoslab.fleet.identity import boot_id, is_same, meant_by, send
+from chaoslab.fleet.identity import boot_id, is_same, send
 from chaoslab.fleet.tree import end_tree, is_running, living, resume_tree, stopped
-from chaoslab.links import packets, standing
-from chaoslab.links.http_api import Endpoint
-
-Facts: TypeAlias = Mapping[str, Json]
+from chaoslab.links import netem, netfilter, packets, standing
+from chaoslab.private import open_folder
+from chaoslab.undo_facts import (
+    AnyFacts,
+    BandFacts,
+    CgroupFacts,
+    ContainerFacts,
+    EffectFacts,
+    EngineFacts,
+    EstateFacts,
+    LimitFacts,
+    OwnProxyFacts,
+    PlugFacts,
+    ProcessFacts,
+    ProxyFacts,
+    RuleFacts,
+    StoreFacts,
+    VolumeFacts,
+    decode,
+)
 
 _UNDO_S = 10.0
 """How long one undo may take until it counts as failed."""
@@ -51,7 +67,10 @@ class Obligation:
 
     number: int
     do: str
-    facts: Facts
+    facts: Mapping[str, Json]
+    """The entry, as it was read."""
+    directory: Path
+    """Where the book lies."""
 
     @property
     def until_s(self) -> float | None:
@@ -71,11 +90,12 @@ class Healed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verb:
+class Verb(Generic[AnyFacts]):
     """One way to undo. Nothing to do is no action and nothing remaining."""
 
-    undo: Callable[[Facts], Healed]
-    left: Callable[[Facts], tuple[str, ...]]
+    facts: type[AnyFacts]
+    undo: Callable[[AnyFacts], Healed]
+    left: Callable[[AnyFacts], tuple[str, ...]]
     """What is still there, in a few words each."""
     lets_go: bool = False
     """It gives back what goes on living, so it may be done while the run goes on."""
@@ -89,7 +109,7 @@ def undo(owed: Obligation) -> Healed:
     if verb is None:
         return Healed(remaining=(f"this version does not know how to undo {owed.do!r}",))
     try:
-        return verb.undo(owed.facts)
+        return verb.undo(_facts(owed, verb))
     except (FleetError, OSError) as error:
         return Healed(remaining=(str(error),))
 
@@ -98,7 +118,7 @@ def leftovers(owed: Obligation) -> tuple[str, ...]:
     """What an obligation is about and is there now, in a few words each."""
     verb = VERBS.get(owed.do)
     try:
-        return verb.left(owed.facts) if verb else (f"something to undo by {owed.do!r}",)
+        return verb.left(_facts(owed, verb)) if verb else (f"something to undo by {owed.do!r}",)
     except FleetError as error:
         return (str(error),)
 
@@ -118,165 +138,191 @@ def lets_go(owed: Obligation) -> bool:
     return owed.do in VERBS and VERBS[owed.do].lets_go
 
 
+def _facts(owed: Obligation, verb: Verb[AnyFacts]) -> AnyFacts:
+    try:
+        return decode(verb.facts, owed.facts, owed.directory)
+    except FleetError as error:
+        raise FleetError(
+            f"obligation {owed.number} ({owed.do}) of {owed.directory} is refused: {error}"
+        ) from error
+
+
 # ---------------------------------------------------------------- processes
 
 
-def _end_process(facts: Facts) -> Healed:
+def _end_process(facts: ProcessFacts) -> Healed:
     """Kill a process with its tree, and what it left; a reused pid is left alone."""
-    main, mark, node = meant_by(facts), str(facts.get("mark", "")), facts.get("node")
-    found = living(main, mark)
+    main = facts.identity
+    found = living(main, facts.mark)
     if not found:
         return Healed()
-    words = f"{node}: {len(found)} left over ({', '.join(map(str, found))})"
-    left = end_tree(main, mark, limit_s=_UNDO_S)
+    words = f"{facts.node}: {len(found)} left over ({', '.join(map(str, found))})"
+    left = end_tree(main, facts.mark, limit_s=_UNDO_S)
     if left:
         return Healed(remaining=(f"{words}, of which these cannot be ended: {left}",))
     return Healed(actions=(f"{words}, ended",))
 
 
-def _processes(facts: Facts) -> tuple[str, ...]:
-    found = living(meant_by(facts), str(facts.get("mark", "")))
-    return tuple(f"process {pid} of {facts.get('node')}" for pid in found)
+def _processes(facts: ProcessFacts) -> tuple[str, ...]:
+    found = living(facts.identity, facts.mark)
+    return tuple(f"process {pid} of {facts.node}" for pid in found)
 
 
-def _resume(facts: Facts) -> Healed:
+def _resume(facts: ProcessFacts) -> Healed:
     """Let a stopped tree go on; a reused pid is left alone."""
     what = _stopped(facts)
-    resume_tree(meant_by(facts), str(facts.get("mark", "")), limit_s=_UNDO_S)
+    resume_tree(facts.identity, facts.mark, limit_s=_UNDO_S)
     left = _stopped(facts)
     return Healed(
         actions=tuple(f"{one}, resumed" for one in what if one not in left), remaining=left
     )
 
 
-def _stopped(facts: Facts) -> tuple[str, ...]:
-    found = stopped(meant_by(facts), str(facts.get("mark", "")))
-    return tuple(f"{facts.get('node')} (process {pid}) is stopped" for pid in found)
+def _stopped(facts: ProcessFacts) -> tuple[str, ...]:
+    found = stopped(facts.identity, facts.mark)
+    return tuple(f"{facts.node} (process {pid}) is stopped" for pid in found)
 
 
-def _unwedge(facts: Facts) -> Healed:
+def _unwedge(facts: ProcessFacts) -> Healed:
     """Tell the main process; whether it hung cannot be seen from here."""
-    main = meant_by(facts)
+    main = facts.identity
     if not (is_same(main) and is_running(main.pid)):
         return Healed()
     try:
         send(main, signal.SIGUSR2)
     except OSError as error:
         return Healed(remaining=(f"process {main.pid} cannot be told to go on: {error}",))
-    return Healed(actions=(f"{facts.get('node')} (process {main.pid}) was told to go on",))
+    return Healed(actions=(f"{facts.node} (process {main.pid}) was told to go on",))
 
 
 # ---------------------------------------------------------------- links
 
 
-def _clear(facts: Facts) -> Healed:
+def _clear(facts: EffectFacts) -> Healed:
     """Take what one injection put on a link away; FleetError if the proxy refuses."""
-    taken = standing.clear(*_on_link(facts), str(facts.get("injection")))
-    return Healed(actions=tuple(f"{name} on {facts.get('proxy')}, taken away" for name in taken))
+    taken = standing.clear(facts.endpoint, facts.proxy, facts.injection)
+    return Healed(actions=tuple(f"{name} on {facts.proxy}, taken away" for name in taken))
 
 
-def _effects(facts: Facts) -> tuple[str, ...]:
-    found = standing.look(*_on_link(facts), str(facts.get("injection")))
-    return tuple(f"{name} on the link {facts.get('proxy')}" for name in found)
+def _effects(facts: EffectFacts) -> tuple[str, ...]:
+    found = standing.look(facts.endpoint, facts.proxy, facts.injection)
+    return tuple(f"{name} on the link {facts.proxy}" for name in found)
 
 
-def _enable(facts: Facts) -> Healed:
+def _enable(facts: ProxyFacts) -> Healed:
     """Let a link that refuses take connections again; FleetError if the proxy refuses."""
-    was_off = standing.enable(*_on_link(facts))
-    return Healed(actions=(f"{facts.get('proxy')} was off, and is on again",) if was_off else ())
+    was_off = standing.enable(facts.endpoint, facts.proxy)
+    return Healed(actions=(f"{facts.proxy} was off, and is on again",) if was_off else ())
 
 
-def _refusing(facts: Facts) -> tuple[str, ...]:
-    is_off = standing.is_off(*_on_link(facts))
-    return (f"the link {facts.get('proxy')} that refuses",) if is_off else ()
+def _refusing(facts: ProxyFacts) -> tuple[str, ...]:
+    is_off = standing.is_off(facts.endpoint, facts.proxy)
+    return (f"the link {facts.proxy} that refuses",) if is_off else ()
 
 
-def _on_link(facts: Facts) -> tuple[Endpoint, str]:
-    api = Endpoint(address=str(facts.get("api")), token=str(facts.get("token", "")))
-    return api, str(facts.get("proxy"))
-
-
-def _delete_proxy(facts: Facts) -> Healed:
+def _delete_proxy(facts: OwnProxyFacts) -> Healed:
     """Delete a proxy of ours from a server of somebody else's; FleetError if that is silent."""
     from chaoslab.links import toxiproxy  # noqa: PLC0415  # few runs owe this, and it costs time
 
-    toxiproxy.undo(*_on_link(facts))
+    toxiproxy.undo(facts.endpoint, facts.proxy)
     return Healed(actions=(f"{_proxy(facts)}, deleted",))
 
 
-def _proxy(facts: Facts) -> str:
-    return f"the proxy {facts.get('proxy')} at {facts.get('api')}"
+def _proxy(facts: OwnProxyFacts) -> str:
+    return f"the proxy {facts.proxy} at {facts.api}"
 
 
 # ---------------------------------------------------------------- the kernel
 
 
-def _remove_rules(do: str, facts: Facts) -> Healed:
+def _drop_rules(facts: RuleFacts) -> Healed:
     """Take exactly these rules out of the kernel; FleetError if it refuses."""
-    packets.undo(do, facts)
+    netfilter.undo(facts.tool, facts.comment)
     return Healed(actions=(f"{_rules(facts)}, removed",))
 
 
-def _rules(facts: Facts) -> str:
-    return f"rules of the kernel for packets ({facts.get('comment') or facts.get('interface')})"
+def _rules(facts: RuleFacts) -> str:
+    return f"rules of the kernel for packets ({facts.comment})"
 
 
-def _remove_cgroup(facts: Facts) -> Healed:
+def _close_bands(facts: BandFacts) -> Healed:
+    """Take our queue off an interface; FleetError if the kernel refuses, or if it is not ours."""
+    was_there = netem.close_bands(facts.interface)
+    return Healed(actions=(f"{_bands(facts)}, removed",) if was_there else ())
+
+
+def _bands(facts: BandFacts) -> str:
+    return f"queues of the kernel for packets ({facts.interface})"
+
+
+def _remove_cgroup(facts: CgroupFacts) -> Healed:
     """Give its processes back and remove it; FleetError if the kernel does not let go of it."""
-    was_there = cgroups.remove(Path(str(facts.get("path"))), Path(str(facts.get("back"))))
-    return Healed(actions=(f"the cgroup {facts.get('path')}, removed",) if was_there else ())
+    was_there = cgroups.remove(Path(facts.path), Path(facts.back))
+    return Healed(actions=(f"the cgroup {facts.path}, removed",) if was_there else ())
 
 
-def _cgroup(facts: Facts) -> tuple[str, ...]:
-    path = Path(str(facts.get("path")))
-    return (f"the cgroup {path}",) if path.is_dir() else ()
+def _cgroup(facts: CgroupFacts) -> tuple[str, ...]:
+    return (f"the cgroup {facts.path}",) if Path(facts.path).is_dir() else ()
 
 
-def _unmount(facts: Facts) -> Healed:
+def _unmount(facts: VolumeFacts) -> Healed:
     """Take a volume away; FleetError if the kernel refuses."""
     what = _volume(facts)
-    volume.release(Path(str(facts.get("folder"))))
+    volume.release(_own_folder(facts))
     return Healed(actions=tuple(f"{one}, unmounted" for one in what))
 
 
-def _volume(facts: Facts) -> tuple[str, ...]:
-    folder = Path(str(facts.get("folder")))
-    return (f"the volume at {folder}",) if volume.is_mounted(folder) else ()
+def _volume(facts: VolumeFacts) -> tuple[str, ...]:
+    is_mounted = volume.is_mounted(_own_folder(facts))
+    return (f"the volume at {facts.folder}",) if is_mounted else ()
 
 
-def _free(facts: Facts) -> Healed:
+def _free(facts: VolumeFacts) -> Healed:
     """Give a full volume room again; FleetError if the kernel refuses."""
     what = _full(facts)
     if what:
-        volume.free(Path(str(facts.get("folder"))))
+        volume.free(_own_folder(facts))
     return Healed(actions=tuple(f"{one}, which has room again" for one in what))
 
 
-def _full(facts: Facts) -> tuple[str, ...]:
-    folder = Path(str(facts.get("folder")))
+def _full(facts: VolumeFacts) -> tuple[str, ...]:
+    folder = _own_folder(facts)
     is_full = volume.is_mounted(folder) and not volume.measure(folder).free_bytes
     return (f"the full volume at {folder}",) if is_full else ()
+
+
+def _own_folder(facts: VolumeFacts) -> Path:
+    """Where the volume is; FleetError if there is a link on the way, or others may write there.
+
+    It may be gone already, and be there again from what was kept beside it.
+    """
+    try:
+        with open_folder(facts.directory, *facts.names):
+            return Path(facts.folder)
+    except FileNotFoundError:
+        return Path(facts.folder)
 
 
 # ---------------------------------------------------------------- containers
 
 
-def _on_engine(do: str, *, lets_go: bool = False, looks: bool = True) -> Verb:
+def _on_engine(do: str, facts: type[EngineFacts], *, lets_go: bool = True) -> Verb[Any]:
     """The engine is asked when it comes to that: few runs owe this, and the SDK may be missing."""
 
-    def undone(facts: Facts) -> Healed:
+    def undone(facts: EngineFacts) -> Healed:
         return Healed(actions=_ask_engine(do, facts, is_undone=True))
 
-    def left(facts: Facts) -> tuple[str, ...]:
+    def left(facts: EngineFacts) -> tuple[str, ...]:
         try:
             return _ask_engine(do, facts, is_undone=False)
         except FleetError as error:
             return (str(error),)
 
-    return Verb(undo=undone, left=left, lets_go=lets_go, looks=looks)
+    looks = do in containers.SEEN or not lets_go
+    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
 
 
-def _ask_engine(do: str, facts: Facts, *, is_undone: bool) -> tuple[str, ...]:
+def _ask_engine(do: str, facts: EngineFacts, *, is_undone: bool) -> tuple[str, ...]:
     """FleetError without the SDK, as without an engine."""
     try:
         from chaoslab.fleet.docker import cleanup  # noqa: PLC0415  # as above
@@ -285,31 +331,39 @@ def _ask_engine(do: str, facts: Facts, *, is_undone: bool) -> tuple[str, ...]:
     return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
 
 
-VERBS: Mapping[str, Verb] = MappingProxyType(
+VERBS: Mapping[str, Verb[Any]] = MappingProxyType(
     {
-        "end_process": Verb(undo=_end_process, left=_processes),
-        "resume_process": Verb(undo=_resume, left=_stopped, lets_go=True),
-        "unwedge_process": Verb(undo=_unwedge, left=lambda _: (), lets_go=True, looks=False),
-        standing.CLEAR_EFFECTS: Verb(undo=_clear, left=_effects, lets_go=True),
-        standing.ENABLE_PROXY: Verb(undo=_enable, left=_refusing, lets_go=True),
-        "delete_proxy": Verb(undo=_delete_proxy, left=lambda facts: (_proxy(facts),)),
+        "end_process": Verb(facts=ProcessFacts, undo=_end_process, left=_processes),
+        "resume_process": Verb(facts=ProcessFacts, undo=_resume, left=_stopped, lets_go=True),
+        "unwedge_process": Verb(
+            facts=ProcessFacts, undo=_unwedge, left=lambda _: (), lets_go=True, looks=False
+        ),
+        standing.CLEAR_EFFECTS: Verb(facts=EffectFacts, undo=_clear, left=_effects, lets_go=True),
+        standing.ENABLE_PROXY: Verb(facts=ProxyFacts, undo=_enable, left=_refusing, lets_go=True),
+        "delete_proxy": Verb(
+            facts=OwnProxyFacts, undo=_delete_proxy, left=lambda facts: (_proxy(facts),)
+        ),
         packets.UNDO_DROPS: Verb(
-            undo=partial(_remove_rules, packets.UNDO_DROPS),
+            facts=RuleFacts,
+            undo=_drop_rules,
             left=lambda facts: (_rules(facts),),
             lets_go=True,
             looks=False,
         ),
         packets.UNDO_BANDS: Verb(
-            undo=partial(_remove_rules, packets.UNDO_BANDS), left=lambda facts: (_rules(facts),)
+            facts=BandFacts, undo=_close_bands, left=lambda facts: (_bands(facts),)
         ),
-        cgroups.UNDO_CGROUP: Verb(undo=_remove_cgroup, left=_cgroup, lets_go=True),
-        storage.UNDO_VOLUME: Verb(undo=_unmount, left=_volume),
-        storage.UNDO_FILLED: Verb(undo=_free, left=_full, lets_go=True),
-        containers.EMPTY_ESTATE: _on_engine(containers.EMPTY_ESTATE),
-        **{
-            do: _on_engine(do, lets_go=True, looks=do in containers.SEEN)
-            for do in containers.LETTING_GO
-        },
+        cgroups.UNDO_CGROUP: Verb(
+            facts=CgroupFacts, undo=_remove_cgroup, left=_cgroup, lets_go=True
+        ),
+        storage.UNDO_VOLUME: Verb(facts=VolumeFacts, undo=_unmount, left=_volume),
+        storage.UNDO_FILLED: Verb(facts=VolumeFacts, undo=_free, left=_full, lets_go=True),
+        containers.EMPTY_ESTATE: _on_engine(containers.EMPTY_ESTATE, EstateFacts, lets_go=False),
+        containers.UNPAUSE: _on_engine(containers.UNPAUSE, ContainerFacts),
+        containers.UNWEDGE: _on_engine(containers.UNWEDGE, ContainerFacts),
+        containers.UNLIMIT: _on_engine(containers.UNLIMIT, LimitFacts),
+        containers.PLUG: _on_engine(containers.PLUG, PlugFacts),
+        containers.FREE_VOLUME: _on_engine(containers.FREE_VOLUME, StoreFacts),
     }
 )
 """Every verb that an obligation may name."""

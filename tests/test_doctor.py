@@ -174,7 +174,7 @@ def test_a_rule_for_packets_that_no_run_names_is_residue_and_its_remedy_removes_
 ) -> None:
     if not netfilter.is_available()[0]:
         pytest.skip("packets cannot be dropped here")
-    drop = Drop(comment=f"chaoslab/{tmp_path.name}/x", port=9, way=Direction.UP, share=0.1)
+    drop = Drop(comment=f"chaoslab:{tmp_path.name}:x", port=9, way=Direction.UP, share=0.1)
     tool = netfilter.drops()
     if tool.tool != Iptables.tool:
         pytest.skip("a table of nft is residue as a whole, and may be somebody's")

@@ -13,8 +13,17 @@ PACKAGE = Path(__file__).parent.parent / "chaoslab"
 
 FLOORS: dict[int, tuple[str, ...]] = {
     0: ("", "__version__", "errors", "clock", "units", "plan", "events", "exits"),
-    1: ("plan_file", "schedule", "journal", "journal_file", "record", "surroundings", "urgency"),
-    2: ("fleet", "links", "launch"),
+    1: (
+        "plan_file",
+        "schedule",
+        "journal",
+        "journal_file",
+        "record",
+        "surroundings",
+        "urgency",
+        "private",
+    ),
+    2: ("fleet", "links", "launch", "undo_facts"),
     3: ("faults", "checks"),
     4: (
         "run",

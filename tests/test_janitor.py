@@ -20,7 +20,7 @@ from chaoslab.fleet.tree import end_tree, resume_tree, stopped
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.halt import halt
 from chaoslab.janitor import find_runs, heal, perform, start_janitor
-from chaoslab.links import packets, toxiproxy
+from chaoslab.links import netem, netfilter, packets, toxiproxy
 from chaoslab.obligations import OBLIGATIONS, Obligations, holder_of, open_obligations
 from chaoslab.undo import Healed, leftovers
 from tests.contracts.fleet_kit import wait_until
@@ -314,9 +314,13 @@ def test_a_child_that_stays_stopped_is_seen_and_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("do", "facts", "what"),
     [
-        (packets.UNDO_DROPS, {"tool": "iptables", "comment": "c/1"}, "rules of the kernel"),
-        (packets.UNDO_BANDS, {"interface": "lo"}, "rules of the kernel"),
-        ("delete_proxy", {"api": "127.0.0.1:1", "proxy": "p"}, "the proxy p at 127.0.0.1:1"),
+        (packets.UNDO_DROPS, {"tool": "iptables"}, "rules of the kernel"),
+        (packets.UNDO_BANDS, {"interface": "lo"}, "queues of the kernel"),
+        (
+            "delete_proxy",
+            {"api": "127.0.0.1:1", "proxy": "chaoslab-a-b"},
+            "the proxy chaoslab-a-b at 127.0.0.1:1",
+        ),
     ],
 )
 def test_what_links_left_is_named_and_undone(
@@ -327,8 +331,11 @@ def test_what_links_left_is_named_and_undone(
     what: str,
 ) -> None:
     undone: list[object] = []
-    monkeypatch.setattr(packets, "undo", lambda *done: undone.append(done))
+    monkeypatch.setattr(netfilter, "undo", lambda *done: undone.append(done))
+    monkeypatch.setattr(netem, "close_bands", lambda *done: undone.append(done) or True)
     monkeypatch.setattr(toxiproxy, "undo", lambda *done: undone.append(done))
+    if do == packets.UNDO_DROPS:
+        facts = {**facts, "comment": f"chaoslab:{packets.run_of(tmp_path)}:injection-0:1:up:0"}
     Obligations(tmp_path).open(do, **facts)
     forget_the_holder(tmp_path)
     (owed,) = open_obligations(tmp_path)

@@ -7,6 +7,7 @@ import click
 from chaoslab.commands.output import advise, examples, json_option, out_option, print_json
 from chaoslab.errors import ExitCode, FleetError
 from chaoslab.janitor import find_runs, heal
+from chaoslab.obligations import runs_of_others
 from chaoslab.record import RunDirectory
 from chaoslab.undo import Healed
 
@@ -23,10 +24,13 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
     """Undo what a dead harness left behind.
 
     RUN is a path, `latest`, a plan's name or the beginning of an id. Safe to repeat; a run that is
-    going on is left alone. Exit code 4 if something could not be undone.
+    going on is left alone. So is another user's, even by root: heal it as that user
+    (`sudo -u USER chaoslab heal RUN`). Exit code 4 if something could not be undone.
     """
     paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)
     healed = {path: _heal(path) for path in paths}
+    if is_all and (others := runs_of_others(out)):
+        click.echo(f"{len(others)} runs of other users are left alone: {others[0]} …", err=True)
     if as_json:
         print_json(
             {

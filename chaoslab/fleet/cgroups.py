@@ -12,6 +12,7 @@ folders alone: the machine it was written on has its controllers in v1.
 
 import math
 import os
+import re
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -24,6 +25,8 @@ from chaoslab.errors import FleetError
 UNDO_CGROUP = "remove_cgroup"
 """The obligation's verb; its facts are `path` and `back`."""
 _OURS = "chaoslab"
+_NAME = re.compile(r"\d+-[\w-]+-\d+-[\w.-]+")
+"""Pid of the harness, node, incarnation, injection."""
 _MOUNTS = Path("/proc/self/mounts")
 _MEMBERSHIP = Path("/proc/self/cgroup")
 _PERIOD_US = 50_000
@@ -170,6 +173,19 @@ def remove(path: Path, back: Path) -> bool:
             time.sleep(0.01)
     _remove_ours(path.parent)
     return True
+
+
+def is_made_here(path: Path, back: Path, *, mounts: Path = _MOUNTS) -> bool:
+    """Whether they are cgroups of this kernel: one that `Cgroup` makes, and one beside or above it
+    that its processes may have come from. Neither need be there.
+    """
+    for place, _, _ in _mounted(mounts):
+        home = path.parent.parent
+        is_ours = path.parent.name == _OURS and bool(_NAME.fullmatch(path.name))
+        is_below = home.is_relative_to(place) and back.is_relative_to(home)
+        if is_ours and is_below and ".." not in (*path.parts, *back.parts):
+            return True
+    return False
 
 
 def _remove_ours(folder: Path) -> None:

@@ -24,7 +24,7 @@ from chaoslab.fleet import disk
 from chaoslab.fleet.disk import Space
 
 _CAP_SYS_ADMIN = 21
-_MNT_DETACH = 2
+_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
 _log = logging.getLogger(__name__)
 
 
@@ -43,7 +43,7 @@ def mount(folder: Path) -> None:
     """Put an empty volume beneath a folder, which is made; FleetError if it cannot be."""
     folder.mkdir(parents=True, exist_ok=True)
     with _told("mounted", folder):
-        disk.mount(folder, disk.NO_SUID | disk.NO_DEVICES, disk.ROOM)
+        disk.mount(folder, disk.NO_SUID | disk.NO_DEVICES, f"{disk.ROOM},mode=0700")
 
 
 def fill(folder: Path) -> Space:
@@ -89,7 +89,7 @@ def release(folder: Path) -> None:
     if is_mounted(folder):
         _copy(folder, kept)
         kernel = ctypes.CDLL(None, use_errno=True)
-        if kernel.umount2(os.fsencode(folder), _MNT_DETACH):
+        if kernel.umount2(os.fsencode(folder), _MNT_DETACH | _UMOUNT_NOFOLLOW):
             raise _refused("unmounted", folder, os.strerror(ctypes.get_errno()))
     if kept.is_dir():  # also where whoever began this was killed in the midst of it
         _copy(kept, folder)
@@ -98,7 +98,7 @@ def release(folder: Path) -> None:
 
 def _copy(what: Path, into: Path) -> None:
     try:
-        shutil.copytree(what, into, dirs_exist_ok=True)
+        shutil.copytree(what, into, symlinks=True, dirs_exist_ok=True)
     except OSError as error:
         _log.warning("not all of what was in a volume is kept in %s: %s", into, error)
 

@@ -49,7 +49,7 @@ class EmbeddedLinks(ProxiedLinks):
 
         In a `house` it is that one's to log and to end.
         """
-        super().__init__(obligations or NoObligations(), house)
+        super().__init__(directory, obligations or NoObligations(), house)
         self._directory, self._seed = directory, seed
         self._server: Server | None = None
         self._api = Endpoint(address="")

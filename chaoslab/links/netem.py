@@ -11,7 +11,7 @@ do not trust it. Bands are handed out by whoever uses it (see `packets`), one ha
 from dataclasses import dataclass
 from functools import cache
 
-from chaoslab.errors import PlanError
+from chaoslab.errors import FleetError, PlanError
 from chaoslab.links.effects import Corrupt, Direction, Duplicate, PacketEffect, Reorder
 from chaoslab.links.kernel import ask, may_administer_network, run, why_no_namespace
 
@@ -52,9 +52,19 @@ def open_bands(interface: str) -> None:
     run("tc", "qdisc", "add", "dev", interface, "root", "handle", "1:", "prio", *bands)
 
 
-def close_bands(interface: str) -> None:
-    """Take it off with all that hangs below it."""
+def close_bands(interface: str) -> bool:
+    """Take it off with all that hangs below it; whether it was there. May be done twice.
+
+    FleetError if another queue is there, which nobody here has put on.
+    """
+    listed = run("tc", "qdisc", "show", "dev", interface, "root").splitlines()
+    words = next((line.split() for line in listed), [])
+    if words[1:3] != ["prio", "1:"]:
+        return False
+    if words[-len(_PRIOMAP) - 3 :] != ["bands", str(BANDS), "priomap", *_PRIOMAP]:
+        raise FleetError(f"the queue on {interface} is not one of chaoslab's: {' '.join(words)}")
     run("tc", "qdisc", "del", "dev", interface, "root", "handle", "1:", "prio")
+    return True
 
 
 def add(shake: Shake) -> None:

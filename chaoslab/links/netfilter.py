@@ -33,7 +33,7 @@ class Drop:
     """Drop this share of the packets of one port that travel one way (`up`: to the port)."""
 
     comment: str
-    """Unique; letters, digits and . _ - / only."""
+    """Unique; letters, digits and . _ - / : only."""
     port: int
     way: Direction
     share: float
@@ -170,10 +170,15 @@ class Iptables:
             for table, chain in self.chains
             for line in self._run("-t", table, "-S", *chain.split(), *flags).splitlines()
         ]
-        return [(table, words) for table, words in lines if comment in words]
+        return [(table, words) for table, words in lines if _comment(words) == comment]
 
     def _run(self, *words: str) -> str:
         return self._run_tool(*self._command, "-w", "5", *words)
+
+
+def _comment(words: Sequence[str]) -> str | None:
+    """What a rule says of itself, as iptables lists it; None if it says nothing."""
+    return words[words.index("--comment") + 1] if "--comment" in words[:-1] else None
 
 
 # ---------------------------------------------------------------- nftables
@@ -281,7 +286,7 @@ def _try(kind: type[Iptables | Nft]) -> str:
     tried in place: on a port that nobody else can have meanwhile, and taken back at once.
     """
     with closing(HeldPort()) as port:
-        comment = f"chaoslab/trial/{secrets.token_hex(4)}"
+        comment = f"chaoslab:trial:{secrets.token_hex(4)}"
         drop = Drop(comment=comment, port=port.number, way=Direction.UP, share=0.5)
         try:
             if why_no_namespace():

@@ -6,9 +6,10 @@
 Rules outlive a process, so each is an obligation: the janitor takes away what a dead harness left.
 """
 
+import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from chaoslab.errors import FleetError
@@ -24,6 +25,20 @@ UNDO_DROPS = "drop_rules"
 """The undo verb for `netfilter.undo`: tool, comment."""
 UNDO_BANDS = "close_bands"
 """The undo verb for `netem.close_bands`: interface."""
+INTERFACES = ("lo",)
+"""Those of this machine's own on which a run has rules."""
+_TWIN = "control"
+
+
+def run_of(directory: Path) -> str:
+    """What the comments of a run's rules call it: the name of its directory, for its twin too."""
+    whole = directory.resolve()
+    return (whole.parent if whole.name == _TWIN else whole).name
+
+
+def comments_of(directory: Path) -> "re.Pattern[str]":
+    """Every comment that a rule of that run may have."""
+    return re.compile(rf"chaoslab:{re.escape(run_of(directory))}:[\w.-]+:\d+:(up|down):[0-9a-f]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +70,7 @@ class Place(Protocol):
 class Here:
     """The network that this process is in."""
 
-    interface = "lo"
+    interface = INTERFACES[0]
 
     def drops(self) -> Drops:
         """By iptables or nft."""
@@ -71,12 +86,17 @@ class Here:
 
 
 class KernelPackets:
-    """The rules of one run, on one interface of one place."""
+    """The rules of one run, on one interface of one place.
 
-    def __init__(self, obligations: ObligationLog, place: Place | None = None) -> None:
+    `run` is in their comments (`run_of`); rules that vanish with a container need none.
+    """
+
+    def __init__(
+        self, obligations: ObligationLog, place: Place | None = None, *, run: str = ""
+    ) -> None:
         self._obligations, self._place = obligations, place or Here()
         self._interface = self._place.interface
-        self._run = secrets.token_hex(4)
+        self._run = run
         self._rules: dict[tuple[str, int, Direction, str], _Rule] = {}
         self._gone: dict[int, Seen] = {}
         """What rules that are no more have done, by port."""
@@ -105,7 +125,7 @@ class KernelPackets:
             key = (injection, port, way, effect.kind)
             old = self._rules.pop(key, None)
             if isinstance(effect, Loss):
-                label = f"chaoslab/{self._run}/{injection}/{port}/{way}/{secrets.token_hex(2)}"
+                label = f"chaoslab:{self._run}:{injection}:{port}:{way}:{secrets.token_hex(2)}"
                 drop = Drop(
                     comment=label, port=port, way=way, share=effect.share, interface=self._interface
                 )
@@ -179,11 +199,3 @@ class KernelPackets:
         seen = self._place.drops().remove(rule.what.comment)
         self._gone[port] = self._gone.get(port, Seen()) + seen
         self._obligations.close(rule.obligation)
-
-
-def undo(do: str, facts: Mapping[str, object]) -> None:
-    """Carry out one of the undo verbs above. FleetError if the kernel refuses."""
-    if do == UNDO_DROPS:
-        netfilter.undo(str(facts["tool"]), str(facts["comment"]))
-    else:
-        netem.close_bands(str(facts["interface"]))

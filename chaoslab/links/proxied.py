@@ -12,6 +12,7 @@ the server says is held against the book: nobody else may touch a link of ours.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Self
 
@@ -33,7 +34,7 @@ from chaoslab.links.effects import (
 )
 from chaoslab.links.house import House, LinkPort
 from chaoslab.links.http_api import Endpoint, NotThere
-from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets
+from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets, run_of
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.standing import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.links.toxics import interference
@@ -182,11 +183,15 @@ class ProxiedLinks(ABC):
     kind: ClassVar[str]
     stream_abilities: ClassVar[frozenset[LinkAbility]]
 
-    def __init__(self, obligations: ObligationLog, house: House | None = None) -> None:
+    def __init__(
+        self, run_directory: Path, obligations: ObligationLog, house: House | None = None
+    ) -> None:
         """The server is a process of this machine's own, unless there is a house for it."""
         self._house = house
         self.obligations = obligations
-        self._packets = KernelPackets(obligations if house is None else NoObligations(), house)
+        self._packets = KernelPackets(
+            obligations if house is None else NoObligations(), house, run=run_of(run_directory)
+        )
         self._links: dict[str, ProxiedLink] = {}
         self._ports: list[LinkPort] = []
         self._carrier: Carrier | None = None

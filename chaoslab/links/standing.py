@@ -28,7 +28,7 @@ def look(api: Endpoint, proxy: str, injection: str) -> tuple[str, ...]:
     toxics = _proxy(api, proxy).get("toxics")
     found = map(an_object, toxics if isinstance(toxics, list) else [])
     names = (str(toxic.get("name")) for toxic in found)
-    return tuple(name for name in names if name.startswith(f"{injection}."))
+    return tuple(name for name in names if _is_of(injection, name))
 
 
 def clear(api: Endpoint, proxy: str, injection: str) -> tuple[str, ...]:
@@ -55,6 +55,12 @@ def enable(api: Endpoint, proxy: str) -> bool:
     if was_off:
         call(api, "POST", f"/proxies/{proxy}", {"enabled": True})
     return was_off
+
+
+def _is_of(injection: str, name: str) -> bool:
+    """Whether a toxic is called as an injection's are: `injection-3.latency.up`."""
+    whose, *what = name.split(".")
+    return whose == injection and len(what) >= 2
 
 
 def _proxy(api: Endpoint, proxy: str) -> Mapping[str, Json]:

@@ -103,11 +103,12 @@ def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
 
 @needs_quota
 def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
-    calm: Stage, obligations: Remembered
+    calm: Stage, obligations: Remembered, tmp_path: Path
 ) -> None:
     put(calm, Slowness(factor=2, mechanism=Mechanism.CGROUP))
     facts = next(one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP)
-    owed = Obligation(number=0, do=cgroups.UNDO_CGROUP, facts=facts)  # type: ignore[arg-type]
+    do = cgroups.UNDO_CGROUP
+    owed = Obligation(number=0, do=do, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
     assert "removed" in undo(owed).actions[0]
     assert undo(owed).actions == ()
     assert calm.until(Kind.NODE_RELIEVED).data["because"]

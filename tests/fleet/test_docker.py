@@ -17,13 +17,14 @@ from chaoslab.clock import WallClock
 from chaoslab.commands.containers import ContainerFleets
 from chaoslab.doctor import State, examine
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.events import Json, Kind
+from chaoslab.events import Kind
 from chaoslab.fleet.base import NodeSpec, NoObligations
 from chaoslab.fleet.burdens import Slowness
 from chaoslab.janitor import heal
 from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Containers
 from chaoslab.undo import VERBS, leftovers
+from chaoslab.undo_facts import EstateFacts
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
@@ -313,7 +314,7 @@ def test_what_an_engine_still_makes_when_nobody_waits_for_it_goes_too(
     )  # fmt: skip
     late = threading.Timer(0.6, engine.create, [created])
     late.start()
-    facts: dict[str, Json] = {"engine": engine.url, "run": estate.run}
+    facts = EstateFacts(directory=tmp_path, engine=engine.url, run=estate.run)
     done = cleanup.undo(verbs.EMPTY_ESTATE, facts)
     late.join()
     assert set(done) == {f"container {created.name}, removed", f"volume {unlabelled}, removed"}
@@ -333,7 +334,7 @@ def test_what_no_harness_answers_for_is_named_with_its_remedy(
 
 
 def test_an_engine_that_is_gone_is_said_and_keeps_nothing_from_being_owed(tmp_path: Path) -> None:
-    facts = {"engine": f"unix://{tmp_path}/nobody.sock", "run": "0123456789"}
+    facts = {"engine": f"unix://{tmp_path}/nobody.sock", "run": run_name(tmp_path)}
     done = heal_of(tmp_path, verbs.EMPTY_ESTATE, facts)
     assert "no Docker engine answers" in done
 
@@ -348,8 +349,8 @@ def heal_of(run_directory: Path, do: str, facts: dict[str, str]) -> str:
 
 
 def test_every_verb_is_known_to_the_undo() -> None:
-    assert {verbs.EMPTY_ESTATE, *verbs.LETTING_GO} <= set(VERBS)
-    assert all(VERBS[do].lets_go for do in verbs.LETTING_GO)
+    letting_go = (verbs.UNPAUSE, verbs.UNWEDGE, verbs.UNLIMIT, verbs.PLUG, verbs.FREE_VOLUME)
+    assert all(VERBS[do].lets_go for do in letting_go)
     assert not VERBS[verbs.EMPTY_ESTATE].lets_go
 
 

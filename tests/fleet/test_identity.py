@@ -67,7 +67,7 @@ def test_what_is_stopped_is_let_go_after_the_clock_was_set(
 ) -> None:
     who = known(sleeper)
     with Obligations(tmp_path) as log:
-        log.open("resume_process", node="learner-0", **who.facts, mark=MARK)
+        log.open("resume_process", node="learner-0", **who.facts)
     os.killpg(sleeper.pid, signal.SIGSTOP)
     wait_until(lambda: tree.look(who).state == "T")
     set_the_clock(monkeypatch, 10.0)
@@ -131,7 +131,7 @@ def test_a_process_of_another_namespace_is_reported_and_not_taken_for_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     with Obligations(tmp_path) as log:
-        log.open("end_process", node="learner-0", **known(sleeper).facts, mark=MARK)
+        log.open("end_process", node="learner-0", **known(sleeper).facts)
     monkeypatch.setattr(identity, "_namespaces", lambda: "pid:[1] time:[1]")
     (said,) = heal(tmp_path).remaining
     assert "of another namespace" in said

@@ -18,10 +18,16 @@ pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "with a blank"
+    folder = tmp_path / "nodes" / "learner-1" / "with a blank"
     volume.mount(folder)
     yield folder
     volume.release(folder)
+
+
+def owing(do: str, folder: Path) -> Obligation:
+    """As the book of RUN says it of the volume at RUN/nodes/learner-1/<folder>."""
+    facts = {"node": "learner-1", "folder": str(folder)}
+    return Obligation(number=0, do=do, facts=facts, directory=folder.parents[2])
 
 
 def test_a_full_volume_refuses_as_a_full_disk_does_until_it_has_room_again(folder: Path) -> None:
@@ -90,12 +96,12 @@ def test_what_was_in_it_comes_back_even_if_whoever_took_it_away_was_killed_meanw
 def test_a_full_disk_beneath_loses_what_was_in_it_and_nothing_else(tmp_path: Path) -> None:
     beneath = tmp_path / "disk"
     volume.mount(beneath)
-    folder = beneath / "volume"
+    folder = beneath / "nodes" / "learner-1" / "volume"
     volume.mount(folder)
     (folder / "kept").write_bytes(bytes(100_000))
     (beneath / "more").write_bytes(bytes(10_000))
     volume.fill(beneath)
-    owed = Obligation(number=0, do="unmount", facts={"folder": str(folder)})
+    owed = owing("unmount", folder)
     assert not undo(owed).remaining
     assert not volume.is_mounted(folder)
     volume.release(beneath)
@@ -109,8 +115,7 @@ def test_it_goes_even_while_a_file_in_it_is_open(folder: Path) -> None:
 
 
 def test_what_a_dead_harness_left_is_unmounted_from_its_obligation_alone(folder: Path) -> None:
-    facts = {"node": "learner-1", "folder": str(folder)}
-    owed = Obligation(number=0, do="unmount", facts=facts)
+    owed = owing("unmount", folder)
     assert str(folder) in leftovers(owed)[0]
     assert "unmounted" in undo(owed).actions[0]
     assert not volume.is_mounted(folder)
@@ -118,7 +123,7 @@ def test_what_a_dead_harness_left_is_unmounted_from_its_obligation_alone(folder:
 
 
 def test_a_full_volume_gets_room_again_from_its_obligation_alone(folder: Path) -> None:
-    owed = Obligation(number=1, do="free_volume", facts={"folder": str(folder)})
+    owed = owing("free_volume", folder)
     (folder / "kept").write_bytes(bytes(10_000))
     assert leftovers(owed) == ()
     volume.fill(folder)

@@ -22,11 +22,12 @@ from chaoslab.links.base import (
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.kernel import ask, which
 from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
-from chaoslab.links.packets import UNDO_DROPS, KernelPackets, undo
+from chaoslab.links.packets import UNDO_DROPS, KernelPackets, run_of
+from chaoslab.undo import Obligation, undo
 from tests.fleet.test_local import Remembered
 
 PORT = 45_871
-LABEL = "chaoslab/test/injection-0/up"
+LABEL = "chaoslab:test:injection-0:1:up:0"
 
 pytestmark = pytest.mark.slow  # the rules are this machine's own, so one after another
 
@@ -110,14 +111,15 @@ def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> 
     assert "chaoslab" not in rules()
 
 
-def test_what_a_dead_harness_left_is_undone_from_its_obligation() -> None:
+def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) -> None:
     needs_loss()
     obligations = Remembered()
-    packets = KernelPackets(obligations)
+    packets = KernelPackets(obligations, run=run_of(tmp_path))
     packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
-    (owed,) = obligations.opened
+    (facts,) = obligations.opened
+    owed = Obligation(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
     for _ in range(2):
-        undo(str(owed["do"]), owed)
+        assert not undo(owed).remaining
     assert "chaoslab" not in rules()
     packets.close()
 

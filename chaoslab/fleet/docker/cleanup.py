@@ -10,14 +10,21 @@ The verbs are `verbs`'; who calls, and when, is the janitor's and `chaoslab heal
 import socket
 import time
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.events import Json
 from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.disks import Place, resize
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import empty, remains
+from chaoslab.undo_facts import (
+    ContainerFacts,
+    EngineFacts,
+    EstateFacts,
+    LimitFacts,
+    PlugFacts,
+    StoreFacts,
+)
 
 _IN_FLIGHT_S = 1.0
 """What a harness asked for as it died may still be made for so long, whoever waits for it."""
@@ -26,37 +33,36 @@ _IN_COPIES_S = 10.0
 _LOOK_S = 0.25
 
 
-def undo(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
+def undo(do: str, facts: EngineFacts) -> tuple[str, ...]:
     """Do one undo; what was done. FleetError if the engine is not there or refuses."""
-    engine = _engine(facts)
-    try:
-        if do == verbs.EMPTY_ESTATE:
-            return tuple(f"{one}, removed" for one in _emptied(engine, str(facts.get("run"))))
-        if do == verbs.FREE_VOLUME:
-            return _free(engine, facts)
-        with suppress(Missing):  # what it bore is gone with it
-            return _let_go(engine, do, str(facts.get("container")), facts)
+    with closing(_engine(facts)) as engine:
+        match facts:
+            case StoreFacts():
+                return _free(engine, facts)
+            case EstateFacts(run=run):
+                return tuple(f"{one}, removed" for one in _emptied(engine, run))
+            case ContainerFacts():
+                with suppress(Missing):  # what it bore is gone with it
+                    return _let_go(engine, do, facts)
         return ()
-    finally:
-        engine.close()
 
 
-def left(do: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
+def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
     """What is still there; that nobody can be asked is said, too."""
     try:
         engine = _engine(facts)
     except FleetError as error:
         return (str(error),)
-    try:
-        if do == verbs.EMPTY_ESTATE:
-            return remains(engine, str(facts.get("run")))
-        if do == verbs.FREE_VOLUME:
-            return tuple(f"{one}, which may be full" for one in _volumes(engine, facts))
-        with suppress(Missing):
-            return _held_up(engine, do, str(facts.get("container")))
+    with closing(engine):
+        match facts:
+            case StoreFacts():
+                return tuple(f"{one}, which may be full" for one in _volumes(engine, facts))
+            case EstateFacts(run=run):
+                return remains(engine, run)
+            case ContainerFacts(container=container):
+                with suppress(Missing):
+                    return _held_up(engine, do, container)
         return ()
-    finally:
-        engine.close()
 
 
 def estates(engine: Engine) -> Mapping[str, str]:
@@ -83,38 +89,40 @@ def _emptied(engine: Engine, run: str) -> list[str]:
     return [*done, *empty(engine, run)]
 
 
-def _let_go(engine: Engine, do: str, container: str, facts: Mapping[str, Json]) -> tuple[str, ...]:
+def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
+    container = facts.container
     is_held = bool(_held_up(engine, do, container))
     if not engine.inspect(container).is_alive:
         return ()
-    if do == verbs.UNPAUSE:
-        engine.unpause(container)
-    elif do == verbs.UNWEDGE:
-        engine.kill(container, "SIGUSR2")
-        return (f"{container} was told to go on",)
-    elif do == verbs.UNLIMIT:
-        engine.update(container, _limits(facts))
-        return (f"{container} has its limits back",)
-    elif do == verbs.PLUG and is_held:
-        names = facts.get("aliases")
-        aliases = [str(name) for name in names] if isinstance(names, list) else []
-        address = str(facts.get("address", ""))
-        engine.reconnect(str(facts.get("network")), container, aliases, address)
+    match facts:
+        case LimitFacts():
+            limits = Limits(
+                cpus=facts.cpus, memory_bytes=facts.memory_bytes, processes=facts.processes
+            )
+            engine.update(container, limits)
+            return (f"{container} has its limits back",)
+        case PlugFacts() if is_held:
+            engine.reconnect(facts.network, container, facts.aliases, facts.address)
+        case _ if do == verbs.UNPAUSE:
+            engine.unpause(container)
+        case _ if do == verbs.UNWEDGE:
+            engine.kill(container, "SIGUSR2")
+            return (f"{container} was told to go on",)
     return (f"{container} was {_HELD[do]}, and is let go",) if is_held else ()
 
 
-def _free(engine: Engine, facts: Mapping[str, Json]) -> tuple[str, ...]:
+def _free(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:
     """By an errand that has the labels of the run, should we die meanwhile."""
-    found, labels = _volumes(engine, facts), {verbs.LABEL_RUN: str(facts.get("run"))}
+    found, labels = _volumes(engine, facts), {verbs.LABEL_RUN: facts.run}
     for volume in found:
-        place = Place(engine=engine, volume=volume, image=str(facts.get("image")), labels=labels)
+        place = Place(engine=engine, volume=volume, image=facts.image, labels=labels)
         resize(place, "free")
     return tuple(f"{one}, has room again" for one in found)
 
 
-def _volumes(engine: Engine, facts: Mapping[str, Json]) -> tuple[str, ...]:
-    there = engine.volumes({verbs.LABEL_RUN: str(facts.get("run"))})
-    return tuple(name for name in there if name == facts.get("volume"))
+def _volumes(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:
+    there = engine.volumes({verbs.LABEL_RUN: facts.run})
+    return tuple(name for name in there if name == facts.volume)
 
 
 _HELD = {verbs.UNPAUSE: "paused", verbs.PLUG: "unplugged"}
@@ -126,19 +134,8 @@ def _held_up(engine: Engine, do: str, container: str) -> tuple[str, ...]:
     return (f"{container} is {_HELD[do]}",) if is_so.get(do) and seen.is_alive else ()
 
 
-def _limits(facts: Mapping[str, Json]) -> Limits:
+def _engine(facts: EngineFacts) -> Engine:
     try:
-        return Limits(
-            cpus=float(str(facts["cpus"])),
-            memory_bytes=int(str(facts["memory_bytes"])),
-            processes=int(str(facts["processes"])),
-        )
-    except (KeyError, ValueError) as error:
-        raise FleetError(f"no limits are meant by {dict(facts)!r}") from error
-
-
-def _engine(facts: Mapping[str, Json]) -> Engine:
-    try:
-        return Engine.connect(str(facts.get("engine")))
+        return Engine.connect(facts.engine)
     except AbilityError as error:
         raise FleetError(str(error)) from error

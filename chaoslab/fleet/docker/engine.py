@@ -8,7 +8,6 @@ the version is negotiated.
 """
 
 import json
-import socket
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
@@ -17,6 +16,7 @@ from urllib.parse import urlsplit
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
+from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.asking import (
     ASK_S,
     DockerException,
@@ -277,10 +277,9 @@ def _name(found: Mapping[str, Any]) -> str:
 def _number_of(host: str) -> str:
     """Its address, of version 4 if it has one."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        return verbs.address_of(host)
     except OSError as error:
         raise FleetError(f"the Docker engine's host {host} has no address: {error}") from error
-    return str(min(found, key=lambda one: one[0] is not socket.AF_INET)[4][0])
 
 
 class EventStream:

@@ -10,7 +10,6 @@ All of it carries labels, by which it is found again: which run, which node, who
 directory. One obligation, written down before the first of it is made, empties the estate.
 """
 
-import hashlib
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -21,14 +20,20 @@ from chaoslab.errors import FleetError
 from chaoslab.fleet.base import ObligationLog
 from chaoslab.fleet.docker.asking import APIError
 from chaoslab.fleet.docker.engine import Engine
-from chaoslab.fleet.docker.verbs import EMPTY_ESTATE, LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+from chaoslab.fleet.docker.verbs import (
+    EMPTY_ESTATE,
+    LABEL_DIRECTORY,
+    LABEL_HOST,
+    LABEL_RUN,
+    own_name,
+    run_name,
+)
 
 LABEL_NODE: Final = "chaoslab.node"
 CACHE: Final = "chaoslab-cache"
 """The one thing that outlives its run, on purpose: it is of use to the next."""
 HOME: Final = "/var/lib/chaoslab"
 """Where containers see volumes; the image has these folders, and its user owns them."""
-_DIGITS: Final = 10
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,7 +68,7 @@ class Estate:
     @property
     def network(self) -> str:
         """Its name."""
-        return _named(self.run)
+        return own_name(self.run)
 
     def container(self, node: str, incarnation: int) -> str:
         """The name of one life."""
@@ -105,17 +110,6 @@ class Estate:
         self._owed = None
 
 
-def run_name(run_directory: Path) -> str:
-    """A few hex digits that no other run shares, on this machine or another."""
-    whose = f"{socket.gethostname()}:{run_directory.absolute()}"
-    return hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
-
-
-def _named(run: str) -> str:
-    """How the names of all that is a run's begin."""
-    return f"chaoslab-{run}"
-
-
 def empty(engine: Engine, run: str) -> tuple[str, ...]:
     """Remove all of a run; what was removed. FleetError names what the engine keeps."""
     own = {LABEL_RUN: run}
@@ -152,5 +146,5 @@ def _volumes(engine: Engine, run: str) -> frozenset[str]:
     """By label and by name: an engine that finds one gone makes another, which has no labels."""
     own = engine.volumes({LABEL_RUN: run})
     return frozenset(own) | {
-        name for name in engine.volumes({}) if name.startswith(f"{_named(run)}-")
+        name for name in engine.volumes({}) if name.startswith(f"{own_name(run)}-")
     }

@@ -3,6 +3,9 @@
 Apart from the rest so that reading a record does not need the Docker SDK.
 """
 
+import hashlib
+import socket
+from pathlib import Path
 from typing import Final
 
 LABEL_RUN: Final = "chaoslab.run"
@@ -21,7 +24,23 @@ PLUG: Final = "plug_container"
 """engine, container, network, aliases, address: as it was connected before."""
 FREE_VOLUME: Final = "free_container_volume"
 """engine, run, volume, image: give a volume that is full room again."""
-LETTING_GO: Final = (UNPAUSE, UNWEDGE, UNLIMIT, PLUG, FREE_VOLUME)
-"""Those that give back what goes on living."""
 SEEN: Final = (UNPAUSE, PLUG)
-"""Those of them of which the engine says whether it is done."""
+"""Those that let go of which the engine says whether it is done."""
+_DIGITS: Final = 10
+
+
+def run_name(run_directory: Path) -> str:
+    """A few hex digits that no other run shares, on this machine or another."""
+    whose = f"{socket.gethostname()}:{run_directory.absolute()}"
+    return hashlib.sha256(whose.encode()).hexdigest()[:_DIGITS]
+
+
+def own_name(run: str) -> str:
+    """How the names of all that is a run's begin, and that of its network."""
+    return f"chaoslab-{run}"
+
+
+def address_of(host: str) -> str:
+    """Its address, of version 4 if it has one. OSError if it has none."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return str(min(found, key=lambda one: one[0] is not socket.AF_INET)[4][0])

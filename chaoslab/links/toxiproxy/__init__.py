@@ -76,7 +76,7 @@ class ToxiproxyLinks(ProxiedLinks):
 
         With a `house` it is started there. AbilityError says how to get what is missing.
         """
-        super().__init__(obligations or NoObligations(), house)
+        super().__init__(directory, obligations or NoObligations(), house)
         self._directory, self._address = directory, address
         is_own = address is None and house is None
         self._binary = toxiproxy_binary.find() if is_own else None
