@@ -37,12 +37,13 @@ def sound(directory: Path) -> dict[str, dict[str, Json]]:
         "mark": f"{directory}/learner-0/1",
     }
     folder = f"{directory}/nodes/learner-0/checkpoints"
+    proxy: dict[str, Json] = {"api": LOOPBACK, "token": "t", "proxy": "learner-0"}
     return {
         "end_process": {**process, "incarnation": 1},
         "resume_process": process,
         "unwedge_process": process,
-        "clear_effects": {"api": LOOPBACK, "token": "t", "proxy": "learner-0", "injection": "injection-0"},
-        "enable_proxy": {"api": LOOPBACK, "proxy": "learner-0", "injection": ""},
+        "clear_effects": {**proxy, "injection": "injection-0"},
+        "enable_proxy": {**proxy, "injection": ""},
         "delete_proxy": {"api": LOOPBACK, "proxy": "chaoslab-ab12-learner-0"},
         "drop_rules": {
             "tool": "iptables",
