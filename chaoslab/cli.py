@@ -90,13 +90,14 @@ def main(context: click.Context) -> None:
 
 
 def _report_crash(context: click.Context, error: Exception) -> NoReturn:
-    trace = "".join(traceback.format_exception(error))
-    invocation = context.find_object(Invocation)
-    directory = invocation.run_directory if invocation else None
+    invocation = context.find_object(Invocation) or Invocation()
+    trace = invocation.secrets.text("".join(traceback.format_exception(error)))
+    directory = invocation.run_directory
     where = _kept(trace, directory) if directory else ""
     if not where:
         click.echo(trace, err=True, nl=False)
-    click.echo(f"chaoslab: broke with {type(error).__name__}: {error}{where}", err=True)
+    said = invocation.secrets.text(str(error))
+    click.echo(f"chaoslab: broke with {type(error).__name__}: {said}{where}", err=True)
     context.exit(ExitCode.BROKEN)
 
 

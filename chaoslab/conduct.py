@@ -33,6 +33,7 @@ from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.refusal import refuse_missing_abilities, require_all
 from chaoslab.run import Run
 from chaoslab.schedule import Schedule, to_lines
+from chaoslab.secrets import Secrets
 from chaoslab.surroundings import git_state, host, versions
 from chaoslab.undo import leftovers
 from chaoslab.watch import Interrupts, Outcome
@@ -93,11 +94,11 @@ class LinkSetup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanText:
-    """The plan as YAML: what was asked, and what it resolved to. Secrets are never written."""
+    """The plan as YAML: what was asked, and what it resolved to, without its secrets."""
 
     source: str
     resolved: str
-    secrets: tuple[str, ...] = ()
+    secrets: Secrets = field(default_factory=Secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +107,7 @@ class _Means:
 
     ground: Ground
     links: LinkSetup
-    secrets: tuple[str, ...]
+    secrets: Secrets
     interrupts: Interrupts
     beat: Callable[[], Silence | None]
     """To the janitor, which stands behind both."""
@@ -138,7 +139,7 @@ def run_plan(
     made(directory)
     directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, ground.fleet))
     directory.write_plan(source=text.source, resolved=text.resolved)
-    directory.write_schedule(to_lines(schedule))
+    directory.write_schedule(text.secrets.lines(to_lines(schedule)))
     with (
         _counted_signals() as interrupts,
         start_janitor(directory.path) as pulse,
@@ -213,10 +214,12 @@ def _carry_out(
         finally:
             directory.note(
                 outcome=run.outcome.value,
-                reason="; ".join(run.remarks),
+                reason=means.secrets.text("; ".join(run.remarks)),
                 ended=clock.wall(),
                 journal=journal.seal.to_json(),
             )
+            for log in directory.nodes.glob("*/*/*.log") if means.secrets.values else ():
+                means.secrets.rewrite(log)
 
 
 def _residue(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
@@ -255,7 +258,7 @@ def _make_twin(
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:
-        control.note(outcome=Outcome.BROKEN.value, reason=str(error))
+        control.note(outcome=Outcome.BROKEN.value, reason=means.secrets.text(str(error)))
     facts = control.facts
     return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
 

@@ -8,7 +8,7 @@ It branches on no kind of fault: a fault is asked to inject, to step, to show ev
 It waits for nothing: `act` does what is due, and `next_time_s` says when to call it again.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -358,20 +358,19 @@ class Injector:
     def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
         targets = set(one.injection.targets)
         probes = self.news.journal.history.of(Kind.NODE_PROBED)
-        self.directory.write_evidence(
-            one.injection.id,
-            {
-                "injection": plain(one.injection),
-                "injected_s": one.injected_s,
-                "measured_s": self.news.now_s,
-                "evidence": [plain(piece) for piece in pieces],
-                "probes": [
-                    {"time_s": probe.time_s, **probe.data}
-                    for probe in probes
-                    if probe.time_s >= one.injected_s and probe.text("node") in targets
-                ],
-            },
-        )
+        found: Mapping[str, Json] = {
+            "injection": plain(one.injection),
+            "injected_s": one.injected_s,
+            "measured_s": self.news.now_s,
+            "evidence": [plain(piece) for piece in pieces],
+            "probes": [
+                {"time_s": probe.time_s, **probe.data}
+                for probe in probes
+                if probe.time_s >= one.injected_s and probe.text("node") in targets
+            ],
+        }
+        hidden = self.news.journal.secrets.data(found)
+        self.directory.write_evidence(one.injection.id, hidden)
 
 
 def _held(opened: Iterable[_Open]) -> frozenset[str]:

@@ -19,12 +19,12 @@ from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal_file import JOURNAL, JournalFile, Seal, read_journal
+from chaoslab.secrets import Secrets
 
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
 
 RECORD_FORMAT = 2
 """The format of the journal that is written; docs/record.md says what each one lacks."""
-_REDACTED = "[redacted]"
 _PARTIES = ("node", "learner", "link")
 
 
@@ -45,12 +45,12 @@ class Journal:
         clock: Clock,
         *,
         observers: Sequence[Observer] = (),
-        secrets: Sequence[str] = (),
+        secrets: Secrets | None = None,
     ) -> None:
         self.clock = clock
         self.history = History(())
         self._observers = list(observers)
-        self._secrets = tuple(secret for secret in secrets if secret)
+        self.secrets = secrets or Secrets()
         self._has_failed = False
         try:
             self._file = JournalFile(directory)
@@ -71,10 +71,11 @@ class Journal:
         source: str = "harness",
         node_s: float | None = None,
     ) -> Event:
-        """Stamp, append, flush, show. FleetError when the disk refuses for the first time.
+        """Hide secrets, stamp, append, flush, show.
 
-        That ends the run. What follows is healing, which must not fail for want of a line: what
-        cannot be written then is passed over, and the record breaks off after its last whole line.
+        FleetError when the disk refuses for the first time. That ends the run. What follows is
+        healing, which must not fail for want of a line: what cannot be written then is passed over,
+        and the record breaks off after its last whole line.
         """
         event = Event(
             seq=len(self.history.events),
@@ -82,12 +83,11 @@ class Journal:
             wall=self.clock.wall(),
             source=source,
             kind=kind,
-            data=data,
+            data=self.secrets.data(data),
             node_s=node_s,
         )
-        line = self._redact(event.to_line())
         try:
-            self._file.append(line)
+            self._file.append(event.to_line())
         except OSError as error:
             if self._has_failed:
                 return event
@@ -103,11 +103,6 @@ class Journal:
     def seal(self) -> Seal:
         """Of what was written so far; what run.json says of it when the run is over."""
         return self._file.seal
-
-    def _redact(self, line: str) -> str:
-        for secret in self._secrets:
-            line = line.replace(secret, _REDACTED)
-        return line
 
     def _show(self, event: Event) -> None:
         for observer in list(self._observers):

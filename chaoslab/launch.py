@@ -10,13 +10,14 @@ under test is started by command line and never imported: what works here works 
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from chaoslab.events import Json
 from chaoslab.fleet.base import Ability, NodeSpec, Premises, Role
 from chaoslab.plan import Algorithm, FaultPlan, Inner, Training
+from chaoslab.secrets import Secrets, reference
 
 SYNCER = "syncer"
 EVALUATOR = "evaluator"
@@ -72,6 +73,8 @@ class Launch:
     """Where the syncer puts what each learner must show it, unless the premises say."""
     premises: Premises = field(default_factory=Premises)
     """The place in which the nodes are to run."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Of the plan: command lines, which every user of a machine sees, name them instead."""
 
     def syncer(self, *, is_held: bool = False) -> NodeSpec:
         """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.
@@ -149,7 +152,7 @@ class Launch:
     def _model(self) -> tuple[str, ...]:
         training = self.plan.training
         named = ("--task", training.task) if training.task else ("--model", training.model)
-        return (*named, "--data", training.data)
+        return (*named, "--data", self.secrets.text(training.data))
 
     def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
         identity = ("--name", name, "--incarnation", "{incarnation}")
@@ -163,11 +166,17 @@ class Launch:
             role=role,
             command=(self.premises.python, "-m", program, *identity, *place, *hooks, *flags),
             environment=_ENVIRONMENT,
+            secrets=self._named_in(flags),
             labels=self.plan.labels.get(name, {}),
             hears=hears,
             keeps=_KEEPS.get(role, ""),
             has_volume=role in _KEEPS and self._needs(Ability.VOLUME),
         )
+
+    def _named_in(self, flags: Sequence[str]) -> Mapping[str, str]:
+        """The secrets that these flags name."""
+        values = self.secrets.values
+        return {name: values[name] for name in values if reference(name) in " ".join(flags)}
 
     @property
     def _has_hooks(self) -> bool:

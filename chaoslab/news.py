@@ -5,7 +5,7 @@ harness ─────► News.note ─┴─► Journal.write ─► Progress.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Event, Json, Kind, MalformedEvent
@@ -49,7 +49,7 @@ class News:
             sighting.kind, sighting.data, source=sighting.source, node_s=sighting.node_s
         )
         try:
-            self.progress.see(event)
+            self.progress.see(replace(event, data=sighting.data))  # secrets included: it steers
         except MalformedEvent as error:
             raise FleetError(
                 f"{sighting.source} printed an event that breaks the node contract: {error}"
@@ -59,5 +59,5 @@ class News:
     def note(self, kind: Kind, data: Mapping[str, Json]) -> Event:
         """Record what the harness itself does or finds."""
         event = self.journal.write(kind, data)
-        self.progress.see(event)
+        self.progress.see(replace(event, data=data))
         return event

@@ -64,6 +64,7 @@ class Run:
             snapshots=directory.snapshots,
             tokens=directory.tokens,
             premises=fleet.premises,
+            secrets=journal.secrets,
         )
         self.injector = Injector(
             news=self.news,

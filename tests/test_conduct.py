@@ -25,6 +25,7 @@ from chaoslab.lifeline import Lifeline
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory, list_runs
 from chaoslab.schedule import Schedule
+from chaoslab.secrets import Secrets
 
 from .fake_faults import FakeKill
 from .fake_nodes import Troubles
@@ -46,7 +47,8 @@ ONE_DIES = Injection(
     for_s=3.0,
 )
 SCHEDULE = Schedule(seed=3, injections=(ONE_DIES,))
-TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n", secrets=("hunter2",))
+SECRETS = Secrets({"TOKEN": "hunter2-and-6"})
+TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n", secrets=SECRETS)
 
 
 class FakeFleets:
@@ -154,9 +156,39 @@ def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
 
 
 def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
-    name = replace(PLAN, name="with-hunter2-in-it")
+    name = replace(PLAN, name="with-hunter2-and-6-in-it")
     run = conducted(tmp_path, name)
     assert "hunter2" not in (run.path / "journal.jsonl").read_text()
+    assert History.read(run.path).events[0].text("plan") == "with-${env:TOKEN}-in-it"
+
+
+def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) -> None:
+    class Quotes(FakeFleets):
+        def __call__(
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        ) -> FakeFleet:
+            fleet = super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+            log = run_directory / "nodes" / "learner-0" / "1" / "stderr.log"
+
+            def complain() -> None:
+                log.parent.mkdir(parents=True)
+                log.write_text("cannot log in with hunter2-and-6\nat all\n")
+                raise FleetError("cannot log in with 'hunter2-and-6'")
+
+            fleet.at(5.0, complain)
+            return fleet
+
+    with pytest.raises(FleetError):
+        conducted(tmp_path, fleets=Quotes())
+    run = RunDirectory.open("latest", root=tmp_path)
+    assert run.facts["reason"] == "cannot log in with '${env:TOKEN}'"
+    finished = History.read(run.path).last(Kind.RUN_FINISHED)
+    assert finished is not None
+    assert finished.text("reason") == run.facts["reason"]
+    (log,) = run.nodes.glob("*/*/stderr.log")
+    assert log.read_text() == "cannot log in with ${env:TOKEN}\nat all\n"
+    shown = [path for path in run.path.rglob("*") if path.is_file()]
+    assert not [path for path in shown if b"hunter2" in path.read_bytes()]
 
 
 # ---------------------------------------------------------------- the end of a record

@@ -19,6 +19,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "journal",
         "journal_file",
         "record",
+        "secrets",
         "surroundings",
         "urgency",
         "private",

@@ -1,7 +1,9 @@
 """What the command line remembers while a command goes on, so that a crash finds its record."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+from chaoslab.secrets import Secrets
 
 
 @dataclass(slots=True)
@@ -10,6 +12,8 @@ class Invocation:
 
     run_directory: Path | None = None
     """Of the run that this call has made last, if any."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Of its plan: what a crash must not show."""
 
     def remember(self, run_directory: Path) -> None:
         """From now on this run is the one that a crash is about."""

@@ -67,6 +67,7 @@ def carry_out(
             made=made,
         )
     except ChaoslabError as error:
+        error.args = tuple(map(prepared.text.secrets.text, map(str, error.args)))
         if not own or not (own[0].path / JOURNAL).is_file():
             raise
         try:
@@ -104,7 +105,7 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
         raise PlanError(
             f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
         )
-    return expected(load(path, faults=FAULTS, checks=CHECKS))
+    return expected(load(path, faults=FAULTS, checks=CHECKS, is_record=True))
 
 
 def _no_check(settings: object) -> Check:

@@ -48,7 +48,7 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
     prepared = prepare(asked)
     lasted_s = _lasted_s(out, prepared.plan.name)
     if as_json:
-        print_json(preview_json(prepared, lasted_s))
+        print_json(prepared.text.secrets.data(preview_json(prepared, lasted_s)))
     else:
         print_page(_page(prepared, lasted_s))
     prepared.refuse_impossible()
@@ -120,7 +120,9 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
     who = f"{learners(training)}{_reserve(plan)}"
     slow = slowing(prepared.schedule, plan.fleet.kind)
-    trains = f"{who}, {training.task or training.model}, {training.data}"
+    trains = (
+        f"{who}, {training.task or training.model}, {prepared.text.secrets.text(training.data)}"
+    )
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
     twin = ", then the same without faults, unless that is kept from before"

@@ -111,7 +111,7 @@ def prepare(asked: Asked) -> Prepared:
         text=PlanText(
             source=_read(path),
             resolved=resolved_yaml(_with_links(plan), secrets=secrets),
-            secrets=tuple(secrets.values()),
+            secrets=secrets,
         ),
         ground=_ground(plan),
         links=link_setup(plan),

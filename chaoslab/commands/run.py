@@ -62,8 +62,9 @@ def command(
     if no_control:
         asked = replace(asked, settings=(*asked.settings, "control=none"))
     prepared = prepare(asked)
-    remember = context.ensure_object(Invocation).remember
-    judged = _watched(prepared, out, remember, quiet=quiet)
+    invocation = context.ensure_object(Invocation)
+    invocation.secrets = prepared.text.secrets
+    judged = _watched(prepared, out, invocation.remember, quiet=quiet)
     if as_json:
         print_json(judged.verdict.to_json())
     else:

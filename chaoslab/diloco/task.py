@@ -11,6 +11,8 @@ before anything is compiled or connected. Nothing here knows learners, fragments
 
 import importlib
 import inspect
+import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
@@ -22,6 +24,8 @@ Params: TypeAlias = Any
 """A pytree (dicts, tuples, lists, registered classes) of f32 arrays; no static type says that."""
 Batch: TypeAlias = Any
 """A pytree of numpy arrays that share their leading axis, the batch."""
+
+_SECRET = re.compile(r"\$\{env:([^}]*)\}")
 
 
 class TaskError(ValueError):
@@ -72,11 +76,13 @@ def load(
 ) -> Task:
     """The task of a preset (`nano`) or of a user's function (`package.module:make`).
 
-    `batch` (sequences per step) and `sequence` (tokens) replace a preset's own. Raises TaskError
-    for a model, and `data.DataError` for data, that cannot work.
+    `batch` (sequences per step) and `sequence` (tokens) replace a preset's own. `${env:NAME}` in
+    `data` is read from the environment, so that a secret need not stand on a command line. Raises
+    TaskError for a model, and `data.DataError` for data, that cannot work.
     """
     from chaoslab.diloco import model  # noqa: PLC0415 - it is a task itself, and imports this module
 
+    data = _SECRET.sub(lambda found: os.environ.get(found[1], found[0]), data)
     if ":" in spec:
         return _made(spec, {"data": data, "batch": batch, "sequence": sequence})
     if spec not in model.PRESETS:

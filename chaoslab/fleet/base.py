@@ -103,6 +103,8 @@ class NodeSpec:
     role: Role
     command: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """More of its environment, which no file and no command line may show."""
     labels: Mapping[str, str] = field(default_factory=dict)
     hears: bool = False
     """Whether its standard input stays open for `tell`; else there is nothing on it."""

@@ -138,7 +138,12 @@ class Life:
                 stdin=subprocess.PIPE if self.spec.hears else subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
-                env={**os.environ, **self.spec.environment, NODE_MARK: self._mark},
+                env={
+                    **os.environ,
+                    **self.spec.environment,
+                    **self.spec.secrets,
+                    NODE_MARK: self._mark,
+                },
                 process_group=0,  # no session: see the cradle
                 pass_fds=(gate,),
                 bufsize=0,

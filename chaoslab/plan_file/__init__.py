@@ -49,6 +49,7 @@ from chaoslab.plan_file.shape import UNKNOWN_KEY
 from chaoslab.plan_file.variables import interpolate
 from chaoslab.plan_file.whole import plan_shape
 from chaoslab.plan_file.writing import written
+from chaoslab.secrets import Secrets
 
 __all__ = ["json_schema", "load", "refuse_what_is_not_here", "resolved_yaml", "secrets_of"]
 
@@ -61,8 +62,11 @@ def load(
     overrides: Sequence[str] = (),
     seed: int | None = None,
     fleet: str | None = None,
+    is_record: bool = False,
 ) -> FaultPlan:
     """The plan in a file, with the overrides of the command line applied before it is judged.
+
+    In a record, secrets are names of what was there when it was written, and stay names.
 
     `faults` and `checks` map full names to the frozen dataclasses of their settings. PlanError
     names every mistake that could be found.
@@ -72,6 +76,8 @@ def load(
         override(document, f"seed={seed}", label=f"--seed {seed}")
     if fleet is not None:
         override(document, f"fleet.kind={fleet}", label=f"--fleet {fleet}")
+    if is_record:
+        document.environment = None
     interpolate(document)
     _name_faults(document)
     found = _decoded(document, _adapter(tuple(faults.items()), tuple(checks.items())))
@@ -79,12 +85,14 @@ def load(
         specs = enumerate(found.get(key, ()))
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
     try:
-        return FaultPlan(**found)
+        plan = FaultPlan(**found)
+        _refuse_secret_names(plan, Secrets(document.secrets))
     except PlanError as error:
         if error.key:
             document.blame(tuple(error.key.split(".")), error.message)
             raise document.error() from error
         raise PlanError(error.message, where=error.where or str(path)) from error
+    return plan
 
 
 def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str] = ()) -> None:
@@ -107,21 +115,21 @@ def refuse(
         raise document.error()
 
 
-def secrets_of(path: Path, overrides: Sequence[str] = ()) -> Mapping[str, str]:
-    """Name and value of each environment variable that a plan uses: what no record may show."""
+def secrets_of(path: Path, overrides: Sequence[str] = ()) -> Secrets:
+    """The secrets that a plan takes from the environment: what no record may show."""
     document = _document(path, overrides)
     interpolate(document)
-    return dict(document.secrets)
+    return Secrets(dict(document.secrets))
 
 
-def resolved_yaml(plan: FaultPlan, *, secrets: Mapping[str, str] | None = None) -> str:
+def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
     """The whole plan with its defaults; loading it gives an equal plan.
 
     `secrets` (from `secrets_of`) are written as the `${env:NAME}` they came from.
     """
     text = StringIO()
     yaml = YAML()
-    yaml.dump(_concealed(dict(written(plan)), secrets or {}), text)
+    yaml.dump((secrets or Secrets()).hide(dict(written(plan))), text)
     return text.getvalue()
 
 
@@ -138,6 +146,23 @@ class _Untitled(GenerateJsonSchema):
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's hook
         return False
+
+
+def _refuse_secret_names(plan: FaultPlan, secrets: Secrets) -> None:
+    """Names stand in folders, files and command lines, where nothing can be hidden."""
+    training, programs = plan.training, plan.fleet.programs
+    named = [("name", plan.name), ("training.model", training.model)]
+    named += [("training.task", training.task or "")]
+    named += [(f"fleet.programs.{role}", module) for role, module in programs.items()]
+    named += [("training.learners", learner) for learner in training.roster]
+    named += [(f"faults[{number}].id", fault.id) for number, fault in enumerate(plan.faults)]
+    for key, name in named:
+        if secrets.text(name) != name:
+            raise PlanError(
+                "cannot be a secret, because it stands in folders and command lines: write "
+                "${env.public:NAME} if everybody may read it",
+                key=key if "[" not in key else "",
+            )
 
 
 def _document(path: Path, overrides: Sequence[str]) -> Document:
@@ -191,14 +216,3 @@ def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:
         elif isinstance(tree, list) and isinstance(part, int):
             tree = tree[part]
     return branch
-
-
-def _concealed(tree: Tree, secrets: Mapping[str, str]) -> Tree:
-    if isinstance(tree, dict):
-        return {key: _concealed(part, secrets) for key, part in tree.items()}
-    if isinstance(tree, list):
-        return [_concealed(part, secrets) for part in tree]
-    if isinstance(tree, str):
-        for name, value in secrets.items():
-            tree = tree.replace(value, f"${{env:{name}}}")
-    return tree

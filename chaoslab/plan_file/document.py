@@ -9,7 +9,8 @@ them at once. Nothing here knows what the keys mean.
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
@@ -20,6 +21,7 @@ from ruamel.yaml.events import CollectionEndEvent, CollectionStartEvent
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 from chaoslab.errors import PlanError
+from chaoslab.secrets import Secrets
 
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 Branch: TypeAlias = tuple[str | int, ...]
@@ -61,7 +63,9 @@ class Document:
     broken: set[Branch] = field(default_factory=set)
     """Values with a mistake: whatever else is wrong with them follows from it."""
     secrets: dict[str, str] = field(default_factory=dict)
-    """Name and value of each environment variable that was used."""
+    """Name and value of each secret that was used."""
+    environment: Mapping[str, str] | None = field(default_factory=lambda: os.environ)
+    """Where `${env:NAME}` is looked up; None: it stays as it is."""
 
     def where(self, branch: Branch, *, is_key: bool = False) -> str:
         """file:line:column of a part, or of the nearest part around it that was written."""
@@ -73,8 +77,7 @@ class Document:
 
     def blame(self, branch: Branch, text: str, *, is_key: bool = False) -> None:
         """Note a mistake; values of secrets in its text are replaced by their names."""
-        for name, value in self.secrets.items():
-            text = text.replace(value, f"${{env:{name}}}")
+        text = Secrets(self.secrets).text(text)
         where = self.where(branch, is_key=is_key)
         self.problems.append(Problem(where=where, key=dotted(branch), text=text))
         self.broken.add(branch)

@@ -1,15 +1,16 @@
-"""Variables of a plan: `${vars.outage}` with typed defaults, `${env:TOKEN}` for secrets.
+"""Variables of a plan: `${vars.outage}` with typed defaults, `${env:TOKEN}` for secrets, and
+`${env.public:RACK}` for what the environment says and everybody may read.
 
     vars:
       outage: 6s                                      # type taken from what is written
       victims: {type: percentage, default: 50%, description: how many learners die}
 
 A text that is nothing but one reference becomes the value, number or text; inside a longer text the
-value is written out. What comes from the environment is always text and counts as a secret: its
-value appears in no error and in no file that the harness writes.
+value is written out. What comes from the environment is always text. A secret appears in no error
+and in no file that the harness writes; a value that is too short or too plain to be hidden is
+refused: see `secrets`.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -17,6 +18,7 @@ from typing import Final
 from chaoslab import units
 from chaoslab.errors import PlanError
 from chaoslab.plan_file.document import Branch, Document, Tree, nearest
+from chaoslab.secrets import why_not_hidden
 
 KEYS: Final = ("type", "default", "description")
 QUANTITIES: Final[Mapping[str, units.Quantity[float] | units.Quantity[int]]] = {
@@ -91,17 +93,32 @@ def _filled(document: Document, branch: Branch, tree: Tree, values: Mapping[str,
 
 def _referred(document: Document, branch: Branch, name: str, values: Mapping[str, Tree]) -> Tree:
     """What one reference stands for; the reference itself if it stands for nothing."""
-    kind, _, short = name.partition(":" if name.startswith("env:") else ".")
-    if kind == "env":
-        value = os.environ.get(short, "")
-        if value:
+    kind, _, short = name.partition(":" if name.startswith("env") and ":" in name else ".")
+    if kind in {"env", "env.public"} and document.environment is not None:
+        value = document.environment.get(short, "")
+        if not value:
+            document.blame(branch, f"the environment variable {short} is not set: export {short}=…")
+        elif kind == "env.public":
+            return value
+        elif trouble := why_not_hidden(value):
+            document.blame(
+                branch,
+                f"the value of {short} {trouble}, so a record cannot hide it: use a longer one of "
+                f"letters, digits and marks, or, if it is no secret, write ${{env.public:{short}}}",
+            )
+        else:
             document.secrets[short] = value
             return value
-        document.blame(branch, f"the environment variable {short} is not set: export {short}=…")
+    elif kind in {"env", "env.public"}:
+        return f"${{{name}}}"
     elif kind == "vars" and short in values:
         return values[short]
     elif kind == "vars":
         document.blame(branch, nearest(short, values, noun="variable"))
     else:
-        document.blame(branch, f"${{{name}}} means nothing: write ${{vars.name}} or ${{env:NAME}}")
+        document.blame(
+            branch,
+            f"${{{name}}} means nothing: write ${{vars.name}}, ${{env:NAME}} "
+            "for a secret, or ${env.public:NAME}",
+        )
     return f"${{{name}}}"

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab import plan_file
 from chaoslab.errors import PlanError
 from chaoslab.plan_file import resolved_yaml, secrets_of
 from tests.plan_file.catalogue import HEAD, KILL, Loader
@@ -45,7 +46,7 @@ def test_a_variable_is_set_from_the_command_line(load: Loader) -> None:
         ("", "vars.outage=7", "--set vars.outage=7: vars.outage.default: '7' has no unit"),
         ("seed: ${vars.m}", "", "unknown variable `m`; known: half, n, outage"),
         ("seed: ${vars.outag}", "", "did you mean `outage`?"),
-        ("seed: ${outage}", "", "means nothing: write ${vars.name} or ${env:NAME}"),
+        ("seed: ${outage}", "", "means nothing: write ${vars.name}, ${env:NAME} for a secret"),
         ("seed: ${vars.half}", "", "'50%' is not a whole number"),
     ],
 )
@@ -70,6 +71,46 @@ def test_a_mistaken_definition_is_named(load: Loader, entry: str, words: str) ->
     assert words in told(load, f"{HEAD}vars:\n  it: {entry}\n")
 
 
+@pytest.mark.parametrize("value", ["1", "hunter2", "completed", "learner-12", "no_progress"])
+def test_a_secret_that_cannot_be_hidden_is_refused_where_it_stands(
+    load: Loader, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("RACK", value)
+    message = told(load, HEAD + "description: 'rack ${env:RACK}'\n")
+    assert "trial.yaml:3:14: description: the value of RACK " in message
+    assert "${env.public:RACK}" in message
+    assert len(value) == 1 or value not in message
+
+
+def test_what_everybody_may_read_is_taken_from_the_environment_and_is_no_secret(
+    load: Loader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RACK", "1")
+    plan = load(HEAD + "description: 'rack ${env.public:RACK}'\n")
+    assert plan.description == "rack 1"
+    assert not secrets_of(tmp_path / "trial.yaml").values
+
+
+@pytest.mark.parametrize("training", ["{task: 'a:${env:T}'}", "{task: '${env:T}:make'}"])
+def test_a_secret_cannot_be_a_name(
+    load: Loader, monkeypatch: pytest.MonkeyPatch, training: str
+) -> None:
+    monkeypatch.setenv("T", "x9_y8_z7_w6")
+    message = told(load, f"{HEAD}training: {training}\n")
+    assert "training.task: cannot be a secret" in message
+    assert "x9_y8_z7_w6" not in message
+
+
+def test_a_plan_on_record_is_read_where_its_secrets_are_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("TOKEN", raising=False)
+    path = tmp_path / "record.yaml"
+    path.write_text(HEAD + "training: {data: 's3://${env:TOKEN}@x'}\n")
+    plan = plan_file.load(path, faults={}, checks={}, is_record=True)
+    assert plan.training.data == "s3://${env:TOKEN}@x"
+
+
 def test_an_environment_variable_is_read_late(
     load: Loader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -88,22 +129,22 @@ def test_an_environment_variable_that_is_not_set_is_refused(
 def test_a_secret_appears_in_no_error_and_in_no_written_plan(
     load: Loader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("TOKEN", "hunter2")
+    monkeypatch.setenv("TOKEN", "hunter2-and-6")
     message = told(load, HEAD + "seed: ${env:TOKEN}\ntraining: {merge: '${env:TOKEN}'}\n")
-    assert "hunter2" not in message
+    assert "hunter2-and-6" not in message
     assert "${env:TOKEN}" in message
     plan = load(HEAD + "training: {data: 's3://x?key=${env:TOKEN}'}\n")
     secrets = secrets_of(tmp_path / "trial.yaml")
-    assert secrets == {"TOKEN": "hunter2"}
-    assert "hunter2" not in resolved_yaml(plan, secrets=secrets)
+    assert secrets.values == {"TOKEN": "hunter2-and-6"}
+    assert "hunter2-and-6" not in resolved_yaml(plan, secrets=secrets)
     assert load(resolved_yaml(plan, secrets=secrets)) == plan
 
 
 def test_secrets_of_overrides_and_variables_are_known_too(
     load: Loader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("A", "first-secret")
-    monkeypatch.setenv("B", "second-secret")
+    monkeypatch.setenv("A", "first-secret-1!")
+    monkeypatch.setenv("B", "second-secret-2!")
     load(HEAD + "vars: {where: '${env:A}'}\ntraining: {data: '${vars.where}'}\n")
     secrets = secrets_of(tmp_path / "trial.yaml", ["description=${env:B}"])
-    assert secrets == {"A": "first-secret", "B": "second-secret"}
+    assert secrets.values == {"A": "first-secret-1!", "B": "second-secret-2!"}

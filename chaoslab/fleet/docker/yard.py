@@ -59,7 +59,7 @@ def container_of(yard: Yard, spec: NodeSpec, incarnation: int, image: str) -> Co
         limits=yard.limits,
         network=estate.network,
         aliases=(name,),
-        environment={**spec.environment, NODE_MARK: mark},
+        environment={**spec.environment, **spec.secrets, NODE_MARK: mark},
         labels={**estate.labels, LABEL_NODE: name, "chaoslab.incarnation": str(incarnation)},
         volumes={
             estate.volume(name): NODE,
