@@ -334,7 +334,7 @@ def test_a_task_that_cannot_be_trained_is_refused_in_one_line_by_plan_as_by_run(
     fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     example = Path(__file__).parent.parent / "docs/examples/next_byte.py"
-    source = example.read_text().replace("return float(self", "return list(self")
+    source = example.read_text().replace("return float(self", "return str(self")
     (tmp_path / "own_model.py").write_text(source)
     (tmp_path / "book.txt").write_text("It was the best of times. " * 4000)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
@@ -343,7 +343,7 @@ def test_a_task_that_cannot_be_trained_is_refused_in_one_line_by_plan_as_by_run(
     assert done.exit_code == 2
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("chaoslab:")]
     assert line.endswith(
-        "evaluate returns a list; return float(…): the mean held-out loss per token"
+        "evaluate returns a str; return float(…): the mean held-out loss per token"
     )
     assert not (tmp_path / "runs").exists()
 
