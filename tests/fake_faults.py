@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.events import Kind
-from chaoslab.faults.base import Evidence, Status
+from chaoslab.faults.base import Evidence, Layer, Status
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
 from chaoslab.plan import Injection
@@ -17,6 +17,8 @@ class FakeKill:
 
     name: ClassVar[str] = "process.kill"
     summary: ClassVar[str] = "kill"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "a crash"
     proof: ClassVar[str] = "the exit"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True

@@ -9,9 +9,11 @@
 """
 
 import ast
+import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import chaoslab.events
@@ -20,7 +22,7 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.commands.faults import settings_json
 from chaoslab.commands.plans import bundled_plans
 from chaoslab.events import Json
-from chaoslab.faults.base import Fault
+from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan_file import load
 from tests.test_floors import FLOORS, PACKAGE, floor
@@ -165,6 +167,26 @@ def faults() -> str:
     return _table(("fault", "what it does", "settings", "what proves it"), rows)
 
 
+def layers() -> str:
+    """Every fault: where it acts, and which failure it stands for."""
+    rows = [
+        (f"`{name}`", fault.layer.value, fault.imitates) for name, fault in sorted(FAULTS.items())
+    ]
+    return _table(("fault", "acts on", "stands for"), rows)
+
+
+def acting_layers() -> str:
+    """Every layer on which faults act, from the source itself."""
+    (body,) = [node.body for node in ast.parse(inspect.getsource(Layer)).body
+               if isinstance(node, ast.ClassDef)]  # fmt: skip
+    rows = [
+        (str(node.value.value), _said(after))
+        for node, after in pairwise(body)
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+    ]
+    return _table(("acts on", "which is"), rows)
+
+
 def checks() -> str:
     """Every check: what it states, and its settings with their defaults."""
     rows = [(f"`{name}`", check.summary, _settings(check)) for name, check in CHECKS.items()]
@@ -203,6 +225,8 @@ BLOCKS = (
     Block("ARCHITECTURE.md", "floors", floors),
     Block("README.md", "plans", plans),
     Block("README.md", "faults", faults),
+    Block("docs/faults.md", "layers", acting_layers),
+    Block("docs/faults.md", "stands-for", layers),
     Block("README.md", "checks", checks),
     Block("README.md", "packages", packages),
     Block("docs/record.md", "kinds", kinds),

@@ -53,6 +53,8 @@ def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
     return {
         "fault": fault.name,
         "summary": fault.summary,
+        "layer": fault.layer.value,
+        "imitates": fault.imitates,
         "proof": fault.proof,
         "needs": sorted(need.value for need in fault().needs),
         "takes_away": fault.takes_away,
@@ -82,12 +84,14 @@ def _default(fault: type[Fault], name: str) -> Json:
 
 def _page(chosen: Iterable[type[Fault]]) -> RenderableType:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("fault", "what it does", "settings", "what proves it", "needs"):
+    for title in ("fault", "what it does", "stands for", "settings", "what proves it", "needs"):
         table.add_column(title, no_wrap=title == "fault")
     for fault in chosen:
         settings = map(_setting, settings_json(fault))
-        table.add_row(fault.name, fault.summary, "\n".join(settings), fault.proof,
-                      ", ".join(sorted(fault().needs)))  # fmt: skip
+        table.add_row(
+            fault.name, fault.summary, f"{fault.imitates} (acts on: {fault.layer})",
+            "\n".join(settings), fault.proof, ", ".join(sorted(fault().needs)),
+        )  # fmt: skip
     return Group(table, Text("A plan names a fault in full; `for` heals it, `target` and `at` say "
                              "whom and when.", style="dim"))  # fmt: skip
 

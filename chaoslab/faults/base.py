@@ -31,6 +31,29 @@ class Status(StrEnum):
     """Nothing shows that it took effect."""
 
 
+class Layer(StrEnum):
+    """Where a fault really acts, which may be above or below the failure that it imitates."""
+
+    PROCESS = "process"
+    """Processes, by start and signal."""
+    SCHEDULER = "scheduler"
+    """The CPU time that the kernel gives."""
+    MEMORY = "memory"
+    """Host memory."""
+    STREAM = "stream"
+    """Bytes of TCP connections, in a proxy or gateway on the way."""
+    PACKET = "packet"
+    """IP packets, in the kernel."""
+    CONTAINER = "container"
+    """What a container engine does to a container."""
+    FILE = "file"
+    """The contents of files."""
+    VOLUME = "volume"
+    """The room of a file system."""
+    PROGRAM = "program"
+    """The node itself, by its test hooks."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Independent proof that a fault took effect on one target. `text` is one sentence."""
@@ -52,6 +75,10 @@ class Fault(Protocol):
     """Full name in plans: family.fault."""
     summary: ClassVar[str]
     """One line for `chaoslab faults`."""
+    layer: ClassVar[Layer]
+    """Where it really acts."""
+    imitates: ClassVar[str]
+    """The failure of the field that it stands for, and what of it is missing, one line."""
     proof: ClassVar[str]
     """What counts as evidence, one line."""
     takes_away: ClassVar[bool]

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json
-from chaoslab.faults.base import Evidence
+from chaoslab.faults.base import Evidence, Layer
 from chaoslab.faults.pace import Stage, look_slowed
 from chaoslab.faults.proof import Found, Scene, look_at_each
 from chaoslab.fleet.base import Ability, Fleet
@@ -104,6 +104,10 @@ class ComputeSlow(_Slowing):
 
     name: ClassVar[str] = "compute.slow"
     summary: ClassVar[str] = "each step takes several times as long"
+    layer: ClassVar[Layer] = Layer.SCHEDULER
+    imitates: ClassVar[str] = (
+        "an older chip generation or a shared chip; the device's clocks are not touched"
+    )
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)
@@ -148,6 +152,10 @@ class ComputeJitter(_Slowing):
 
     name: ClassVar[str] = "compute.jitter"
     summary: ClassVar[str] = "steps take longer by a factor that changes all the time"
+    layer: ClassVar[Layer] = Layer.SCHEDULER
+    imitates: ClassVar[str] = (
+        "a straggler whose speed varies: contention, input stalls, garbage collection"
+    )
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)
@@ -188,6 +196,10 @@ class ComputeThermal(_Slowing):
 
     name: ClassVar[str] = "compute.thermal"
     summary: ClassVar[str] = "a chip throttles: slower by and by, a sawtooth, and back"
+    layer: ClassVar[Layer] = Layer.SCHEDULER
+    imitates: ClassVar[str] = (
+        "a chip that throttles with heat; its clocks and temperature are not touched"
+    )
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)

@@ -10,7 +10,7 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0, was_ended_by
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.silence import look_silent
@@ -29,6 +29,8 @@ class NetworkDisconnect(OneAct):
 
     name: ClassVar[str] = "network.disconnect"
     summary: ClassVar[str] = "the container is taken off its network; open sockets hear nothing"
+    layer: ClassVar[Layer] = Layer.CONTAINER
+    imitates: ClassVar[str] = "a pulled cable or a failed network card"
     proof: ClassVar[str] = "the engine's own report, traffic until then, and none afterwards"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.UNPLUG})
     takes_away: ClassVar[bool] = True
@@ -63,6 +65,8 @@ class ContainerReplace:
 
     name: ClassVar[str] = "container.replace"
     summary: ClassVar[str] = "leave in order, come back from another image"
+    layer: ClassVar[Layer] = Layer.CONTAINER
+    imitates: ClassVar[str] = "a rolling upgrade of the software"
     proof: ClassVar[str] = "left with exit code 0; the next life's image is another, by the engine"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.UPGRADE})
     takes_away: ClassVar[bool] = True

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
@@ -34,6 +34,8 @@ class ControlScaleUp(OneAct):
 
     name: ClassVar[str] = "control.scale_up"
     summary: ClassVar[str] = "learners of the reserve join the running training"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "spare capacity that arrives in mid-training"
     proof: ClassVar[str] = "its process began in mid-training, said so itself, and stayed"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = False
@@ -62,6 +64,8 @@ class ControlLeave(OneAct):
 
     name: ClassVar[str] = "control.leave"
     summary: ClassVar[str] = "the learner is asked to leave and leaves in order"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "a scheduler that shrinks the job in order"
     proof: ClassVar[str] = "its goodbye on both sides, exit code 0, and no suspicion before it"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True

@@ -18,7 +18,7 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, Status
+from chaoslab.faults.base import Evidence, Layer, Status
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing, scenes
 from chaoslab.fleet.base import Ability, Fleet
@@ -42,6 +42,8 @@ class ControlRejoinStorm:
 
     name: ClassVar[str] = "control.rejoin_storm"
     summary: ClassVar[str] = "learners die, and all come back in the same instant"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "a zone whose machines all come back at once"
     proof: ClassVar[str] = "exits by SIGKILL, and returns that were all under way at one time"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Status
+from chaoslab.faults.base import Layer, Status
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.link_proof import (
     Tolerance,
@@ -60,6 +60,10 @@ class NetworkLatency(LinkFault):
 
     name: ClassVar[str] = "network.latency"
     summary: ClassVar[str] = "every byte of the link arrives later"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = (
+        "a longer route between regions; behind a proxy connecting stays as fast"
+    )
     proof: ClassVar[str] = f"round trip of the stream's own pings, more than before; {DELAY}"
     takes_away: ClassVar[bool] = False
 
@@ -99,6 +103,8 @@ class NetworkBandwidth(LinkFault):
 
     name: ClassVar[str] = "network.bandwidth"
     summary: ClassVar[str] = "the link carries only so many bytes per second"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a thin or shared WAN link; never the interconnect of the chips"
     proof: ClassVar[str] = f"throughput of real fragments where they arrive; {RATE}"
     takes_away: ClassVar[bool] = False
 
@@ -131,6 +137,8 @@ class NetworkSlice(LinkFault):
 
     name: ClassVar[str] = "network.slice"
     summary: ClassVar[str] = "the stream arrives in small pieces, one after the other"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a path that delivers in small pieces: a small MTU, a slow middlebox"
     proof: ClassVar[str] = f"throughput of real fragments against size / delay; {RATE}"
     takes_away: ClassVar[bool] = False
 
@@ -169,6 +177,8 @@ class NetworkLoss(LinkFault):
 
     name: ClassVar[str] = "network.loss"
     summary: ClassVar[str] = "packets are lost and TCP sends them again"
+    layer: ClassVar[Layer] = Layer.PACKET
+    imitates: ClassVar[str] = "a lossy path: TCP sends again and slows down"
     proof: ClassVar[str] = f"packets of the link that the kernel counted and dropped; {SHARE}"
     takes_away: ClassVar[bool] = False
 
@@ -235,6 +245,8 @@ class NetworkLimitData(LinkFault):
 
     name: ClassVar[str] = "network.limit_data"
     summary: ClassVar[str] = "connections end after so many bytes, again and again"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a middlebox that ends connections after so many bytes"
     proof: ClassVar[str] = f"the learner's streams broke off, each with about so many bytes; {RATE}"
     takes_away: ClassVar[bool] = True
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json
-from chaoslab.faults.base import Status
+from chaoslab.faults.base import Layer, Status
 from chaoslab.faults.link import LinkFault, clear_all, shape_all
 from chaoslab.faults.link_proof import closings, failed_dials, is_soon, openings, was_open
 from chaoslab.faults.proof import Found, Scene, nothing
@@ -25,6 +25,8 @@ class NetworkRefuse(LinkFault):
 
     name: ClassVar[str] = "network.refuse"
     summary: ClassVar[str] = "connections end, and new ones are refused"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a host without its service, or a load balancer that turns it away"
     proof: ClassVar[str] = "the learner's stream ended at once and no dial was answered"
     takes_away: ClassVar[bool] = True
 
@@ -69,6 +71,8 @@ class NetworkReset(LinkFault):
 
     name: ClassVar[str] = "network.reset"
     summary: ClassVar[str] = "connections break off, once or again and again"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a NAT or middlebox that forgets its connections"
     proof: ClassVar[str] = "the learner's stream ended as often as asked, each time at once"
     takes_away: ClassVar[bool] = True
 
@@ -123,6 +127,8 @@ class NetworkFlap(LinkFault):
 
     name: ClassVar[str] = "network.flap"
     summary: ClassVar[str] = "the link goes down and comes up, again and again"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "an unstable link or route"
     proof: ClassVar[str] = "the learner's stream ended as often as asked, each time at once"
     takes_away: ClassVar[bool] = True
 
@@ -186,6 +192,8 @@ class NetworkHalfOpen(LinkFault):
 
     name: ClassVar[str] = "network.half_open"
     summary: ClassVar[str] = "one end of the connection breaks and the other is not told"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a NAT entry that expires in one direction; a peer that lost power"
     proof: ClassVar[str] = "the learner's stream ended: at once (up), or not before it was missed"
     takes_away: ClassVar[bool] = True
 

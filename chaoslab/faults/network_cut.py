@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.events import Json
+from chaoslab.faults.base import Layer
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.proof import Found, Scene
 from chaoslab.faults.silence import look_silent
@@ -48,6 +49,8 @@ class NetworkBlackhole(_Silence):
 
     name: ClassVar[str] = "network.blackhole"
     summary: ClassVar[str] = "everything that is sent vanishes without a word"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a firewall or a route that drops without a word"
     effect: ClassVar[Effect] = Blackhole()
 
 
@@ -60,6 +63,10 @@ class NetworkFreeze(_Silence):
 
     name: ClassVar[str] = "network.freeze"
     summary: ClassVar[str] = "the link stands still; nothing is lost"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = (
+        "a path that stalls and loses nothing: a full buffer, a stopped middlebox"
+    )
     effect: ClassVar[Effect] = Freeze()
 
 
@@ -76,4 +83,6 @@ class NetworkPartition(_Silence):
 
     name: ClassVar[str] = "network.partition"
     summary: ClassVar[str] = "a group of learners is cut off from the syncer and the others"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a split between sites"
     effect: ClassVar[Effect] = Freeze()

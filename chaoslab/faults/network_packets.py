@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Status
+from chaoslab.faults.base import Layer, Status
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.link_proof import reports, round_trip_s, whole
 from chaoslab.faults.proof import Found, Scene, nothing
@@ -77,6 +77,8 @@ class NetworkDuplicate(_Shaken):
 
     name: ClassVar[str] = "network.duplicate"
     summary: ClassVar[str] = "packets arrive twice; UNVERIFIED, needs sch_netem"
+    layer: ClassVar[Layer] = Layer.PACKET
+    imitates: ClassVar[str] = "a routing fault that delivers packets twice"
 
     def __post_init__(self) -> None:
         self.shapings()
@@ -99,6 +101,8 @@ class NetworkReorder(_Shaken):
 
     name: ClassVar[str] = "network.reorder"
     summary: ClassVar[str] = "packets overtake each other; UNVERIFIED, needs sch_netem"
+    layer: ClassVar[Layer] = Layer.PACKET
+    imitates: ClassVar[str] = "routing over several paths of different length"
 
     def __post_init__(self) -> None:
         if self.delay_s <= 0:
@@ -121,6 +125,8 @@ class NetworkCorrupt(_Shaken):
 
     name: ClassVar[str] = "network.corrupt"
     summary: ClassVar[str] = "packets arrive with a flipped bit; UNVERIFIED, needs sch_netem"
+    layer: ClassVar[Layer] = Layer.PACKET
+    imitates: ClassVar[str] = "a bad cable or card; checksums turn it into loss"
 
     def __post_init__(self) -> None:
         self.shapings()

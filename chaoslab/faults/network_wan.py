@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json
-from chaoslab.faults.base import Status
+from chaoslab.faults.base import Layer, Status
 from chaoslab.faults.lasting import held
 from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.link_proof import (
@@ -59,6 +59,8 @@ class NetworkRegionProfile(LinkFault):
 
     name: ClassVar[str] = "network.region_profile"
     summary: ClassVar[str] = "the link becomes a named path through the world"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "the WAN path between two regions"
     proof: ClassVar[str] = (
         f"round trip at least as far ({FAR}); payloads no faster ({SLOW}) where enough came through"
     )
@@ -146,6 +148,8 @@ class NetworkTrace(LinkFault):
 
     name: ClassVar[str] = "network.trace"
     summary: ClassVar[str] = "the link changes as a recorded one did"
+    layer: ClassVar[Layer] = Layer.STREAM
+    imitates: ClassVar[str] = "a WAN path as it was recorded"
     proof: ClassVar[str] = f"mean round trip ({DELAY}) or throughput ({SLOW}) over all rows"
     takes_away: ClassVar[bool] = False
 

@@ -14,7 +14,7 @@ from typing import ClassVar
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0, is_answer_to, was_ended_by
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -42,6 +42,10 @@ class ProcessKill(OneAct):
 
     name: ClassVar[str] = "process.kill"
     summary: ClassVar[str] = "end the process and all its children by a signal"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = (
+        "a crash, a kill for want of memory, a lost machine; no chip error, no device is damaged"
+    )
     proof: ClassVar[str] = "exit status with that signal; the syncer dropped the member"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True
@@ -80,6 +84,8 @@ class ProcessRestart(OneAct):
 
     name: ClassVar[str] = "process.restart"
     summary: ClassVar[str] = "kill and start again at once"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "a crash that a supervisor answers at once"
     proof: ClassVar[str] = "exit by SIGKILL, then the next incarnation started"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True
@@ -110,6 +116,8 @@ class ProcessCrashLoop:
 
     name: ClassVar[str] = "process.crash_loop"
     summary: ClassVar[str] = "start and die, several times in a row"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "a bad host on which every start crashes"
     proof: ClassVar[str] = "as many exits by SIGKILL, each of another incarnation"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True
@@ -177,6 +185,10 @@ class ProcessPreempt:
 
     name: ClassVar[str] = "process.preempt"
     summary: ClassVar[str] = "preemption notice, then SIGTERM, then SIGKILL"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = (
+        "a spot or maintenance preemption with notice; the machine itself stays"
+    )
     proof: ClassVar[str] = "the node reported the notice and was gone when the grace ended"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.NOTICE})
     takes_away: ClassVar[bool] = True

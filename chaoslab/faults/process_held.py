@@ -11,7 +11,7 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -31,6 +31,10 @@ class ProcessPause(OneAct):
 
     name: ClassVar[str] = "process.pause"
     summary: ClassVar[str] = "stop the process without ending it; its sockets stay open"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = (
+        "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
+    )
     proof: ClassVar[str] = "process state T, probed from outside, and no report meanwhile"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.PAUSE})
     takes_away: ClassVar[bool] = True
@@ -55,6 +59,10 @@ class ProcessHang(OneAct):
 
     name: ClassVar[str] = "process.hang"
     summary: ClassVar[str] = "hang the training thread; heartbeats go on"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = (
+        "a collective or driver call that never returns while heartbeats go on"
+    )
     proof: ClassVar[str] = "steps stand still, process neither stopped nor gone, connection open"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.WEDGE})
     takes_away: ClassVar[bool] = True

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.link_proof import openings, worst
 from chaoslab.faults.process import death, start_all
@@ -28,6 +28,8 @@ class RegionOutage(OneAct):
 
     name: ClassVar[str] = "region.outage"
     summary: ClassVar[str] = "a whole region goes dark: links and processes at once"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "the loss of a zone or region: its processes and, together, its links"
     proof: ClassVar[str] = "exit by SIGKILL, and a link without connections meanwhile"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.LINK})
     takes_away: ClassVar[bool] = True

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.pace import Stage, pace_of
 from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
@@ -40,6 +40,8 @@ class ComputeSteal(OneAct):
 
     name: ClassVar[str] = "compute.steal"
     summary: ClassVar[str] = "other processes compute on the learner's cores"
+    layer: ClassVar[Layer] = Layer.SCHEDULER
+    imitates: ClassVar[str] = "a noisy neighbour, or data loading that competes for the cores"
     proof: ClassVar[str] = "CPU time that they used, and step time by the learner's own before"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.CROWD})
     takes_away: ClassVar[bool] = False
@@ -97,6 +99,8 @@ class MemoryPressure(OneAct):
 
     name: ClassVar[str] = "memory.pressure"
     summary: ClassVar[str] = "another process holds memory beside the learner"
+    layer: ClassVar[Layer] = Layer.MEMORY
+    imitates: ClassVar[str] = "a leak in a neighbour; a page cache that is pushed out"
     proof: ClassVar[str] = "resident size of that process, and what the machine has left"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.CROWD})
     takes_away: ClassVar[bool] = False
@@ -162,6 +166,10 @@ class ProcessOom(OneAct):
 
     name: ClassVar[str] = "process.oom"
     summary: ClassVar[str] = "the kernel kills the learner for want of memory"
+    layer: ClassVar[Layer] = Layer.MEMORY
+    imitates: ClassVar[str] = (
+        "a leak or an oversized batch in host memory; device memory is not touched"
+    )
     proof: ClassVar[str] = "exit by SIGKILL, and the kernel's own count of such kills"
     takes_away: ClassVar[bool] = True
 

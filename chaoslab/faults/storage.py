@@ -16,7 +16,7 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Damage, Fleet
@@ -42,6 +42,8 @@ class StorageCorruptCheckpoint(OneAct):
 
     name: ClassVar[str] = "storage.corrupt_checkpoint"
     summary: ClassVar[str] = "a byte of the learner's checkpoint changes while it is down"
+    layer: ClassVar[Layer] = Layer.FILE
+    imitates: ClassVar[str] = "bit rot, or a write that went to the wrong place"
     proof: ClassVar[str] = "the file's hash, and that the next life refused the file"
     needs: ClassVar[frozenset[Ability]] = _NEEDS
     takes_away: ClassVar[bool] = True
@@ -71,6 +73,8 @@ class StorageTruncateCheckpoint(OneAct):
 
     name: ClassVar[str] = "storage.truncate_checkpoint"
     summary: ClassVar[str] = "the second half of the learner's checkpoint is gone"
+    layer: ClassVar[Layer] = Layer.FILE
+    imitates: ClassVar[str] = "a save that a preemption cut off"
     proof: ClassVar[str] = "the file's length and hash, and that the next life refused the file"
     needs: ClassVar[frozenset[Ability]] = _NEEDS
     takes_away: ClassVar[bool] = True
@@ -100,6 +104,8 @@ class StorageLoseCheckpoint(OneAct):
 
     name: ClassVar[str] = "storage.lose_checkpoint"
     summary: ClassVar[str] = "the learner's checkpoint is gone when it starts again"
+    layer: ClassVar[Layer] = Layer.FILE
+    imitates: ClassVar[str] = "a lost disk or an expired bucket"
     proof: ClassVar[str] = "the file is gone, and the next life found another or none"
     needs: ClassVar[frozenset[Ability]] = _NEEDS
     takes_away: ClassVar[bool] = True

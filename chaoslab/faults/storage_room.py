@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -28,6 +28,8 @@ class StorageDiskFull(OneAct):
 
     name: ClassVar[str] = "storage.disk_full"
     summary: ClassVar[str] = "no room is left where the learner keeps its checkpoints"
+    layer: ClassVar[Layer] = Layer.VOLUME
+    imitates: ClassVar[str] = "a disk that fills up"
     proof: ClassVar[str] = "no byte is free by the kernel's word, and a checkpoint was refused"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.VOLUME})
     takes_away: ClassVar[bool] = False
@@ -56,6 +58,10 @@ class StorageSlowDisk(OneAct):
 
     name: ClassVar[str] = "storage.slow_disk"
     summary: ClassVar[str] = "checkpoints are written at a crawl"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = (
+        "a worn-out or throttled disk; the program waits, the disk itself is untouched"
+    )
     proof: ClassVar[str] = "bytes and seconds of the checkpoints that were written meanwhile"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     takes_away: ClassVar[bool] = False

@@ -11,7 +11,7 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.process_held import look_paused
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
@@ -31,6 +31,8 @@ class SyncerKill(OneAct):
 
     name: ClassVar[str] = "syncer.kill"
     summary: ClassVar[str] = "end the syncer by a signal; it goes on from its disk"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "the loss or preemption of the machine that merges"
     proof: ClassVar[str] = "exit status with that signal; no round while it was down"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     roles: ClassVar[frozenset[Role]] = _SYNCER
@@ -90,6 +92,8 @@ class SyncerPause(OneAct):
 
     name: ClassVar[str] = "syncer.pause"
     summary: ClassVar[str] = "stop the syncer without ending it; all streams stay open"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = "a machine that stands still: live migration, a hypervisor's pause"
     proof: ClassVar[str] = "process state T, probed from outside, and no report meanwhile"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.PAUSE})
     roles: ClassVar[frozenset[Role]] = _SYNCER
@@ -115,6 +119,8 @@ class SyncerDiskFull(OneAct):
 
     name: ClassVar[str] = "syncer.disk_full"
     summary: ClassVar[str] = "no room for the syncer's state: nothing can be merged for good"
+    layer: ClassVar[Layer] = Layer.VOLUME
+    imitates: ClassVar[str] = "a disk that fills up under the state of the run"
     proof: ClassVar[str] = "the syncer's own word that the disk refuses, and no round from then on"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.VOLUME})
     roles: ClassVar[frozenset[Role]] = _SYNCER

@@ -18,7 +18,7 @@ from typing import ClassVar, TypeAlias
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
@@ -44,6 +44,8 @@ class UpdateNan(OneAct):
 
     name: ClassVar[str] = "update.nan"
     summary: ClassVar[str] = "every update of the victim carries a NaN"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = "silent data corruption or divergence, as it shows in an update"
     proof: ClassVar[str] = "the syncer's record of the pushes that the victim's hook spoilt"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     takes_away: ClassVar[bool] = False
@@ -70,6 +72,10 @@ class UpdateScaled(OneAct):
 
     name: ClassVar[str] = "update.scaled"
     summary: ClassVar[str] = "every update of the victim is many times too large"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = (
+        "a wrong learning rate, corruption or malice, as it shows in an update's size"
+    )
     proof: ClassVar[str] = "norms of the victim's pushes at the syncer, against those before"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     takes_away: ClassVar[bool] = False
@@ -127,6 +133,8 @@ class UpdateStale(OneAct):
 
     name: ClassVar[str] = "update.stale"
     summary: ClassVar[str] = "the victim repeats an old update in place of every new one"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = "a learner that sends what it computed long ago"
     proof: ClassVar[str] = "the syncer's record of the pushes that the victim's hook replaced"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     takes_away: ClassVar[bool] = False
@@ -150,6 +158,8 @@ class UpdateDuplicate(OneAct):
 
     name: ClassVar[str] = "update.duplicate"
     summary: ClassVar[str] = "every update of the victim arrives twice"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = "a retry that arrives twice"
     proof: ClassVar[str] = "two answers of the syncer to each push that the victim's hook doubled"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     takes_away: ClassVar[bool] = False

@@ -15,7 +15,7 @@ import pytest
 
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Evidence, Fault, ShapesLinks, Status
+from chaoslab.faults.base import Evidence, Fault, Layer, ShapesLinks, Status
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, Role
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.nobody import NoFleet
@@ -194,7 +194,8 @@ class FaultKit:
             setattr(fault, next(iter(setting_names(fault)), "anything"), 1)
 
     def test_it_explains_itself_and_every_setting(self, fault: Fault) -> None:
-        assert all([fault.summary, fault.proof, type(fault).__doc__])
+        assert all([fault.summary, fault.imitates, fault.proof, type(fault).__doc__])
+        assert fault.layer in Layer
         assert documented_fields(type(fault)) >= setting_names(fault)
 
     def test_every_setting_has_a_default(self, fault: Fault) -> None:
