@@ -145,7 +145,7 @@ def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
 
 
 def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
-    """What these processes and all below them have used."""
+    """What these processes, their groups and all below them have used."""
     parents: dict[int, int] = {}
     used: dict[int, Used] = {}
     for pid in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
@@ -153,7 +153,8 @@ def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
         if stat is None:  # it has ended since
             continue
         words = stat.rpartition(")")[2].split()  # its name may hold anything
-        parents[pid] = int(words[1])
+        parent, group = int(words[1]), int(words[2])
+        parents[pid] = group if group in trees and pid != group else parent
         user, system, reaped_user, reaped_system = map(int, words[11:15])
         used[pid] = Used(
             own_s=(user + system) / _TICKS_PER_S,

@@ -22,6 +22,7 @@ class Kernel:
     idle_s: float = 0.0
     stolen_s: float = 0.0
     processes: dict[int, tuple[int, float, float]] = field(default_factory=dict)
+    groups: dict[int, int] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
 
     def show(self) -> None:
@@ -33,7 +34,10 @@ class Kernel:
             entry.unlink()
         for pid, (parent, own_s, reaped_s) in self.processes.items():
             used = f"{round(own_s * TICKS)} 0 {round(reaped_s * TICKS)} 0"
-            self.write(f"proc/{pid}/stat", f"{pid} (a (b) c) S {parent} " + "0 " * 9 + used)
+            self.write(
+                f"proc/{pid}/stat",
+                f"{pid} (a (b) c) S {parent} {self.groups.get(pid, 0)} " + "0 " * 8 + used,
+            )
         for name, text in self.files.items():
             self.write(name, text)
 
@@ -69,6 +73,14 @@ def test_the_cores_of_the_run_are_told_from_those_of_others(kernel: Kernel) -> N
     assert (sample["own_cores"], sample["others_cores"]) == (1.0, 0.5)
     assert (sample["stolen_cores"], sample["idle_cores"]) == (0.2, 0.3)
     assert (sample["cores"], sample["load_1m"], sample["window_s"]) == (2, 13.0, 2.0)
+
+
+def test_an_orphan_in_the_group_of_a_node_is_still_the_run_s_own(kernel: Kernel) -> None:
+    machine = Machine(root=kernel.root, harness=HARNESS)
+    machine.sample(0.0, [NODE])
+    kernel.processes[CHILD], kernel.groups[CHILD] = (1, 1.0, 0.0), NODE
+    kernel.user_s = 1.0
+    assert sampled(kernel, machine)["others_cores"] == 0.0
 
 
 def test_the_time_of_a_process_that_the_run_has_reaped_is_its_own(kernel: Kernel) -> None:

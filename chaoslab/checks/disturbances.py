@@ -19,8 +19,8 @@ from chaoslab.checks.timeline import baseline_end_s
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 
-_BUSY_SHARE = 0.25
-"""Of all cores, what others take beyond the most that they took in the baseline."""
+_LEFT_SHARE = 0.7
+"""Of the cores that others left to the run in the baseline, at least so many must be left."""
 _IDLE_SHARE = 0.1
 """Of all cores: with more of them idle, nobody had to wait for a core."""
 _NAMED_MOST = 3
@@ -129,18 +129,12 @@ def _stalls(history: History) -> Iterator[Disturbance]:
 
 
 def _busy(history: History) -> Iterator[Disturbance]:
-    """Stretches in which others took what the run would have needed, more than in the baseline."""
-    samples = history.of(Kind.MACHINE_SAMPLED)
-    until_s = baseline_end_s(history)
-    usual = [_others_share(e) for e in samples if until_s is not None and e.time_s <= until_s]
-    if not usual:
-        return
-    bound = max(usual) + _BUSY_SHARE
+    """Stretches in which others left the run far less of the machine than in the baseline."""
+    usual = [_left_cores(sample) for sample in _of_baseline(history)]
     run: list[Event] = []
-    for sample in samples:
-        if _others_share(sample) > bound and sample.number("idle_cores") <= (
-            _IDLE_SHARE * sample.number("cores")
-        ):
+    for sample in history.of(Kind.MACHINE_SAMPLED) if usual else ():
+        is_full = sample.number("idle_cores") <= _IDLE_SHARE * sample.number("cores")
+        if is_full and _left_cores(sample) < _LEFT_SHARE * min(usual):
             run.append(sample)
         elif run:
             yield _stretch(run)
@@ -149,22 +143,33 @@ def _busy(history: History) -> Iterator[Disturbance]:
         yield _stretch(run)
 
 
+def _of_baseline(history: History) -> Sequence[Event]:
+    """Samples of the baseline; of what came before it, too, if it was too short for any."""
+    until_s = baseline_end_s(history)
+    begun = [e for e in history.of(Kind.PHASE_ENTERED) if e.text("phase") == "baseline"]
+    if until_s is None or not begun:
+        return ()
+    own = list(history.between(begun[0].time_s, until_s, Kind.MACHINE_SAMPLED))
+    return own or list(history.between(0.0, until_s, Kind.MACHINE_SAMPLED))
+
+
 def _stretch(run: Sequence[Event]) -> Disturbance:
     start_s, end_s = run[0].time_s - run[0].number("window_s"), run[-1].time_s
-    share = sum(map(_others_share, run)) / len(run)
+    cores = run[0].number("cores")
+    share = 1 - sum(map(_left_cores, run)) / len(run) / cores
     return Disturbance(
         start_s=start_s,
         end_s=end_s,
         text=f"others took {share:.0%} of the machine from {start_s:.1f} to {end_s:.1f} s (load "
-        f"{max(e.number('load_1m') for e in run):.1f} on {run[0].number('cores'):g} cores)",
+        f"{max(e.number('load_1m') for e in run):.1f} on {cores:g} cores)",
         seq=run[0].seq,
     )
 
 
-def _others_share(sample: Event) -> float:
-    """Of all cores, what went to processes that are not of the run, and to other machines."""
+def _left_cores(sample: Event) -> float:
+    """What processes that are not of the run, and other guests of the host, did not take."""
     others = sample.number("others_cores") + sample.number("stolen_cores")
-    return others / max(sample.number("cores"), 1.0)
+    return max(0.0, sample.number("cores") - others)
 
 
 # ---------------------------------------------------------------- how it is told

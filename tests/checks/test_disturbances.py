@@ -133,6 +133,14 @@ def test_a_machine_that_was_as_busy_in_the_baseline_excuses_nothing() -> None:
     assert outcome(judge(history, [replace(GAP, min_rounds=0)]), "continuity") is Outcome.FAIL
 
 
+def test_a_machine_that_was_busy_before_and_full_later_is_an_excuse() -> None:
+    story = sampled(Story(), others=1.6, own=0.4).baseline()
+    for _ in range(6):
+        sampled(story.stall(1.0), others=1.9, own=0.1)
+    verdict = judge(story.train(20).end().history(), [replace(GAP, min_rounds=0)])
+    assert outcome(verdict, "continuity") is Outcome.UNKNOWN
+
+
 def test_without_samples_of_the_baseline_nothing_is_excused() -> None:
     story = Story().baseline()
     history = sampled(story.stall(5.0), others=2.0, own=0.0).train(5).end().history()
