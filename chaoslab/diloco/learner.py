@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaoslab.diloco.clocks import Clocks
 from chaoslab.diloco.data import DataError
 from chaoslab.diloco.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.fragments import TensorSpec, fingerprint
@@ -310,6 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     obey_signals(learner)
     hooks = Hooks()
     phases.take_words(hooks)
+    hooks.on("clock", Clocks(tell).obey)
     hooks.on("slow", pace.obey)
     hooks.on("updates", tampering.obey)
     hooks.on("disk", store.obey)

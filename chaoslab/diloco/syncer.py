@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from chaoslab.diloco import syncer_words as words
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.books import Books
+from chaoslab.diloco.clocks import Clocks
 from chaoslab.diloco.codec import MalformedPayload, NotFinite
 from chaoslab.diloco.decisions import Offer, Progress, Refusal, Welcome
 from chaoslab.diloco.deeds import Deeds
@@ -315,7 +316,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         SyncerStore(options.directory / "state", durable=not options.not_durable),
         snapshots=options.snapshots,
     )
-    phases = Phases(say, {"node": options.name, "incarnation": options.incarnation})
+    about: dict[str, Json] = {"node": options.name, "incarnation": options.incarnation}
+    phases = Phases(say, about)
     syncer = once_there_is_room(
         lambda: Syncer(settings, hub, books, emit=say, now=now_s, phases=phases), say
     )
@@ -323,6 +325,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()
     phases.take_words(hooks)
+    hooks.on("clock", Clocks(lambda kind, data: say(kind, {**about, **data})).obey)
     if options.test_hooks:
         hooks.listen()
     address = listen(hub, address_file)

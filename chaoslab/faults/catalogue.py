@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.faults.base import Fault
+from chaoslab.faults.clock import ClockDrift, ClockStep
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
@@ -73,6 +74,8 @@ _ALL: tuple[type[Fault], ...] = (
     RegionOutage,
     NetworkDisconnect,
     ContainerReplace,
+    ClockStep,
+    ClockDrift,
     UpdateNan,
     UpdateScaled,
     UpdateStale,

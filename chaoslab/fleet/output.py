@@ -30,11 +30,17 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
         for kind in Kind
         if kind.split(".")[0] in ("syncer", "stream", "member", "round", "push")
     )
-    | {Kind.LINK_MEASURED, Kind.PHASE_REACHED},
+    | {Kind.LINK_MEASURED, Kind.PHASE_REACHED, Kind.CLOCK_READ},
     Role.LEARNER: frozenset(
         kind for kind in Kind if kind.split(".")[0] in ("learner", "update", "checkpoint")
     )
-    | {Kind.LINK_MEASURED, Kind.LINK_OPENED, Kind.LINK_CLOSED, Kind.PHASE_REACHED},
+    | {
+        Kind.LINK_MEASURED,
+        Kind.LINK_OPENED,
+        Kind.LINK_CLOSED,
+        Kind.PHASE_REACHED,
+        Kind.CLOCK_READ,
+    },
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }
 """What a node of each role reports; everything else is written by the harness."""

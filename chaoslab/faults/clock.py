@@ -1,0 +1,210 @@
+"""Faults on a node's clocks: step, drift.
+
+    harness ── step, or rate ──► the node's test hook ─► what its code reads by `time`
+       its own clock ─ stamps ─► clock.read, before, during and after ◄─┘          └─► evidence
+
+A node's word on what it shows is held against the harness's own clock at the moment at which it
+arrives: the difference is the proof. That training does not care is for checks to say: liveness,
+deadlines and fencing rest on monotonic clocks and on counters, never on the date.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from statistics import median
+from typing import ClassVar
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet, Role
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+_HOOK = "clock"
+_ANY_NODE = frozenset({Role.LEARNER, Role.SYNCER})
+_STEP_S_LEAST = 1.0
+"""A smaller step is hard to tell from a reading that arrives late."""
+_DRIFT_LEAST = 0.05
+"""The same of a rate, over some seconds."""
+_RATE_MOST = 4.0
+_LATE_S = 0.5
+"""A reading may arrive so late on a busy machine."""
+_TOLERANCE = 0.25
+"""A drift that is off by this share of what was asked proves it all the same."""
+_WINDOW_S = 2.0
+"""A rate that was watched for less is believed to be there, and not how large it is."""
+
+
+class Towards(StrEnum):
+    """In which direction a clock is set."""
+
+    AHEAD = "ahead"
+    BACK = "back"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockStep(OneAct):
+    """Set the wall clock, as NTP or a resumed virtual machine does; heal by setting it right.
+
+    Its monotonic clock goes on undisturbed, as it does on a real machine.
+    """
+
+    by_s: float = 300.0
+    """By how much."""
+    towards: Towards = Towards.AHEAD
+    """`ahead`, or `back`: then times of day come twice."""
+
+    name: ClassVar[str] = "clock.step"
+    summary: ClassVar[str] = "the node's wall clock is set, ahead or back"
+    proof: ClassVar[str] = "the node's wall clock against the harness's, before and meanwhile"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    roles: ClassVar[frozenset[Role]] = _ANY_NODE
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.by_s < _STEP_S_LEAST:
+            raise PlanError(f"`by` must be at least {_STEP_S_LEAST:g}s: less cannot be measured")
+        if self.towards not in list(Towards):
+            raise PlanError(f"`towards: {self.towards}` is neither `ahead` nor `back`")
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every target's hook."""
+        _ask(injection, fleet, step_s=self._step_s)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let every target's clock be right again."""
+        _let_go(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """By how much the wall clock moved away from the harness's, and the monotonic one did."""
+        return look_at_each(injection, history, self._look, {"step_s": self._step_s})
+
+    @property
+    def _step_s(self) -> float:
+        return self.by_s if self.towards is Towards.AHEAD else -self.by_s
+
+    def _look(self, scene: Scene) -> Found:
+        said = _readings(scene)
+        if len(said) < 2:
+            return nothing("never said what its clock shows")
+        before_s, *later_s = map(_ahead_s, said)
+        step_s = median(later_s) - before_s
+        measured: dict[str, Json] = {
+            "step_s": step_s,
+            "monotonic_step_s": _shown(said, "monotonic_s") - _passed_s(said),
+            "readings": len(later_s),
+        }
+        if abs(step_s) < _LATE_S:
+            return nothing("did not have its wall clock set", **measured)
+        is_held = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
+        return Found(
+            status=scene.lasted(said[-1].time_s - said[0].time_s) if is_held else Status.WEAK,
+            text=f"had its wall clock {abs(step_s):.1f} s {'ahead' if step_s > 0 else 'back'}, in "
+            f"{len(later_s)} readings",
+            measured=measured,
+            proof=(said[0], said[1], said[-1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockDrift(OneAct):
+    """Let the node's clocks run too fast or too slow, as an oscillator that is off does.
+
+    Its periods and deadlines then come too early or too late; how long the kernel makes it wait
+    does not change.
+    """
+
+    rate: float = 1.2
+    """Seconds that its clocks show in one real second. What is off by 0.0002 on bad hardware adds
+    up over hours; this much does the same in seconds."""
+
+    name: ClassVar[str] = "clock.drift"
+    summary: ClassVar[str] = "the node's clocks run too fast or too slow"
+    proof: ClassVar[str] = "seconds on the node's monotonic clock for each of the harness's"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
+    roles: ClassVar[frozenset[Role]] = _ANY_NODE
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        is_possible = 1 / _RATE_MOST <= self.rate <= _RATE_MOST
+        if not is_possible or abs(self.rate - 1) < _DRIFT_LEAST:
+            raise PlanError(
+                f"`rate: {self.rate:g}` must be {1 / _RATE_MOST:g} to {_RATE_MOST:g} and differ "
+                f"from 1 by at least {_DRIFT_LEAST:g}: less cannot be measured in seconds"
+            )
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every target's hook."""
+        _ask(injection, fleet, rate=self.rate)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let every target's clocks run like all others again."""
+        _let_go(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """How fast its monotonic clock ran against the harness's."""
+        return look_at_each(injection, history, self._look, {"rate": self.rate})
+
+    def _look(self, scene: Scene) -> Found:
+        said = _readings(scene)[1:]  # the first one was before
+        passed_s = _passed_s(said) if len(said) > 1 else 0.0
+        if passed_s <= 0:
+            return nothing("never said what its clocks show")
+        rate = _shown(said, "monotonic_s") / passed_s
+        wrong = abs(rate - self.rate) / abs(self.rate - 1)
+        measured: dict[str, Json] = {
+            "rate": rate, "wall_rate": _shown(said, "wall_s") / passed_s, "watched_s": passed_s
+        }  # fmt: skip
+        if abs(rate - 1) < _DRIFT_LEAST * (1 - _TOLERANCE):
+            return nothing(f"had clocks that ran at {rate:.2f} of the usual rate", **measured)
+        is_right = wrong <= _TOLERANCE and passed_s >= _WINDOW_S
+        return Found(
+            status=scene.lasted(passed_s) if is_right else Status.WEAK,
+            text=f"had clocks that ran at {rate:.2f} of the usual rate for {passed_s:.1f} s",
+            measured=measured,
+            proof=(said[0], said[-1]),
+        )
+
+
+# ---------------------------------------------------------------- the hook
+
+
+def _ask(injection: Injection, fleet: Fleet, **facts: Json) -> None:
+    for name in injection.targets:
+        fleet.tell(name, _HOOK, **facts, for_s=injection.for_s)
+
+
+def _let_go(injection: Injection, fleet: Fleet) -> None:
+    """A target that died took its clocks with it."""
+    for name in injection.targets:
+        if fleet.nodes[name].is_alive:
+            fleet.tell(name, _HOOK)
+
+
+# ---------------------------------------------------------------- looking at a scene
+
+
+def _readings(scene: Scene) -> Sequence[Event]:
+    """What the target's clocks showed: once before they were touched, then meanwhile."""
+    return [
+        e for e in scene.during
+        if e.kind is Kind.CLOCK_READ and e.data.get("incarnation") == scene.incarnation
+    ]  # fmt: skip
+
+
+def _ahead_s(reading: Event) -> float:
+    """How far the node's wall clock was ahead of the harness's."""
+    return reading.number("wall_s") - datetime.fromisoformat(reading.wall).timestamp()
+
+
+def _shown(said: Sequence[Event], clock: str) -> float:
+    """Seconds on one of the node's clocks, from the first reading to the last."""
+    return said[-1].number(clock) - said[0].number(clock)
+
+
+def _passed_s(said: Sequence[Event]) -> float:
+    """The same on the harness's."""
+    return said[-1].time_s - said[0].time_s

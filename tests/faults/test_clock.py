@@ -1,0 +1,137 @@
+"""Faults on clocks: their contract, and what the record must show of each."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from chaoslab.errors import PlanError
+from chaoslab.events import Event, Kind
+from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
+from chaoslab.journal import History
+from chaoslab.plan import Injection, Trigger
+from tests.contracts.fault_kit import FaultKit
+
+ALL: tuple[Fault, ...] = (ClockStep(), ClockDrift())
+EPOCH_S = 1_800_000_000.0
+
+
+@pytest.fixture(params=ALL, ids=lambda fault: fault.name)
+def fault(request: pytest.FixtureRequest) -> Fault:
+    return request.param  # type: ignore[no-any-return]  # pytest knows no types
+
+
+class TestClockFaults(FaultKit):
+    """The kit."""
+
+
+def test_the_catalogue_has_every_fault_under_its_name() -> None:
+    assert {name for name in FAULTS if name.startswith("clock.")} == {f.name for f in ALL}
+
+
+@pytest.mark.parametrize("by_s", [0.0, 0.5, -300.0])
+def test_a_step_that_nobody_could_measure_is_a_plan_error(by_s: float) -> None:
+    with pytest.raises(PlanError, match="by"):
+        ClockStep(by_s=by_s)
+
+
+@pytest.mark.parametrize("rate", [1.0, 1.01, 0.0, -1.0, 100.0, float("nan")])
+def test_a_rate_that_nobody_could_measure_is_a_plan_error(rate: float) -> None:
+    with pytest.raises(PlanError, match="rate"):
+        ClockDrift(rate=rate)
+
+
+# ---------------------------------------------------------------- evidence from written records
+
+
+class Record:
+    """A journal made by hand, with one fault on the syncer from 10 s to 14 s asked for."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
+        self.injection = Injection(
+            number=0, spec="it", fault=fault.name, settings=fault, targets=("syncer",),
+            trigger=Trigger(time_s=0.0), for_s=4.0,
+        )  # fmt: skip
+        self.events: list[Event] = []
+        self._add(0.0, Kind.NODE_STARTED, node="syncer", incarnation=1)
+        about = {"injection": "injection-0", "fault": fault.name, "spec": "it"}
+        for kind in (Kind.FAULT_INJECTING, Kind.FAULT_INJECTED):
+            self._add(10.0, kind, targets=["syncer"], **about)  # type: ignore[arg-type]
+
+    def _add(self, time_s: float, kind: Kind, **data: str | float | list[str]) -> None:
+        wall = datetime.fromtimestamp(EPOCH_S + time_s, UTC).isoformat()
+        self.events.append(
+            Event(seq=len(self.events), time_s=time_s, source="syncer", kind=kind, data=data,
+                  wall=wall)
+        )  # fmt: skip
+
+    def read(self, time_s: float, *, ahead_s: float = 0.0, rate: float = 1.0) -> "Record":
+        """What its clocks show; a rate counts from second 10."""
+        gained_s = ahead_s + (time_s - 10.0) * (rate - 1)
+        self._add(
+            time_s, Kind.CLOCK_READ, node="syncer", incarnation=1,
+            wall_s=EPOCH_S + time_s + gained_s,
+            monotonic_s=time_s + (time_s - 10.0) * (rate - 1),
+        )  # fmt: skip
+        return self
+
+    @property
+    def evidence(self) -> Evidence:
+        self._add(14.0, Kind.PHASE_ENTERED, phase="settle")
+        (piece,) = self.fault.evidence(self.injection, History(self.events))
+        return piece
+
+
+@pytest.mark.parametrize("towards", list(Towards))
+def test_a_step_is_proved_by_the_distance_between_two_clocks(towards: Towards) -> None:
+    step_s = 300.0 if towards is Towards.AHEAD else -300.0
+    record = Record(ClockStep(towards=towards)).read(10.0)
+    for time_s in (10.1, 11.0, 12.0, 13.0, 13.9):
+        record.read(time_s, ahead_s=step_s)
+    found = record.evidence
+    assert found.status is Status.PROVED
+    assert found.measured["step_s"] == pytest.approx(step_s, abs=0.01)
+    assert found.measured["monotonic_step_s"] == pytest.approx(0.0, abs=0.01)
+    assert "300.0 s" in found.text
+
+
+def test_a_clock_that_was_not_set_is_no_step() -> None:
+    record = Record(ClockStep()).read(10.0)
+    for time_s in (10.1, 12.0, 13.9):
+        record.read(time_s)
+    assert record.evidence.status is Status.FAILED
+
+
+def test_a_step_of_another_size_or_one_that_was_taken_back_is_weak() -> None:
+    other = Record(ClockStep()).read(10.0).read(10.1, ahead_s=200.0).read(13.9, ahead_s=200.0)
+    assert other.evidence.status is Status.WEAK
+    short = Record(ClockStep()).read(10.0).read(10.1, ahead_s=300.0).read(11.0, ahead_s=300.0)
+    assert short.read(12.0).evidence.status is Status.WEAK
+
+
+def test_a_node_that_says_nothing_proves_nothing() -> None:
+    for fault in ALL:
+        assert Record(fault).evidence.status is Status.FAILED
+        assert Record(fault).read(10.0).evidence.status is Status.FAILED
+
+
+@pytest.mark.parametrize("rate", [0.8, 1.2])
+def test_a_drift_is_proved_by_the_rate_of_the_monotonic_clock(rate: float) -> None:
+    record = Record(ClockDrift(rate=rate)).read(9.99 + 0.01)
+    for time_s in (10.1, 11.0, 12.0, 13.0, 13.9):
+        record.read(time_s, rate=rate)
+    found = record.evidence
+    assert found.status is Status.PROVED
+    assert found.measured["rate"] == pytest.approx(rate, abs=0.01)
+    assert found.measured["wall_rate"] == pytest.approx(rate, abs=0.01)
+
+
+def test_a_clock_that_keeps_time_does_not_drift_and_another_rate_is_weak() -> None:
+    right, other = Record(ClockDrift()).read(10.0), Record(ClockDrift()).read(10.0)
+    for time_s in (10.1, 11.0, 12.0, 13.9):
+        right.read(time_s)
+        other.read(time_s, rate=1.6)
+    assert right.evidence.status is Status.FAILED
+    assert other.evidence.status is Status.WEAK
