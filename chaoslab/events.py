@@ -182,7 +182,7 @@ class Kind(StrEnum):
     # -- nodes whose clocks are set, or run too fast or too slow (`diloco.clocks`)
     CLOCK_READ = "clock.read"
     """node or learner, incarnation, wall_s (since the epoch) and monotonic_s, as its code reads
-    them: before they are touched, at once, once a second, and when they are let go"""
+    them: before they are touched, at once, twice a second, and when they are let go"""
 
     # -- links, as their two ends see them. Each end reports about once a second: a learner as long
     #    as it lives, the syncer for every learner that ever attached, those that are silent or gone

@@ -32,6 +32,8 @@ _DRIFT_LEAST = 0.05
 _RATE_MOST = 4.0
 _LATE_S = 0.5
 """A reading may arrive so late on a busy machine."""
+_UNSEEN_S = 1.0
+"""After its last reading before the heal a clock is believed to stay as it was for so long."""
 _TOLERANCE = 0.25
 """A drift that is off by this share of what was asked proves it all the same."""
 _WINDOW_S = 2.0
@@ -101,7 +103,7 @@ class ClockStep(OneAct):
             return nothing("did not have its wall clock set", **measured)
         is_held = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
         return Found(
-            status=scene.lasted(said[-1].time_s - said[0].time_s) if is_held else Status.WEAK,
+            status=scene.lasted(_held_s(scene, said)) if is_held else Status.WEAK,
             text=f"had its wall clock {abs(step_s):.1f} s {'ahead' if step_s > 0 else 'back'}, in "
             f"{len(later_s)} readings",
             measured=measured,
@@ -162,7 +164,7 @@ class ClockDrift(OneAct):
             return nothing(f"had clocks that ran at {rate:.2f} of the usual rate", **measured)
         is_right = wrong <= _TOLERANCE and passed_s >= _WINDOW_S
         return Found(
-            status=scene.lasted(passed_s) if is_right else Status.WEAK,
+            status=scene.lasted(_held_s(scene, said)) if is_right else Status.WEAK,
             text=f"had clocks that ran at {rate:.2f} of the usual rate for {passed_s:.1f} s",
             measured=measured,
             proof=(said[0], said[-1]),
@@ -193,6 +195,11 @@ def _readings(scene: Scene) -> Sequence[Event]:
         e for e in scene.during
         if e.kind is Kind.CLOCK_READ and e.data.get("incarnation") == scene.incarnation
     ]  # fmt: skip
+
+
+def _held_s(scene: Scene, said: Sequence[Event]) -> float:
+    """For how long its clocks are known to have been as they were read."""
+    return min(scene.end_s, said[-1].time_s + _UNSEEN_S) - said[0].time_s
 
 
 def _ahead_s(reading: Event) -> float:
