@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, OneAct, Status
+from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.journal import History
@@ -61,6 +61,10 @@ class ClockStep(OneAct):
 
     name: ClassVar[str] = "clock.step"
     summary: ClassVar[str] = "the node's wall clock is set, ahead or back"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = (
+        "NTP or a resumed virtual machine sets the clock; C code of the node reads the right time"
+    )
     proof: ClassVar[str] = "the node's wall clock against the harness's, before and meanwhile"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     roles: ClassVar[frozenset[Role]] = _ANY_NODE
@@ -125,6 +129,10 @@ class ClockDrift(OneAct):
 
     name: ClassVar[str] = "clock.drift"
     summary: ClassVar[str] = "the node's clocks run too fast or too slow"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = (
+        "an oscillator that is off, a thousand times too much; the kernel's waits are not changed"
+    )
     proof: ClassVar[str] = "seconds on the node's monotonic clock for each of the harness's"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
     roles: ClassVar[frozenset[Role]] = _ANY_NODE
