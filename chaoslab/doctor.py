@@ -21,7 +21,7 @@ import psutil
 
 from chaoslab import residue
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.fleet import cgroups, volume
+from chaoslab.fleet import cgroups, power, volume
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.launch import compilation_cache
 from chaoslab.links import kernel, netem, netfilter, toxiproxy_binary
@@ -81,6 +81,7 @@ def examine(runs_root: Path) -> Diagnosis:
             _parent_death_signal(),
             _cgroups(),
             _volumes(),
+            _power(),
             _namespaces(),
             _docker(),
             _container_links(),
@@ -178,6 +179,15 @@ def _volumes() -> Examined:
     if volume.can_mount():
         return _ok("volumes", "a node's disk can be full, for storage.disk_full")
     return _missing("volumes", "no right to mount: no disk can be full", "run as root, on Linux")
+
+
+def _power() -> Examined:
+    if volume.can_lose_power():
+        return _ok("power cuts", "a node's disk can lose its power, for storage.power_loss")
+    why = power.why_not() or "no right to mount"
+    return _missing(
+        "power cuts", f"{why}: storage.power_loss is refused", "run as root, with e2fsprogs"
+    )
 
 
 def _namespaces() -> Examined:

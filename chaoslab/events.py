@@ -84,6 +84,10 @@ class Kind(StrEnum):
     """node, total_bytes, free_bytes: what the kernel says of the volume on which it keeps files"""
     STORAGE_FREED = "storage.freed"
     """the same, when it has room again"""
+    STORAGE_POWER_LOST = "storage.power_lost"
+    """node, refused (what the kernel said to a write after the cut; null if it took it), files (how
+    many there were), lost [{file, bytes_before, bytes_after}] (those that were not as before when
+    the power was back; null bytes: there was none), all read back from the disk"""
 
     # -- the syncer, printed by it
     SYNCER_READY = "syncer.ready"

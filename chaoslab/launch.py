@@ -171,6 +171,7 @@ class Launch:
             hears=hears,
             keeps=_KEEPS.get(role, ""),
             has_volume=role in _KEEPS and self._needs(Ability.VOLUME),
+            loses_power=role in _KEEPS and self._needs(Ability.CUT_POWER),
         )
 
     def _named_in(self, flags: Sequence[str]) -> Mapping[str, str]:

@@ -14,6 +14,9 @@ from chaoslab.launch import SYNCER
 from chaoslab.links.base import Links, Shaping, require
 from chaoslab.plan import Injection
 
+_DISKS = frozenset({Ability.VOLUME, Ability.CUT_POWER})
+"""No node has both."""
+
 
 def refuse_missing_abilities(
     injections: Iterable[Injection],
@@ -27,9 +30,18 @@ def refuse_missing_abilities(
     PlanError when an effect cannot be in the direction that is asked for, by any links. `places`
     says where the plan has each fault, as file:line:column by its id.
     """
+    asked: frozenset[Ability] = frozenset()
     for injection in injections:
         where = (places or {}).get(injection.spec, "")
         fault = fault_of(injection)
+        asked |= fault.needs & _DISKS
+        if asked == _DISKS:
+            raise PlanError(
+                f"{injection.fault} (fault {injection.spec!r}) needs another disk than an earlier "
+                "fault: one that can be full is in memory, and loses all without power. Put them "
+                "into two plans",
+                where=where,
+            )
         _refuse_wrong_roles(injection, fault, where)
         if missing := fault.needs - abilities:
             raise AbilityError(

@@ -169,6 +169,9 @@ class FakeFleet:
     def free_disk(self, name: str) -> None:
         self._do("free_disk", name)
 
+    def cut_power(self, name: str) -> None:
+        self._do("cut_power", name)
+
     def link(self, name: str, upstream: str) -> Link:
         return self.linkage.create(name, upstream)
 

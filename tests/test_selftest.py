@@ -13,8 +13,9 @@ from chaoslab.checks.base import Outcome
 from chaoslab.cli import main
 from chaoslab.commands.selftest import exit_code
 from chaoslab.errors import ExitCode
+from chaoslab.fleet import local
 from chaoslab.selftest.catalogue import TRIALS
-from chaoslab.selftest.trial import Answer, Result
+from chaoslab.selftest.trial import Answer, Result, carry_out_trial
 
 ROOT = Path(__file__).parent.parent
 
@@ -53,10 +54,20 @@ def test_a_trial_that_nobody_knows_is_refused_with_the_nearest_one() -> None:
         ([CAUGHT, replace(CAUGHT, answer=Answer.MISTAKEN)], ExitCode.FAIL),
         ([CAUGHT, replace(ALARM, verdict=Outcome.FAIL)], ExitCode.FAIL),
         ([CAUGHT, replace(ALARM, verdict=Outcome.UNKNOWN)], ExitCode.UNKNOWN),
+        ([CAUGHT, replace(CAUGHT, answer=Answer.UNABLE)], ExitCode.UNKNOWN),
         ([replace(CAUGHT, answer=Answer.BROKEN), ALARM], ExitCode.BROKEN),
         ([CAUGHT, replace(CAUGHT, answer=Answer.INTERRUPTED)], ExitCode.INTERRUPTED),
     ],
-    ids=["right", "missed", "mistaken", "false alarm", "a busy machine", "broken", "interrupted"],
+    ids=[
+        "right",
+        "missed",
+        "mistaken",
+        "false alarm",
+        "a busy machine",
+        "a lack",
+        "broken",
+        "interrupted",
+    ],
 )
 def test_the_exit_code_is_that_of_the_worst(results: list[Result], code: ExitCode) -> None:
     assert exit_code(results) is code
@@ -80,3 +91,13 @@ def test_two_quick_trials_are_caught_and_their_records_are_kept(tmp_path: Path) 
     assert "did not exit on SIGKILL" in kill["sentence"]
     assert (Path(kill["record"]) / "verdict.json").is_file()
     assert "idle_kill: the kill kills nobody: caught after" in done.stderr
+
+
+def test_a_trial_that_cannot_be_had_here_does_not_keep_the_others_from_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(local, "can_lose_power", lambda: False)
+    trial = next(one for one in TRIALS if one.name == "careless_syncer")
+    result = carry_out_trial(trial, tmp_path)
+    assert result.answer is Answer.UNABLE
+    assert "cut_power" in result.sentence

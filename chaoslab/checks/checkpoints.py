@@ -1,9 +1,12 @@
 """Is what learners keep on disk what they believe in, and do they go on keeping it?
 
+    checkpoint.saved ─────────► checkpoint.found      what is resumed is the newest whole one
     storage.damaged ── file ──► checkpoint.found      the damaged file is refused, never taken up
     checkpoint.failed ────────► checkpoint.saved      once the disk has room, the next one is whole
 
-Nobody waits for a checkpoint; whether training waits for a disk is a matter for `survivors`.
+A checkpoint that was said to be saved is on the disk, also after a kill or a power cut: only damage
+that the record shows excuses a start that does not find it. Nobody waits for a checkpoint; whether
+training waits for a disk is a matter for `survivors`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,10 +22,10 @@ from chaoslab.journal import History
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoints:
-    """No damaged checkpoint is believed, and a learner whose disk refused saves again."""
+    """Starts resume the newest whole checkpoint, no damaged one, and saving outlives trouble."""
 
     name: ClassVar[str] = "checkpoints"
-    summary: ClassVar[str] = "damaged checkpoints are refused, and saving goes on after trouble"
+    summary: ClassVar[str] = "starts resume the newest whole checkpoint; saving outlives trouble"
 
     again_within_s: float = 30.0
     """Longest time from the heal of a disk without room to the next whole checkpoint."""
@@ -37,12 +40,17 @@ class Checkpoints:
         silent = list(self._never_again(history))
         return conclude(
             self.name,
-            [*_believed(history), *(one for one in silent if isinstance(one, Violation))],
+            [
+                *_believed(history),
+                *_passed_over(history),
+                *(one for one in silent if isinstance(one, Violation)),
+            ],
             doubt="; ".join(one for one in silent if isinstance(one, str))
             if saved or failed
             else "no learner said a word of checkpoints",
-            passed=f"{len(saved)} checkpoints were saved; of {len(damaged)} damaged or lost files "
-            f"none was believed, and after {len(failed)} refused writes saving went on",
+            passed=f"{len(saved)} checkpoints were saved, and {len(found)} starts resumed the "
+            f"newest whole one; of {len(damaged)} damaged or lost files none was believed, and "
+            f"after {len(failed)} refused writes saving went on",
             samples=len(saved) + len(failed),
             numbers={
                 "saved": len(saved),
@@ -98,3 +106,31 @@ def _believed(history: History) -> Iterator[Violation]:
                 f"been damaged ({damaged[place].text('how')})",
                 culprit=place[0],
             )
+
+
+def _passed_over(history: History) -> Iterator[Violation]:
+    """Starts that did not find what had been saved last and was never damaged."""
+    whole: dict[str, list[Event]] = {}
+    """By learner: what it said that it saved and that no damage has hit since, oldest first."""
+    kinds = (Kind.STORAGE_DAMAGED, Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_FOUND)
+    for event in history.of(*kinds):
+        learner = event.text("node" if event.kind is Kind.STORAGE_DAMAGED else "learner")
+        known, file = whole.get(learner, []), event.data.get("file")
+        others = [saved for saved in known if saved.data.get("file") != file]
+        if event.kind is Kind.CHECKPOINT_SAVED:
+            whole[learner] = [*others, event]
+        elif event.kind is Kind.STORAGE_DAMAGED:
+            whole[learner] = others
+        elif known and known[-1] in others and (file is None or len(others) < len(known)):
+            yield _older(event, known[-1])
+            whole[learner] = []
+
+
+def _older(found: Event, newest: Event) -> Violation:
+    learner, file = found.text("learner"), found.data.get("file") or "no checkpoint"
+    return Violation(
+        seq=found.seq,
+        text=f"{learner} resumed from {file} at {found.time_s:.1f} s; it had saved "
+        f"{newest.text('file')} at {newest.time_s:.1f} s, and nothing damaged that",
+        culprit=learner,
+    )

@@ -66,7 +66,8 @@ def command(
     wrong there, and the verdict must be PASS. Ctrl-C heals the run that goes on.
 
     Exit codes: 0 all are caught and all controls pass, 1 something was missed, 3 a control was
-    UNKNOWN (a machine too busy, perhaps), 4 the harness broke, 130 interrupted.
+    UNKNOWN (a machine too busy, perhaps) or a trial cannot be had on this machine, 4 the harness
+    broke, 130 interrupted.
     """
     trials = _chosen(names)
     if is_listing:
@@ -142,7 +143,7 @@ def _watched(title: str) -> Iterator[_Progress]:
 
 
 def exit_code(results: Sequence[Result]) -> ExitCode:
-    """The worst comes first; a control that nobody could judge is UNKNOWN, as everywhere."""
+    """The worst comes first; a trial that nobody could judge is UNKNOWN, as everywhere."""
     answers = {result.answer for result in results}
     alarms = {result.verdict for result in results if result.answer is Answer.ALARM}
     if Answer.INTERRUPTED in answers:
@@ -151,7 +152,7 @@ def exit_code(results: Sequence[Result]) -> ExitCode:
         return ExitCode.BROKEN
     if answers & {Answer.MISSED, Answer.MISTAKEN} or Outcome.FAIL in alarms:
         return ExitCode.FAIL
-    return ExitCode.UNKNOWN if alarms else ExitCode.PASS
+    return ExitCode.UNKNOWN if alarms or Answer.UNABLE in answers else ExitCode.PASS
 
 
 def _page(results: Sequence[Result]) -> RenderableType:

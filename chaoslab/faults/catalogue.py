@@ -34,6 +34,7 @@ from chaoslab.faults.storage import (
     StorageLoseCheckpoint,
     StorageTruncateCheckpoint,
 )
+from chaoslab.faults.storage_power import StoragePowerLoss
 from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
 from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
@@ -85,6 +86,7 @@ _ALL: tuple[type[Fault], ...] = (
     StorageLoseCheckpoint,
     StorageDiskFull,
     StorageSlowDisk,
+    StoragePowerLoss,
     SyncerKill,
     SyncerPause,
     SyncerDiskFull,

@@ -52,6 +52,8 @@ class Ability(StrEnum):
     """Let the kernel kill it for want of memory."""
     VOLUME = "volume"
     """Let it keep its files on a volume of its own, which can be full."""
+    CUT_POWER = "cut_power"
+    """Let it keep its files where a power cut loses what was not flushed."""
     UNPLUG = "unplug"
     """Take it from its network, and connect it again."""
     UPGRADE = "upgrade"
@@ -112,6 +114,8 @@ class NodeSpec:
     """The folder, within its own, whose files outlive each of its lives."""
     has_volume: bool = False
     """Whether that folder is a volume of its own, for `fill_disk`."""
+    loses_power: bool = False
+    """Whether it is instead on a file system of its own, for `cut_power`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -283,6 +287,14 @@ class Fleet(Protocol):
 
     def free_disk(self, name: str) -> None:
         """Give the volume room again, if the node has one; told by STORAGE_FREED."""
+        ...
+
+    def cut_power(self, name: str) -> None:
+        """Let the node's files lose what was not flushed; told by STORAGE_POWER_LOST.
+
+        A node that `kill` has hit and that is still ending is waited for. FleetError for one that
+        lives, or that was started without `loses_power`.
+        """
         ...
 
     def probe(self, name: str) -> Sighting:

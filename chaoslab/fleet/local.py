@@ -42,7 +42,7 @@ from chaoslab.fleet.life import Life, Place, signal_trees
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.storage import FilesHere, Storage
 from chaoslab.fleet.unborn import Unborn
-from chaoslab.fleet.volume import can_mount
+from chaoslab.fleet.volume import can_lose_power, can_mount
 from chaoslab.links.base import Link
 
 _RESUME, _UNWEDGE = "resume_process", "unwedge_process"
@@ -60,8 +60,10 @@ class _OnThisMachine:
     """All abilities, but for those that the kernel does not grant to this process."""
 
     def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
-        no_volume = frozenset() if can_mount() else frozenset({Ability.VOLUME})
-        return frozenset(Ability) - no_volume - lacking() - {Ability.UNPLUG, Ability.UPGRADE}
+        cannot = {Ability.UNPLUG, Ability.UPGRADE, *lacking()}
+        cannot |= set() if can_mount() else {Ability.VOLUME}
+        cannot |= set() if can_lose_power() else {Ability.CUT_POWER}
+        return frozenset(Ability) - cannot
 
 
 class LocalFleet:
@@ -229,6 +231,15 @@ class LocalFleet:
     def free_disk(self, name: str) -> None:
         """By the limit of its volume."""
         self._news += self._storages[name].free()
+
+    def cut_power(self, name: str) -> None:
+        """By the kernel's own way to shut a file system down."""
+        life = self._lives[name]
+        if life.is_ending and not life.is_over:
+            self._await_end(life)
+        if not life.is_over:
+            raise FleetError(f"{name} lives: a power cut ends it first")
+        self._news.append(self._storages[name].cut_power())
 
     def probe(self, name: str) -> Sighting:
         """The kernel's view of the main process; waits briefly for a paused one to stop."""

@@ -141,6 +141,10 @@ class NoFleet:
         """Nothing."""
         self._nodes[name]
 
+    def cut_power(self, name: str) -> None:
+        """Nothing: there are no files."""
+        self._nodes[name]
+
     def probe(self, name: str) -> Sighting:
         """There is no process, so its state is `gone`."""
         return probed(name, incarnation=self._nodes[name].incarnation, pid=0)

@@ -8,6 +8,7 @@ When to do it, and to whom, is decided elsewhere.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Protocol
 
 from chaoslab.errors import FleetError
@@ -17,6 +18,7 @@ from chaoslab.fleet.base import Damage, NodeSpec, Sighting
 from chaoslab.fleet.debts import Debts
 from chaoslab.fleet.disk import Measured, Space
 from chaoslab.fleet.life import Place
+from chaoslab.fleet.power import Cut
 
 UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
 """The obligations' verbs; their fact is `folder`."""
@@ -31,7 +33,14 @@ class Disk(Protocol):
         ...
 
     def give_volume(self) -> None:
-        """Put a volume of its own beneath them, before the node's first life."""
+        """Put a volume of its own beneath them, before the node's first life.
+
+        For a node with `loses_power`, one whose power can be cut.
+        """
+        ...
+
+    def cut_power(self) -> Cut:
+        """Let the volume lose what was not flushed."""
         ...
 
     def take_volume(self) -> None:
@@ -55,14 +64,15 @@ class Storage:
     """What one node keeps, across all its lives."""
 
     def __init__(self, spec: NodeSpec, its: Disk) -> None:
-        """A node with `has_volume` gets one here; FleetError if the place does not allow that."""
+        """A node that is to have a volume gets it here; FleetError if the place forbids that."""
         self._node, self.has_volume, self._disk = spec.name, spec.has_volume, its
-        if self.has_volume:
+        self._loses_power = spec.loses_power
+        if self.has_volume or self._loses_power:
             its.give_volume()
 
     def close(self) -> None:
         """Take the volume away."""
-        if self.has_volume:
+        if self.has_volume or self._loses_power:
             self._disk.take_volume()
 
     def damage(self, how: Damage, *, every: bool) -> list[Sighting]:
@@ -85,6 +95,15 @@ class Storage:
             return []
         return [self._told_of(Kind.STORAGE_FREED, self._disk.free())]
 
+    def cut_power(self) -> Sighting:
+        """Lose what was not flushed; FleetError for a node that was not started for that."""
+        if not self._loses_power:
+            raise FleetError(f"{self._node} was not given a disk whose power can be cut")
+        cut = self._disk.cut_power()
+        lost: list[Json] = [asdict(one) for one in cut.lost]
+        facts: dict[str, Json] = {"refused": cut.refused, "files": cut.files, "lost": lost}
+        return self._told(Kind.STORAGE_POWER_LOST, facts)
+
     def _told_of(self, kind: Kind, space: Space) -> Sighting:
         facts = {"total_bytes": space.total_bytes, "free_bytes": space.free_bytes}
         return self._told(kind, facts)
@@ -100,6 +119,7 @@ class FilesHere:
         """Nothing is made yet."""
         self._node = spec.name
         self._folder = place.home(spec.name) / spec.keeps
+        self._loses_power = spec.loses_power
         self._debts = Debts(place.obligations)
 
     @property
@@ -110,7 +130,11 @@ class FilesHere:
     def give_volume(self) -> None:
         """Mount one."""
         self._owe(UNDO_VOLUME)
-        volume.mount(self._folder)
+        (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
+
+    def cut_power(self) -> Cut:
+        """By the kernel's own way to shut a file system down."""
+        return volume.cut_power(self._folder)
 
     def take_volume(self) -> None:
         """Unmount it; what is in it stays in the folder."""

@@ -10,9 +10,7 @@ says whether that is so here.
 On a tmpfs `fsync` costs nothing, so what runs on one is faster than on a disk.
 """
 
-import ctypes
 import logging
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -20,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet import disk
+from chaoslab.fleet import disk, power
 from chaoslab.fleet.disk import Space
+from chaoslab.fleet.power import Cut
 
 _CAP_SYS_ADMIN = 21
-_MNT_DETACH, _UMOUNT_NOFOLLOW = 2, 8
+_MNT_DETACH = 2
 _log = logging.getLogger(__name__)
 
 
@@ -39,11 +38,29 @@ def can_mount() -> bool:
     return bool(int(rights.split()[1], 16) >> _CAP_SYS_ADMIN & 1) and "tmpfs" in kinds.split()
 
 
+def can_lose_power() -> bool:
+    """Whether a node can be given a file system whose power can be cut."""
+    return can_mount() and not power.why_not()
+
+
 def mount(folder: Path) -> None:
     """Put an empty volume beneath a folder, which is made; FleetError if it cannot be."""
     folder.mkdir(parents=True, exist_ok=True)
     with _told("mounted", folder):
         disk.mount(folder, disk.NO_SUID | disk.NO_DEVICES, f"{disk.ROOM},mode=0700")
+
+
+def mount_powered(folder: Path) -> None:
+    """Put a file system beneath a folder that loses what was not flushed; FleetError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with _told("mounted", folder):
+        power.mount(folder.resolve())
+
+
+def cut_power(folder: Path) -> Cut:
+    """Let it lose what was not flushed; FleetError if that is refused."""
+    with _told("cut off from its power", folder):
+        return power.cut(folder.resolve())
 
 
 def fill(folder: Path) -> Space:
@@ -76,7 +93,8 @@ def mounted() -> list[str]:
     except OSError:
         return []
     words = [line.split() for line in lines]
-    return [_plain(word[1]) for word in words if word[0] == disk.SOURCE.decode()]
+    ours = (w for w in words if w[0] == disk.SOURCE.decode() or power.is_ours(w[0]))
+    return [_plain(word[1]) for word in ours]
 
 
 def release(folder: Path) -> None:
@@ -88,9 +106,9 @@ def release(folder: Path) -> None:
     kept = folder.with_name(f".{folder.name}.kept")
     if is_mounted(folder):
         _copy(folder, kept)
-        kernel = ctypes.CDLL(None, use_errno=True)
-        if kernel.umount2(os.fsencode(folder), _MNT_DETACH | _UMOUNT_NOFOLLOW):
-            raise _refused("unmounted", folder, os.strerror(ctypes.get_errno()))
+        with _told("unmounted", folder):
+            power.unmount(folder, _MNT_DETACH)
+    power.forget(folder)
     if kept.is_dir():  # also where whoever began this was killed in the midst of it
         _copy(kept, folder)
         shutil.rmtree(kept, ignore_errors=True)

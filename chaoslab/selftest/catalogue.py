@@ -161,6 +161,14 @@ _SYNCERS = (
         check="succession",
         words="and came back with",
     ),
+    Trial(
+        name="careless_syncer",
+        wrong="the syncer does not wait for its disk",
+        plan="unpowered",
+        programs={"syncer": "careless_syncer"},
+        check="succession",
+        words="and came back with",
+    ),
 )
 
 _LEARNERS = (

@@ -19,7 +19,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.commands.judged_run import Judged, carry_out
 from chaoslab.commands.plans import Asked, Prepared, prepare
-from chaoslab.errors import ExitCode, FleetError, HarnessBug
+from chaoslab.errors import AbilityError, ExitCode, FleetError, HarnessBug
 from chaoslab.journal import Observer
 
 MUTANTS = "chaoslab.selftest.mutants"
@@ -81,6 +81,8 @@ class Answer(StrEnum):
     """The verdict is not PASS, but not because of what was wrong."""
     ALARM = "alarm"
     """A control that is not PASS: nothing was wrong."""
+    UNABLE = "unable"
+    """This machine lacks what the trial needs; nothing was started."""
     BROKEN = "broken"
     """The harness broke."""
     INTERRUPTED = "interrupted"
@@ -113,17 +115,16 @@ def carry_out_trial(
 ) -> Result:
     """Run a trial and look at its verdict; its record is kept below `root`: see `carry_out`.
 
-    A harness that breaks is a result, too. PlanError and AbilityError are left to the caller: then
-    the trial itself cannot be had here.
+    A harness that breaks is a result, too, and so is a machine on which the trial cannot be had.
+    PlanError is left to the caller.
     """
     began_s = time.monotonic()
-    prepared = trial.prepare()
     try:
-        judged = carry_out(prepared, root, observers, remember=remember)
-    except (FleetError, HarnessBug) as error:
+        judged = carry_out(trial.prepare(), root, observers, remember=remember)
+    except (AbilityError, FleetError, HarnessBug) as error:
         return Result(
             trial=trial,
-            answer=Answer.BROKEN,
+            answer=Answer.UNABLE if isinstance(error, AbilityError) else Answer.BROKEN,
             check="",
             sentence=str(error),
             took_s=time.monotonic() - began_s,

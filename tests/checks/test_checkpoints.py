@@ -81,3 +81,42 @@ def test_the_time_counts_from_when_the_disk_had_room_again() -> None:
 
 def test_learners_that_say_nothing_of_checkpoints_are_unknown() -> None:
     assert Checkpoints().judge(Story().baseline().end().history()).outcome is Outcome.UNKNOWN
+
+
+def test_a_start_that_finds_the_newest_one_passes() -> None:
+    finding = Checkpoints().judge(finds(saving(), FILE).train(5).end().history())
+    assert finding.outcome is Outcome.PASS
+    assert "1 starts resumed the newest whole one" in finding.reason
+
+
+def test_a_start_may_find_one_that_was_whole_before_it_could_be_said() -> None:
+    story = finds(saving(), "00000003.checkpoint").train(5).end()
+    assert Checkpoints().judge(story.history()).outcome is Outcome.PASS
+
+
+def test_a_start_from_an_older_one_than_was_saved_fails() -> None:
+    finding = Checkpoints().judge(finds(saving(), OLDER, FILE).train(5).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert finding.culprits == ("learner-1",)
+    assert f"resumed from {OLDER}" in finding.reason
+    assert f"it had saved {FILE}" in finding.reason
+
+
+def test_a_start_from_nothing_after_something_was_saved_fails() -> None:
+    finding = Checkpoints().judge(finds(saving(), None).train(5).end().history())
+    assert finding.outcome is Outcome.FAIL
+    assert "resumed from no checkpoint" in finding.reason
+
+
+def test_a_start_from_nothing_after_all_was_damaged_passes() -> None:
+    story = damaged(saves(Story().baseline(), FILE))
+    assert Checkpoints().judge(finds(story, None, FILE).train(5).end().history()).outcome is (
+        Outcome.PASS
+    )
+
+
+def test_what_another_learner_saved_does_not_count() -> None:
+    story = saving()
+    told: dict[str, Json] = {"file": None, "step": None, "refused": []}
+    story.say(Kind.CHECKPOINT_FOUND, "learner-2", learner="learner-2", incarnation=1, **told)
+    assert Checkpoints().judge(story.train(5).end().history()).outcome is Outcome.PASS

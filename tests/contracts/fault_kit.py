@@ -168,6 +168,10 @@ class WatchedFleet(NoFleet):
         self.touched.add(name)
         super().fill_disk(name)
 
+    def cut_power(self, name: str) -> None:
+        self.touched.add(name)
+        super().cut_power(name)
+
 
 class FaultKit:
     """Subclasses provide the fixture `fault`, with settings that make it quick."""

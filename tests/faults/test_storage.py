@@ -11,6 +11,7 @@ from chaoslab.faults.storage import (
     StorageLoseCheckpoint,
     StorageTruncateCheckpoint,
 )
+from chaoslab.faults.storage_power import StoragePowerLoss
 from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record
@@ -21,6 +22,7 @@ ALL: tuple[Fault, ...] = (
     StorageLoseCheckpoint(),
     StorageDiskFull(),
     StorageSlowDisk(),
+    StoragePowerLoss(),
 )
 NEWEST, OLDER = "00000004.checkpoint", "00000003.checkpoint"
 
@@ -173,4 +175,41 @@ def test_a_disk_to_which_nothing_was_written_is_not_known_to_be_slow() -> None:
 def test_what_was_begun_before_the_fault_does_not_count() -> None:
     record = crawling()
     record.add(10.4, Kind.CHECKPOINT_SAVED, file=NEWEST, step=9, bytes=100_000, took_s=4.0)
+    assert record.evidence.status is Status.FAILED
+
+
+# ---------------------------------------------------------------- power cuts
+
+
+def without_power(*lost: Json, refused: str | None = "Input/output error") -> Record:
+    """A learner that was killed at second 10, and whose disk was cut off then."""
+    record = Record(StoragePowerLoss()).add(1.0, Kind.NODE_STARTED).begin(10.0)
+    record.add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
+    record.add(10.2, Kind.STORAGE_POWER_LOST, refused=refused, files=3, lost=list(lost))
+    return record.add(15.0, Kind.NODE_STARTED, incarnation=2)
+
+
+def test_a_power_cut_is_proved_by_the_exit_and_by_the_kernels_refusal() -> None:
+    found = without_power().evidence
+    assert found.status is Status.PROVED
+    assert "lost nothing: all 3 files are as they were" in found.text
+    assert (found.measured["files_lost"], found.measured["refused"]) == (0, "Input/output error")
+
+
+def test_what_a_power_cut_took_is_told_file_by_file() -> None:
+    gone: Json = {"file": "tape.jsonl", "bytes_before": 900, "bytes_after": 512}
+    back: Json = {"file": NEWEST, "bytes_before": None, "bytes_after": 100}
+    found = without_power(gone, back).evidence
+    assert "tape.jsonl 900 bytes -> 512 bytes" in found.text
+    assert f"{NEWEST} none -> 100 bytes" in found.text
+    assert found.measured["files_lost"] == 2
+
+
+def test_a_disk_that_still_takes_what_is_written_was_not_cut_off() -> None:
+    assert without_power(refused=None).evidence.status is Status.FAILED
+
+
+def test_a_kill_without_a_power_cut_is_no_power_cut() -> None:
+    record = Record(StoragePowerLoss()).add(1.0, Kind.NODE_STARTED).begin(10.0)
+    record.add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
     assert record.evidence.status is Status.FAILED

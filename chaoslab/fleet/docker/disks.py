@@ -25,6 +25,7 @@ from chaoslab.fleet.disk import Measured, Space
 from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.yard import NODE, Yard
+from chaoslab.fleet.power import Cut
 from chaoslab.fleet.storage import Storage
 
 _PYTHON: Final = ("python3", "-I", "-S", "-c")
@@ -95,6 +96,10 @@ class VolumeFiles:
                 f"no volume of {self._node} can be full on the engine at {estate.engine.url}: "
                 f"{error}; leave storage.disk_full out, or use --fleet local"
             ) from error
+
+    def cut_power(self) -> Cut:
+        """FleetError: volumes of an engine keep what was written."""
+        raise FleetError(f"the disk of {self._node} cannot lose its power: use --fleet local")
 
     def take_volume(self) -> None:
         """It went with the estate."""

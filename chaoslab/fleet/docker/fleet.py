@@ -257,6 +257,10 @@ class DockerFleet:
         """By the limit of its volume."""
         self._lives.news += self._storage(name).free()
 
+    def cut_power(self, name: str) -> None:
+        """As its storage says: it refuses."""
+        self._lives.news.append(self._storage(name).cut_power())
+
     def _storage(self, name: str) -> Storage:
         return self._storages.of(self._lives.spec(name))
 

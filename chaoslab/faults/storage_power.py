@@ -1,0 +1,93 @@
+"""A power cut: a node dies at once, and its disk loses what it had not flushed.
+
+    kill ─► the kernel shuts the file system down ─► … no power for a while … ─► start
+              └─ what was not as before when the power was back, file by file
+
+Nothing need be lost: a node that flushes whatever others rely on loses at most what nobody had
+heard of. Whether that held is judged by the checks `checkpoints` and `succession`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.events import Event, Json, Kind
+from chaoslab.exits import was_ended_by
+from chaoslab.faults.base import Evidence, OneAct
+from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.fleet.base import Ability, Fleet, Role
+from chaoslab.journal import History
+from chaoslab.plan import Injection
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoragePowerLoss(OneAct):
+    """Cut the power of learners or of the syncer; heal by starting them again.
+
+    What they keep (checkpoints, the syncer's state) is on an ext4 of their own while the plan runs.
+    """
+
+    name: ClassVar[str] = "storage.power_loss"
+    summary: ClassVar[str] = "the node dies, and its disk loses what was not flushed"
+    proof: ClassVar[str] = "exit by SIGKILL, a disk that the kernel shut down, and what it lost"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.CUT_POWER})
+    roles: ClassVar[frozenset[Role]] = frozenset({Role.LEARNER, Role.SYNCER})
+    takes_away: ClassVar[bool] = True
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """All die before the first disk is cut off."""
+        fleet.kill(*injection.targets)
+        for name in injection.targets:
+            fleet.cut_power(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start the next incarnation of every victim."""
+        for name in injection.targets:
+            fleet.restart(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """The exit, the kernel's refusal to write, and what was lost, which may be nothing."""
+        return look_at_each(injection, history, _look, {"down_s": injection.for_s})
+
+
+def _look(scene: Scene) -> Found:
+    exited, cut = scene.exited, scene.first(Kind.STORAGE_POWER_LOST)
+    if exited is None:
+        return nothing("was not running when the fault began, or did not end")
+    if not was_ended_by(exited, "SIGKILL"):
+        return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
+    if cut is None or cut.data.get("refused") is None:
+        return nothing("was killed, and nothing shows that its disk was cut off")
+    down_s, lost = scene.down_s(exited), _lost(cut)
+    return Found(
+        status=scene.lasted(down_s),
+        text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; "
+        f"{_in_words(cut, lost)}",
+        measured={
+            "exited_after_s": exited.time_s - scene.begin_s,
+            "down_s": down_s,
+            "files": cut.data.get("files"),
+            "files_lost": len(lost),
+            "refused": cut.data.get("refused"),
+        },
+        proof=(exited, cut, scene.restarted),
+    )
+
+
+def _lost(cut: Event) -> list[Mapping[str, Json]]:
+    return [one for one in cut.items("lost") if isinstance(one, Mapping)]
+
+
+def _in_words(cut: Event, lost: list[Mapping[str, Json]]) -> str:
+    said = f"its disk was shut down ({cut.data.get('refused')})"
+    if not lost:
+        return f"{said} and lost nothing: all {cut.data.get('files')} files are as they were"
+    changes = ", ".join(
+        f"{one.get('file')} {_bytes(one.get('bytes_before'))} -> {_bytes(one.get('bytes_after'))}"
+        for one in lost
+    )
+    return f"{said}; of {cut.data.get('files')} files {len(lost)} are not as before: {changes}"
+
+
+def _bytes(size: Json) -> str:
+    return "none" if size is None else f"{size} bytes"

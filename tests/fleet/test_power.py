@@ -1,0 +1,133 @@
+"""A disk whose power is cut loses what was not flushed, and nothing else."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chaoslab.clock import WallClock
+from chaoslab.errors import FleetError
+from chaoslab.events import Kind
+from chaoslab.fleet import local, power, volume
+from chaoslab.fleet.base import Ability, NodeSpec, Role
+from chaoslab.fleet.life import Place
+from chaoslab.fleet.storage import UNDO_VOLUME, FilesHere, Storage
+from chaoslab.obligations import Obligations, open_obligations
+from chaoslab.undo import leftovers, undo
+
+needs_power = pytest.mark.skipif(
+    not volume.can_lose_power(), reason="this machine has no disk whose power can be cut"
+)
+
+
+def kept(run: Path) -> Path:
+    return run / "nodes" / "learner-1" / "kept"
+
+
+def made(run: Path, *, loses_power: bool = True) -> Storage:
+    spec = NodeSpec(
+        name="learner-1",
+        role=Role.LEARNER,
+        command=("true",),
+        keeps="kept",
+        loses_power=loses_power,
+    )
+    place = Place(run_directory=run, clock=WallClock(), obligations=Obligations(run))
+    return Storage(spec, FilesHere(spec, place))
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Iterator[Storage]:
+    storage = made(tmp_path)
+    yield storage
+    storage.close()
+    assert not volume.mounted()
+    assert open_obligations(tmp_path) == ()
+
+
+def write(path: Path, content: bytes, *, is_flushed: bool) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        if is_flushed:
+            os.fsync(file.fileno())
+
+
+@needs_power
+def test_what_was_flushed_is_there_and_what_was_not_is_lost(
+    storage: Storage, tmp_path: Path
+) -> None:
+    write(kept(tmp_path) / "flushed", b"a" * 5000, is_flushed=True)
+    write(kept(tmp_path) / "not-flushed", b"b" * 5000, is_flushed=False)
+    told = storage.cut_power()
+    assert (kept(tmp_path) / "flushed").read_bytes() == b"a" * 5000
+    assert (told.source, told.kind) == ("learner-1", Kind.STORAGE_POWER_LOST)
+    assert told.data["refused"] == "Input/output error"
+    assert told.data["files"] == 2
+    lost = told.data["lost"]
+    assert isinstance(lost, list)
+    assert [one["file"] for one in lost if isinstance(one, dict)] == ["not-flushed"]
+
+
+@needs_power
+def test_a_rename_that_was_not_flushed_is_undone(storage: Storage, tmp_path: Path) -> None:
+    write(kept(tmp_path) / "partial", b"c" * 100, is_flushed=True)
+    (kept(tmp_path) / "partial").rename(kept(tmp_path) / "whole")
+    lost = storage.cut_power().data["lost"]
+    assert {path.name for path in kept(tmp_path).iterdir()} == {"partial"}
+    assert lost == [
+        {"file": "partial", "bytes_before": None, "bytes_after": 100},
+        {"file": "whole", "bytes_before": 100, "bytes_after": None},
+    ]
+
+
+@needs_power
+def test_nothing_is_lost_where_all_was_flushed_and_the_disk_goes_on(
+    storage: Storage, tmp_path: Path
+) -> None:
+    for _ in range(2):
+        write(kept(tmp_path) / "flushed", b"d" * 100, is_flushed=True)
+        assert storage.cut_power().data["lost"] == []
+
+
+@needs_power
+def test_what_is_on_it_stays_behind_when_it_goes(storage: Storage, tmp_path: Path) -> None:
+    write(kept(tmp_path) / "flushed", b"e" * 100, is_flushed=False)
+    storage.close()
+    assert (kept(tmp_path) / "flushed").read_bytes() == b"e" * 100
+    assert [path.name for path in kept(tmp_path).parent.iterdir()] == ["kept"]
+
+
+@needs_power
+def test_a_disk_whose_harness_died_is_taken_away_from_its_books(
+    storage: Storage, tmp_path: Path
+) -> None:
+    write(kept(tmp_path) / "flushed", b"f" * 100, is_flushed=False)
+    (owed,) = open_obligations(tmp_path)
+    assert owed.do == UNDO_VOLUME
+    assert leftovers(owed) == (f"the volume at {kept(tmp_path)}",)
+    undo(owed)
+    assert leftovers(owed) == ()
+    assert (kept(tmp_path) / "flushed").read_bytes() == b"f" * 100
+
+
+@needs_power
+def test_a_file_that_somebody_has_open_keeps_the_disk_from_being_cut_off(
+    storage: Storage, tmp_path: Path
+) -> None:
+    with (kept(tmp_path) / "open").open("wb"), pytest.raises(FleetError, match="busy"):
+        storage.cut_power()
+
+
+def test_a_node_that_was_not_started_for_it_cannot_lose_its_power(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="was not given a disk whose power can be cut"):
+        made(tmp_path, loses_power=False).cut_power()
+
+
+def test_where_something_is_missing_the_fleet_does_not_claim_power_cuts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(power.shutil, "which", lambda _name: None)
+    assert power.why_not()
+    assert Ability.CUT_POWER not in local.LocalFleet.abilities
