@@ -49,7 +49,7 @@ class Layer(StrEnum):
     FILE = "file"
     """The contents of files."""
     VOLUME = "volume"
-    """The room of a file system."""
+    """A file system: its room, and what of it was flushed."""
     PROGRAM = "program"
     """The node itself, by its test hooks."""
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, OneAct
+from chaoslab.faults.base import Evidence, Layer, OneAct
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.journal import History
@@ -29,6 +29,8 @@ class StoragePowerLoss(OneAct):
 
     name: ClassVar[str] = "storage.power_loss"
     summary: ClassVar[str] = "the node dies, and its disk loses what was not flushed"
+    layer: ClassVar[Layer] = Layer.VOLUME
+    imitates: ClassVar[str] = "a power failure; the disk itself loses nothing that was flushed"
     proof: ClassVar[str] = "exit by SIGKILL, a disk that the kernel shut down, and what it lost"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.CUT_POWER})
     roles: ClassVar[frozenset[Role]] = frozenset({Role.LEARNER, Role.SYNCER})
