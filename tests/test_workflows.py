@@ -1,0 +1,147 @@
+"""Workflows: who runs proposed code can write nothing, and who writes runs none of it."""
+
+import os
+import shutil
+import subprocess
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ruamel.yaml import YAML
+
+FOLDER = Path(__file__).parent.parent / ".github" / "workflows"
+WORKFLOWS = sorted(FOLDER.glob("*.yml"))
+COMMENT = FOLDER / "resilience-comment.yml"
+TOOLS = ("bash", "unzip", "iconv", "head", "sed", "tr")
+
+
+def read(path: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = YAML(typ="safe", pure=True).load(path.read_text())
+    return found
+
+
+def steps(workflow: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    for job in workflow["jobs"].values():
+        yield from job["steps"]
+
+
+def rights(workflow: Mapping[str, Any]) -> dict[str, str]:
+    """All that any of its jobs may do."""
+    found = dict(workflow["permissions"])
+    for job in workflow["jobs"].values():
+        found |= job.get("permissions", {})
+    return found
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_a_workflow_says_what_it_may_do(path: Path) -> None:
+    assert "permissions" in read(path)
+    assert "pull_request_target" not in read(path)["on"]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_what_runs_proposed_code_may_write_nothing_and_has_no_secret(path: Path) -> None:
+    workflow = read(path)
+    if "pull_request" not in workflow["on"]:
+        pytest.skip("it runs no proposed code")
+    assert set(rights(workflow).values()) <= {"read"}
+    text = path.read_text()
+    assert "secrets." not in text
+    assert "github.token" not in text
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_what_may_write_runs_nothing_of_what_was_proposed(path: Path) -> None:
+    workflow = read(path)
+    if "write" not in rights(workflow).values():
+        pytest.skip("it may write nothing")
+    assert set(workflow["on"]) == {"workflow_run"}
+    assert not [step["uses"] for step in steps(workflow) if "uses" in step]
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_no_expression_becomes_part_of_a_command(path: Path) -> None:
+    assert not [step for step in steps(read(path)) if "${{" in step.get("run", "")]
+
+
+# ---------------------------------------------------------------- the comment, really made
+
+GH = """#!/usr/bin/env bash
+case "$*" in
+  *"/artifacts --jq"*) cat "$FAKE/list" ;;
+  *"/artifacts/"*"/zip") cat "$FAKE/$(basename "$(dirname "$2")").zip" ;;
+  "pr comment"*) echo "$*" > "$FAKE/told"; cp "${@: -1}" "$FAKE/comment" ;;
+  *) echo "unexpected: $*" >&2; exit 1 ;;
+esac
+"""
+
+
+def comment(folder: Path, artifacts: Mapping[str, Mapping[str, bytes]]) -> str | None:
+    """What the script puts on the request for these artifacts, by id; None: nothing."""
+    if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
+        pytest.skip(f"{missing} are not on PATH")
+    fake, work = folder / "fake", folder / "work"
+    for one in (fake, work):
+        one.mkdir()
+    (fake / "gh").write_text(GH)
+    (fake / "gh").chmod(0o755)
+    (fake / "list").write_text("".join(f"{id_} resilience-report-{id_}\n" for id_ in artifacts))
+    for id_, members in artifacts.items():
+        with zipfile.ZipFile(fake / f"{id_}.zip", "w") as archive:
+            for name, content in members.items():
+                archive.writestr(name, content)
+    workflow = read(COMMENT)
+    (step,) = steps(workflow)
+    fixed = {k: v for k, v in workflow["jobs"]["comment"]["env"].items() if "${{" not in v}
+    done = subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        env={
+            **os.environ,
+            **fixed,
+            "PATH": f"{fake}:{os.environ['PATH']}",
+            "FAKE": str(fake),
+            "RUNNER_TEMP": str(work),
+            "GITHUB_STEP_SUMMARY": str(folder / "summary"),
+            "GH_REPO": "a/b",
+            "RUN": "7",
+            "NUMBER": "12",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    if not (fake / "told").exists():
+        return None
+    assert (fake / "told").read_text().split() == [
+        "pr",
+        "comment",
+        "12",
+        "--body-file",
+        "comment.md",
+    ]
+    return (fake / "comment").read_text()
+
+
+def test_reports_become_one_comment(tmp_path: Path) -> None:
+    said = comment(tmp_path, {"1": {"report.md": b"**PASS**"}, "2": {"report.md": b"**FAIL**"}})
+    assert said is not None
+    assert said.index("### resilience-report-1\n\n**PASS**") < said.index("**FAIL**")
+    assert "Made by the code of this pull request" in said
+
+
+def test_a_report_of_a_stranger_is_text_and_no_more(tmp_path: Path) -> None:
+    hostile = b"$(touch owned) `touch owned` @everybody \x00\xff" + "é".encode() * 50_000
+    members = {"report.md": hostile, "../../escaped": b"x", "comment.md": b"y"}
+    said = comment(tmp_path, {"1": members})
+    assert said is not None
+    assert "$(touch owned) `touch owned` @\u200beverybody" in said
+    assert len(said.encode()) < 25_000
+    assert not list(tmp_path.rglob("owned"))
+    assert not list(tmp_path.rglob("escaped"))
+
+
+def test_without_a_report_nothing_is_said(tmp_path: Path) -> None:
+    assert comment(tmp_path, {}) is None
