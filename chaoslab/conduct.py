@@ -24,7 +24,7 @@ from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.janitor import start_janitor
 from chaoslab.journal import Journal, Observer
-from chaoslab.lifeline import UNDONE, Lifeline, Silence
+from chaoslab.lifeline import UNDONE, Lapse, Lifeline, Silence
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.machine import Machine
 from chaoslab.obligations import Obligations, open_obligations
@@ -111,6 +111,7 @@ class _Means:
     interrupts: Interrupts
     beat: Callable[[], Silence | None]
     """To the janitor, which stands behind both."""
+    lapse: Callable[[], Lapse | None]
     obligations: Obligations
 
 
@@ -142,7 +143,7 @@ def run_plan(
     directory.write_schedule(text.secrets.lines(to_lines(schedule)))
     with (
         _counted_signals() as interrupts,
-        start_janitor(directory.path) as pulse,
+        start_janitor(directory.path) as guard,
         Obligations(directory.path) as obligations,  # so it is held until the twin is there, too
     ):
         means = _Means(
@@ -150,7 +151,8 @@ def run_plan(
             links=links,
             secrets=text.secrets,
             interrupts=interrupts,
-            beat=pulse.beat,
+            beat=guard.beat,
+            lapse=guard.lapse,
             obligations=obligations,
         )
         outcome = _carry_out(plan, schedule.injections, directory, means, observers)
@@ -204,6 +206,7 @@ def _carry_out(
             interrupts=means.interrupts,
             lifeline=Lifeline(
                 beat=means.beat,
+                lapse=means.lapse,
                 owing=obligations.due_within,
                 residue=partial(_residue, directory),
             ),

@@ -250,6 +250,9 @@ class Kind(StrEnum):
     """silent_s (so long the harness stood still), since_s (from when on, on its clock; what nodes
     said meanwhile is stamped late, at most with the time of this line), undone [what its janitor
     undid meanwhile]"""
+    JANITOR_DIED = "janitor.died"
+    """pid, how, successor (the pid of the janitor that was started in its place) | null, reason
+    (why there is none: from then on nothing is undone should the harness die)"""
     ABORT_FIRED = "abort.fired"
     """rule, observed"""
     VERDICT_REACHED = "verdict.reached"

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.lifeline import SILENT_S, UNDONE, Pulse
+from chaoslab.lifeline import SILENT_S, UNDONE, Lapse, Pulse, Silence
 from chaoslab.obligations import (
     append,
     books,
@@ -40,6 +40,8 @@ from chaoslab.undo import Healed, Obligation, lets_go, undo
 _LOG = "janitor.log"
 _FAREWELL_S = 30.0
 """How long the harness waits for its janitor to see that nothing is left to do."""
+RESTARTS = 3
+"""What kills a janitor more often than that in one run will kill the next one, too."""
 _LOOK_S = 0.5
 _SLACK_S = 1.0
 """How much later than its time a fault may be healed before the janitor does it."""
@@ -117,35 +119,90 @@ def _sweep(run_directory: Path) -> None:
 
 
 @contextmanager
-def start_janitor(run_directory: Path) -> Iterator[Pulse]:
+def start_janitor(run_directory: Path) -> Iterator["Guard"]:
     """A janitor for the time of the block. It ends with the block, or after us.
 
     It has its own session, none of our files and no terminal; what it cannot do it says in
     janitor.log, which exists only then.
     """
-    read_end, write_end = os.pipe()
-    log = run_directory / _LOG
+    guard = Guard(run_directory)
     try:
-        with log.open("ab") as errors:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "chaoslab.janitor", str(run_directory.resolve())],
-                stdin=read_end,
-                stdout=subprocess.DEVNULL,
-                stderr=errors,
-                env={**os.environ, "PYTHONPATH": _import_path()},
-                start_new_session=True,
-            )
-    except OSError as error:
-        os.close(write_end)
-        raise FleetError(f"the janitor cannot be started: {error}") from error
+        yield guard
     finally:
-        os.close(read_end)
-    os.set_blocking(write_end, False)
-    try:
-        yield Pulse(pipe=write_end, janitor=process.pid, run_directory=run_directory)
-    finally:
-        os.close(write_end)
-        _see_off(process, log)
+        guard.close()
+
+
+class Guard:
+    """The janitor of one run, and the next one should it die: at most `RESTARTS` in a run."""
+
+    def __init__(self, run_directory: Path) -> None:
+        """FleetError if none can be started."""
+        self._run_directory, self._log = run_directory, run_directory / _LOG
+        self._restarts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pulse = Pulse(pipe=self._start(), run_directory=run_directory)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the janitor; None when there is none any more."""
+        return self._process.pid if self._process is not None else None
+
+    def beat(self) -> Silence | None:
+        """See `Lifeline.beat`."""
+        return self._pulse.beat()
+
+    def lapse(self) -> Lapse | None:
+        """See `Lifeline.lapse`."""
+        dead = self._process
+        code = None if dead is None else dead.poll()
+        if dead is None or code is None:
+            return None
+        self._process = None
+        os.close(self._pulse.pipe)
+        self._pulse.pipe, reason = self._replace()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return Lapse(pid=dead.pid, how=how, successor=self.pid, reason=reason)
+
+    def close(self) -> None:
+        """The run is over: see the janitor off, or do its work, should there be none."""
+        os.close(self._pulse.pipe)
+        if self._process is not None:
+            _see_off(self._process, self._log)
+            return
+        for line in perform(self._run_directory).remaining:
+            logging.getLogger(__name__).warning("%s", line)
+
+    def _replace(self) -> tuple[int, str]:
+        """Where to beat from now on; why nobody hears it, if none can be started."""
+        reason = f"{RESTARTS} were started in place of others already"
+        if self._restarts < RESTARTS:
+            self._restarts += 1
+            try:
+                return self._start(), ""
+            except FleetError as error:
+                reason = str(error)
+        return os.open(os.devnull, os.O_WRONLY), reason
+
+    def _start(self) -> int:
+        """Our end of its pipe."""
+        read_end, write_end = os.pipe()
+        try:
+            with self._log.open("ab") as errors:
+                self._process = subprocess.Popen(
+                    [sys.executable, "-m", "chaoslab.janitor", str(self._run_directory.resolve())],
+                    stdin=read_end,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    env={**os.environ, "PYTHONPATH": _import_path()},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(write_end)
+            raise FleetError(f"the janitor cannot be started: {error}") from error
+        finally:
+            os.close(read_end)
+        os.set_blocking(write_end, False)
+        return write_end
 
 
 def _see_off(process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -48,11 +48,26 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Lapse:
+    """The death of a janitor while its run goes on."""
+
+    pid: int
+    how: str
+    """As half a sentence: `signal 9`, `exit code 1`."""
+    successor: int | None
+    """The pid of the one that was started in its place; None: from now on there is none."""
+    reason: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lifeline:
     """The harness's side of what stands behind it; by default nobody does."""
 
     beat: Callable[[], Silence | None] = lambda: None
     """Show that it lives; the silence that this ends, if it lasted for `STALL_S`."""
+    lapse: Callable[[], Lapse | None] = lambda: None
+    """The death of the janitor, once each; another one has been started, if that could be."""
     owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due then."""
     residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
@@ -65,15 +80,15 @@ class Pulse:
 
     pipe: int
     """The end that is written to; writing to it never waits."""
-    janitor: int
-    """Its pid."""
     run_directory: Path
     _last_s: float = field(default_factory=time.monotonic)
     _beaten_s: float = -math.inf
     _known: int = 0
 
     def beat(self) -> Silence | None:
-        """See `Lifeline.beat`. A janitor that is gone or stopped is no trouble."""
+        """See `Lifeline.beat`. A janitor that is stopped is no trouble; one that is gone is
+        `Lifeline.lapse`'s.
+        """
         now_s = time.monotonic()
         silent_s, self._last_s = now_s - self._last_s, now_s
         if now_s - self._beaten_s >= BEAT_S:

@@ -10,7 +10,7 @@ The only loop of the harness. It never sleeps beyond the next due time and never
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import NoReturn
 
@@ -135,8 +135,11 @@ class Watch:
     def _show_life(self) -> None:
         """Beat; a time in which the harness stood still is noted, after what waited to be read.
 
-        While training goes on, a long one ends the run: what was due meanwhile was not done.
+        While training goes on, a long one ends the run: what was due meanwhile was not done. The
+        death of the janitor is noted, too.
         """
+        if (lapse := self.lifeline.lapse()) is not None:
+            self.news.note(Kind.JANITOR_DIED, asdict(lapse))
         silence = self.lifeline.beat()
         if silence is None:
             return

@@ -19,7 +19,8 @@ from chaoslab.fleet.identity import Identity, identify
 from chaoslab.fleet.tree import end_tree, resume_tree, stopped
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.halt import halt
-from chaoslab.janitor import find_runs, heal, perform, start_janitor
+from chaoslab.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
+from chaoslab.lifeline import Lapse
 from chaoslab.links import netem, netfilter, packets, toxiproxy
 from chaoslab.obligations import OBLIGATIONS, Obligations, holder_of, open_obligations
 from chaoslab.undo import Healed, leftovers
@@ -403,8 +404,9 @@ def test_the_janitor_stands_apart_and_is_deaf_to_signals(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
     owe(tmp_path, sleeper)
-    with start_janitor(tmp_path) as pulse:
-        pid = pulse.janitor
+    with start_janitor(tmp_path) as guard:
+        pid = guard.pid
+        assert pid is not None
         janitor = psutil.Process(pid)
         assert os.getsid(pid) == pid
         wait_until(lambda: ignores(pid, signal.SIGTERM))
@@ -424,3 +426,65 @@ def ignores(pid: int, number: signal.Signals) -> bool:
     status = Path(f"/proc/{pid}/status").read_text()
     mask = next(line for line in status.splitlines() if line.startswith("SigIgn"))
     return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
+
+
+# ---------------------------------------------------------------- the death of the janitor
+
+
+@pytest.mark.slow
+def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    owe(tmp_path, sleeper)
+    with start_janitor(tmp_path) as guard:
+        assert guard.lapse() is None
+        lapse = killed(guard)
+        assert (lapse.how, lapse.reason) == ("signal 9", "")
+        assert lapse.successor == guard.pid
+        assert lapse.successor not in (None, lapse.pid)
+        assert guard.lapse() is None
+        assert guard.beat() is None
+        assert not is_gone(sleeper)
+    assert is_gone(sleeper)
+
+
+@pytest.mark.slow
+def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    owe(tmp_path, sleeper)
+    with start_janitor(tmp_path) as guard:
+        lapses = [killed(guard) for _ in range(RESTARTS + 1)]
+        assert [lapse.successor is None for lapse in lapses] == [False] * RESTARTS + [True]
+        assert "in place of others already" in lapses[-1].reason
+        assert guard.pid is None
+        assert guard.beat() is None
+        assert guard.lapse() is None
+        assert not is_gone(sleeper)
+    assert is_gone(sleeper)
+
+
+@pytest.mark.slow
+def test_a_janitor_that_cannot_be_started_again_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_janitor(tmp_path) as guard:
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+        lapse = killed(guard)
+        assert lapse.successor is None
+        assert "cannot be started" in lapse.reason
+
+
+def killed(guard: Guard) -> Lapse:
+    """Its janitor, by SIGKILL: what the harness is told of that."""
+    assert guard.pid is not None
+    os.kill(guard.pid, signal.SIGKILL)
+    found: list[Lapse] = []
+
+    def is_told() -> bool:
+        lapse = guard.lapse()
+        found.extend([lapse] if lapse else [])
+        return bool(found)
+
+    wait_until(is_told)
+    return found[0]

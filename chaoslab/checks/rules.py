@@ -29,6 +29,7 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _late(history)
     yield from _heals(history)
     yield from _links(history)
+    yield from _unguarded(history)
     yield from _refused(history)
     yield from _ending(history)
     yield from _stop(history)
@@ -141,6 +142,22 @@ def _heals(history: History) -> Iterator[Finding]:
                 unknown("heal", f"{name} could not be undone: {tried[-1].text('reason')}"),
                 culprits=(story.injection,),
                 evidence=tuple(event.seq for event in tried),
+            )
+
+
+def _unguarded(history: History) -> Iterator[Finding]:
+    """From a moment on nobody would have undone what a dead harness leaves, nor looked after it."""
+    for died in history.of(Kind.JANITOR_DIED):
+        if died.data.get("successor") is None:
+            yield replace(
+                unknown(
+                    "unguarded",
+                    f"the janitor died at {died.time_s:.1f} s ({died.text('how')}) and none could "
+                    f"be started in its place ({died.text('reason')}): from then on nobody stood "
+                    "behind the harness, and that all was undone is the harness's word alone",
+                ),
+                culprits=("janitor",),
+                evidence=(died.seq,),
             )
 
 

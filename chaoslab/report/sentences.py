@@ -141,6 +141,12 @@ def _settings(event: Event) -> str:
     return f" ({told})" if told else ""
 
 
+def _janitor_died(event: Event) -> str:
+    pid = event.data.get("successor")
+    then = f"process {pid} took its place" if pid is not None else "and nobody took its place"
+    return f"the janitor died ({event.text('how')}): {then}"
+
+
 _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.RUN_STARTED: (Tone.PLAIN, _run_started),
     Kind.PHASE_ENTERED: (Tone.PLAIN, lambda e: f"phase {e.text('phase')}"),
@@ -242,6 +248,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
         Tone.BAD,
         lambda e: f"the harness stood still for {seconds(e.number('silent_s'))}",
     ),
+    Kind.JANITOR_DIED: (Tone.BAD, _janitor_died),
     Kind.ABORT_FIRED: (
         Tone.BAD,
         lambda e: f"abort rule {e.text('rule')} fired: {e.data.get('observed')}",

@@ -367,3 +367,16 @@ def test_something_else_than_a_verdict_is_refused() -> None:
         Verdict.from_json({"outcome": "PASS"})
     with pytest.raises(MalformedEvent, match="JSON objects"):
         Verdict.from_json([])
+
+
+def test_a_janitor_that_nobody_replaced_leaves_a_doubt_and_one_that_was_replaced_none() -> None:
+    died = {"pid": 7, "how": "signal 9", "reason": ""}
+    replaced = judged(half_killed().say(Kind.JANITOR_DIED, successor=8, **died).end())
+    assert replaced.outcome is Outcome.PASS
+    told = half_killed().say(Kind.JANITOR_DIED, successor=None, **{**died, "reason": "no room"})
+    verdict = judged(told.end())
+    assert verdict.outcome is Outcome.UNKNOWN
+    (finding,) = [one for one in verdict.findings if one.outcome is not Outcome.PASS]
+    assert (finding.check, finding.outcome) == ("unguarded", Outcome.UNKNOWN)
+    assert "(signal 9) and none could be started in its place (no room)" in finding.reason
+    assert finding.culprits == ("janitor",)
