@@ -238,7 +238,7 @@ class Syncer:
 
     def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         """One fragment of the initial parameters, from the learner that was asked for them."""
-        if epoch != self.policy.seeder:
+        if epoch != self.policy.seeder or self.policy.versions:
             self._reject(self.policy.membership.find(epoch), Refusal.NOT_ASKED)
             return
         try:

@@ -19,9 +19,10 @@ learner defers it until it holds the base version.
 """
 
 import threading
+import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import NoReturn
 
@@ -63,6 +64,8 @@ __all__ = [
 METHOD = "/chaoslab.Syncer/Attach"
 TOKEN_KEY = "chaoslab-token-bin"
 """Under which the token stands in the metadata of the call, as UTF-8."""
+_LOOKS = 5
+"""A stream without a hello lives a fifth of its time too long at most."""
 _SPARE_THREADS = 16
 """Beside those that serve streams: to turn others away."""
 
@@ -80,6 +83,7 @@ class _Session:
     pulse: Pulse[pb.ToLearner]
     gate: Gate[Arrival[pb.FromLearner]]
     cancel: Callable[[], None]
+    began_s: float = field(default_factory=time.monotonic)
     has_greeted: bool = False
     is_admitted: bool = False
 
@@ -116,6 +120,7 @@ class Hub:
         self._sessions: dict[int, _Session] = {}
         self._lock = threading.Lock()
         self._server: grpc.Server | None = None
+        self._has_stopped = threading.Event()
 
     def start(self) -> str:
         """Begin to accept streams; the address with its real port. OSError if it is taken."""
@@ -133,6 +138,7 @@ class Hub:
             raise OSError(f"cannot listen on {self.address}: {error}") from error
         server.start()
         self._server = server
+        threading.Thread(target=self._watch, name="hello", daemon=True).start()
         if not self.address.startswith("unix:"):
             self.address = f"{self.address.rpartition(':')[0]}:{port}"
         return self.address
@@ -197,6 +203,7 @@ class Hub:
 
     def stop(self) -> None:
         """End all streams as `close` does, and accept no more; returns when they have ended."""
+        self._has_stopped.set()
         for session in list(self._sessions):
             self.close(session)
         if self._server is not None:
@@ -219,7 +226,6 @@ class Hub:
             context.cancel,
         )
         self._make_room(session, context)
-        later(self._limits.hello_s, lambda: self._miss(session))
         session.gate.put(Arrival(session.number, Opened(session.peer, session.learner)))
         threading.Thread(
             target=self._read, args=(session, requests), name=f"read-{session.number}", daemon=True
@@ -270,8 +276,18 @@ class Hub:
             self._turn_away(context, Suspicion.TOO_MANY, session.learner)
         self._miss(silent)
 
+    def _watch(self) -> None:
+        """On a thread of its own: end the streams that had their time for a hello."""
+        limit_s = self._limits.hello_s
+        while not self._has_stopped.wait(limit_s / _LOOKS):
+            with self._lock:
+                open_now = list(self._sessions.values())
+            for session in open_now:
+                if time.monotonic() - session.began_s >= limit_s:
+                    self._miss(session)
+
     def _miss(self, session: _Session) -> None:
-        """It had its time for a hello."""
+        """It goes, unless it has said hello meanwhile."""
         if not session.has_greeted and session.number in self._sessions:
             self.turned_away.note(Suspicion.NO_HELLO, session.peer, known_as=session.learner)
             session.cancel()

@@ -55,6 +55,16 @@ def test_the_first_learner_hands_in_the_initial_parameters_and_is_merged(
     learner.close()
 
 
+def test_initial_parameters_that_are_handed_in_again_are_refused(syncer: RunningSyncer) -> None:
+    learner = HandLearner(syncer, "learner-0")
+    learner.join()
+    again = pb.Push(fragment=0, base_version=-1)
+    learner.push(again, np.ones(SIZES[0], np.float32))
+    assert syncer.told.wait(Kind.PUSH_REJECTED)["reason"] == "not_asked"
+    still_merges(syncer, learner)
+    learner.close()
+
+
 LIES: dict[str, tuple[dict[str, Any], str]] = {
     "another round": ({"round": 999_999}, "unknown_round"),
     "another version": ({"base_version": 57}, "stale"),
