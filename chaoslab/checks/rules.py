@@ -4,7 +4,7 @@
           │ no                │ no, or not undone  │ no        themselves? ─► clean?
           │                   │                    │                │ no         │ no
           └───────────────────┴──► UNKNOWN at best ┴────────────────┴────────────┘
-    a node ended, or left, that nobody asked to ─► FAIL
+    a node ended, or left, that nobody asked to; somebody took part whom nobody started ─► FAIL
 
 Each rule that is not kept becomes a finding of its own; a rule that is kept says nothing.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.lives import strangers
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.unasked import unasked
 from chaoslab.checks.violations import conclude, unknown
@@ -23,6 +24,7 @@ from chaoslab.journal import FaultStory, History
 def always_judged(history: History) -> Iterator[Finding]:
     """The findings of the rules that were not kept, in the order in which they count."""
     yield from _unasked(history)
+    yield from _strangers(history)
     yield from _baseline(history)
     yield from _evidence(history)
     yield from _entries(history)
@@ -40,6 +42,12 @@ def _unasked(history: History) -> Iterator[Finding]:
     violations = list(unasked(history))
     if violations:
         yield conclude("unasked", violations, passed="", samples=len(violations))
+
+
+def _strangers(history: History) -> Iterator[Finding]:
+    violations = list(strangers(history))
+    if violations:
+        yield conclude("strangers", violations, passed="", samples=len(violations))
 
 
 def _baseline(history: History) -> Iterator[Finding]:

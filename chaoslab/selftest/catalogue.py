@@ -154,6 +154,15 @@ _SYNCERS = (
         words="came back with another momentum",
     ),
     Trial(
+        name="believing_syncer",
+        wrong="the syncer takes a stranger for a learner",
+        plan="calm",
+        programs={"syncer": "believing_syncer", "learner": "intruding_learner"},
+        check="strangers",
+        words="which was never started",
+        culprits=(OTHER_VICTIM,),
+    ),
+    Trial(
         name="rewound_syncer",
         wrong="the syncer comes back without the last version",
         plan="restarted",
@@ -371,9 +380,13 @@ CONTROLS = (
     ),
     Trial(name="kill_half", wrong="", plan="kill_half"),
     Trial(name="stalled_harness", wrong="", plan="killed", fleet="stalled_harness"),
+    Trial(
+        name="refused_intruder", wrong="", plan="calm", programs={"learner": "intruding_learner"}
+    ),
 )
 """Nothing is wrong with training: the plans that the mutants are tried with, one that comes with
-chaoslab, and a harness that stands still while training goes on."""
+chaoslab, a harness that stands still while training goes on, and a stranger that a sound syncer
+turns away."""
 
 TRIALS: tuple[Trial, ...] = (
     *_PLANS,

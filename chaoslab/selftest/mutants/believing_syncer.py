@@ -1,0 +1,21 @@
+"""A syncer that believes anybody: whoever says that it is a learner is taken for it."""
+
+from chaoslab.diloco import syncer, syncer_options
+from chaoslab.diloco.identity import Tokens, claimed_by
+from chaoslab.selftest.mutants import Mutant, Part
+
+
+class BelievingTokens(Tokens):
+    """Every token is good for whom it names."""
+
+    def whose(self, token: str) -> str | None:
+        """Whoever it says."""
+        return claimed_by(token)
+
+
+MUTANT = Mutant(
+    program=syncer, parts=(Part(module=syncer_options, name="Tokens", wrong=BelievingTokens),)
+)
+
+if __name__ == "__main__":
+    MUTANT.start()
