@@ -17,6 +17,7 @@ from typing import Any, Self
 
 from chaoslab.diloco.store import SyncerStore
 from chaoslab.events import Kind, read_node_line
+from tests.diloco.known import TOKENS
 from tests.diloco.little_learner import LittleLearner
 
 ROOT = Path(__file__).parent.parent.parent
@@ -33,6 +34,7 @@ class CrashingSyncer:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._let_in(folder / "syncer" / "tokens")
         self.address = ""
         self.told: list[tuple[int, Kind, Mapping[str, Any]]] = []
         """(life, kind, data) of every line, in order."""
@@ -50,20 +52,41 @@ class CrashingSyncer:
 
     def start(self) -> None:
         """Its next life; returns when that is ready."""
+        self._begin("chaoslab.diloco.syncer")
+        self.address = str(self.wait(Kind.SYNCER_READY)["address"])
+
+    def die_at(self, operation: int) -> int:
+        """A life that is killed before this file operation of it; returns when it is gone.
+
+        Its exit status, as `subprocess` has it.
+        """
+        self._begin("tests.diloco.dying_syncer", DIE_AT=str(operation))
+        assert self._process is not None
+        status = self._process.wait(PATIENCE_S)
+        self.kill()
+        return status
+
+    def _let_in(self, tokens: Path) -> None:
+        """The learners of the tests, which live outside of its folder."""
+        tokens.mkdir(mode=0o700, parents=True)
+        for name in NAMES:
+            (tokens / name).touch(mode=0o600)
+            (tokens / name).write_text(TOKENS.of(name))
+
+    def _begin(self, module: str, **environment: str) -> None:
         self.life += 1
         with (self.folder / "stderr.log").open("a") as errors:
             self._process = subprocess.Popen(
                 [
-                    sys.executable, "-m", "chaoslab.diloco.syncer", "--test-hooks",
+                    sys.executable, "-m", module, "--test-hooks",
                     "--directory", str(self.folder / "syncer"),
                     "--settings-json", json.dumps(RULES),
                 ],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                env={**os.environ, "PYTHONPATH": str(ROOT)},
+                env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
             )  # fmt: skip
         self._reader = threading.Thread(target=self._read, args=(self._process, self.life))
         self._reader.start()
-        self.address = str(self.wait(Kind.SYNCER_READY)["address"])
 
     def kill(self) -> None:
         """SIGKILL; returns when it is gone and all that it said was read."""

@@ -4,6 +4,7 @@ A real process with a real disk; the learners are little and live here, so that 
 """
 
 import random
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -78,6 +79,33 @@ def test_a_syncer_killed_at_every_named_point_loses_nothing(
     syncer.kill()
     assert must_hold(syncer, learners) >= 6 * len(POINTS)
     assert {name for name in NAMES if _was_heard(syncer, name)} == set(NAMES)
+
+
+def killed_at_operations(
+    syncer: CrashingSyncer, learners: list[Adopter], operations: range
+) -> None:
+    """Each in a life of its own, from its start through its merges, while the learners go on."""
+    syncer.kill()
+    for operation in operations:
+        assert syncer.die_at(operation) == -signal.SIGKILL
+    syncer.start()
+    syncer.wait(Kind.ROUND_MERGED, times=6)
+    syncer.kill()
+    must_hold(syncer, learners)
+
+
+def test_a_syncer_killed_before_some_of_its_file_operations_loses_nothing(
+    syncer: CrashingSyncer, learners: list[Adopter]
+) -> None:
+    killed_at_operations(syncer, learners, range(0, 70, 7))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_syncer_killed_before_each_of_its_file_operations_loses_nothing(
+    syncer: CrashingSyncer, learners: list[Adopter]
+) -> None:
+    killed_at_operations(syncer, learners, range(90))
 
 
 @pytest.mark.soak
