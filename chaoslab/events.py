@@ -234,7 +234,8 @@ class Kind(StrEnum):
     FAULT_FAILED = "fault.failed"
     """+ reason: it could not be carried out"""
     FAULT_SKIPPED = "fault.skipped"
-    """+ reason: its trigger never came, or the limits forbade it"""
+    """+ reason: its trigger never came, or the limits forbade it; obstacle: held (an open fault has
+    a target) | not_alive | there_already | protected | limits | no_trigger"""
     FAULT_HEALING = "fault.healing"
     FAULT_HEALED = "fault.healed"
     """both + because, when it was healed for another reason than its time; healed is written when
@@ -243,7 +244,7 @@ class Kind(StrEnum):
     """+ reason: what is still there, or who refused; it is tried again until the run ends"""
     EVIDENCE_MEASURED = "evidence.measured"
     """injection, fault, target, status: proved | weak | failed, requested, measured, text,
-    proof [seq]"""
+    proof [seq], lack: at_start | throughout | null (what the fault breaks was not there)"""
 
     # -- people, limits and the end
     HARNESS_STALLED = "harness.stalled"

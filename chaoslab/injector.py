@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from chaoslab.blast_radius import forbidden
+from chaoslab.blast_radius import Forbidden, Obstacle, forbidden
 from chaoslab.errors import FleetError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.faults.base import BringsIn, Evidence, Fault, ShapesLinks
@@ -149,7 +149,8 @@ class Injector:
         names those that could not be looked at.
         """
         for injection in tuple(self.waiting):
-            self._skip(injection, f"its trigger ({injection.trigger}) did not come: {because}")
+            reason = f"its trigger ({injection.trigger}) did not come: {because}"
+            self._skip(injection, Obstacle.NO_TRIGGER, reason)
         broken = []
         for one in tuple(self._opened):
             try:
@@ -206,8 +207,8 @@ class Injector:
 
     def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
-        if reason := self._forbidden(injection, fault):
-            self._skip(injection, reason)
+        if found := self._forbidden(injection, fault):
+            self._skip(injection, *found)
             return
         self.waiting.remove(injection)
         self._write(
@@ -305,11 +306,11 @@ class Injector:
             self._write_evidence(one.injection, piece)
         self._file_evidence(one, pieces)
 
-    def _skip(self, injection: Injection, reason: str) -> None:
+    def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
         self.waiting.remove(injection)
-        self._write(Kind.FAULT_SKIPPED, injection, reason=reason)
+        self._write(Kind.FAULT_SKIPPED, injection, obstacle=obstacle.value, reason=reason)
 
-    def _forbidden(self, injection: Injection, fault: Fault) -> str | None:
+    def _forbidden(self, injection: Injection, fault: Fault) -> Forbidden | None:
         binding = [one for one in self._opened if not one.is_for_good]
         return forbidden(
             injection,
@@ -352,6 +353,7 @@ class Injector:
                 "measured": piece.measured,
                 "text": piece.text,
                 "proof": list(piece.proof),
+                "lack": piece.lack.value if piece.lack else None,
             },
         )
 

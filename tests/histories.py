@@ -229,11 +229,16 @@ class Story(ModelTraining):
         opened = self._inject(fault, "touch", names, for_s, takes_away=False)
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
-    def heal(self, *, status: str = "proved", restarts: bool = True, spec: str = "") -> Self:
-        """End the oldest open injection (of `spec`): evidence, then the victims are back."""
+    def heal(
+        self, *, status: str = "proved", lack: str = "", restarts: bool = True, spec: str = ""
+    ) -> Self:
+        """End the oldest open injection (of `spec`): evidence, then the victims are back.
+
+        With `lack` there was nothing to break, and the evidence says when.
+        """
         opened = next(one for one in self._open if spec in ("", one.data["spec"]))
         self._open.remove(opened)
-        self._evidence(opened, status)
+        self._evidence(opened, "failed" if lack else status, lack)
         self.say(Kind.FAULT_HEALING, **opened.data)
         for link, injection in [one for one in self._shaped if one[1] == opened.data["injection"]]:
             self._shaped.remove((link, injection))
@@ -251,9 +256,13 @@ class Story(ModelTraining):
             self._evidence(opened, status)
         return self
 
-    def skip(self, *names: str, reason: str = "its trigger did not come") -> Self:
-        """An injection that was never begun."""
+    def skip(
+        self, *names: str, reason: str = "its trigger did not come", obstacle: str = ""
+    ) -> Self:
+        """An injection that was never begun; records of old do not say by which obstacle."""
         which: dict[str, Json] = {"injection": f"injection-{self._injections}", "spec": "late"}
+        which |= {"obstacle": obstacle} if obstacle else {}
+        self._injections += 1
         return self.say(
             Kind.FAULT_SKIPPED, **which, fault="process.kill", targets=list(names), reason=reason
         )
@@ -374,7 +383,7 @@ class Story(ModelTraining):
         self._open.append(Opened(data=data, targets=tuple(names), holds=False))
         return self._open[-1]
 
-    def _evidence(self, opened: Opened, status: str) -> None:
+    def _evidence(self, opened: Opened, status: str, lack: str = "") -> None:
         for name in opened.targets:
             own = [seq for seq in opened.exits if self.events[seq].data["node"] == name]
             self.say(
@@ -387,6 +396,7 @@ class Story(ModelTraining):
                 measured={"for_s": 6.01},
                 text=f"{name} was seen to suffer",
                 proof=own,
+                **({"lack": lack} if lack else {}),
             )
 
     def _release(self, name: str) -> None:

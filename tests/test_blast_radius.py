@@ -41,7 +41,7 @@ def reason(
     shared: bool = False,
     takes_away: bool = True,
 ) -> str | None:
-    return forbidden(
+    found = forbidden(
         injection,
         takes_away=takes_away,
         limits=limits or Limits(),
@@ -50,6 +50,7 @@ def reason(
         affected=frozenset((*affected, *away)),
         held=frozenset() if shared else frozenset((*affected, *away)),
     )
+    return found.reason if found else None
 
 
 def test_an_injection_within_the_limits_may_go_ahead() -> None:

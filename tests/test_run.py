@@ -215,6 +215,7 @@ def test_a_trigger_that_never_comes_is_skipped_with_its_reason(tmp_path: Path) -
 
     skipped = the(history, Kind.FAULT_SKIPPED)
     assert skipped.text("injection") == "injection-0"
+    assert skipped.text("obstacle") == "no_trigger"
     assert "at loss 0.001" in skipped.text("reason")
     assert "training ended" in skipped.text("reason")
     assert not history.faults

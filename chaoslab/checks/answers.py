@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, held_s, outages
 from chaoslab.checks.timeline import (
     Gap,
@@ -50,7 +51,7 @@ class Injected:
     fault: str
     targets: tuple[str, ...]
     status: str
-    """proved | weak | failed; one that was skipped has failed."""
+    """proved | weak | failed | moot (`checks.moot`); one that was skipped has failed, or moot."""
     reason: str
     requested: Mapping[str, Json]
     measured: Mapping[str, Json]
@@ -153,27 +154,32 @@ def _rejoined(absence: Absence, history: History, within_s: float) -> bool | Non
 
 def injections(history: History) -> Iterator[Injected]:
     """Every injection that was begun, in order, then those that were skipped."""
-    yield from map(_begun, history.faults)
+    excused = moot(history)
+    for story in history.faults:
+        yield _begun(story, excused.get(story.injection, ""))
     for event in history.of(Kind.FAULT_SKIPPED):
+        had = excused.get(event.text("injection"), "")
         yield Injected(
             id=event.text("injection"),
             fault=event.text("fault"),
             targets=event.names("targets"),
-            status="failed",
-            reason=f"never injected: {event.text('reason')}",
+            status="moot" if had else "failed",
+            reason=f"never injected: {had or event.text('reason')}",
             requested={},
             measured={},
         )
 
 
-def _begun(story: FaultStory) -> Injected:
-    said = [story.failed.text("reason")] if story.failed else []
+def _begun(story: FaultStory, had: str) -> Injected:
+    """`had`: which other injection had its targets already; "" if it found them there."""
+    said = [had] if had else []
+    said += [story.failed.text("reason")] if story.failed else []
     said += [event.text("text") for event in story.evidence]
     return Injected(
         id=story.injection,
         fault=story.fault,
         targets=story.targets,
-        status=story.status,
+        status="moot" if had else story.status,
         reason="; ".join(said) or "there is no evidence",
         requested={e.text("target"): e.mapping("requested") for e in story.evidence},
         measured={e.text("target"): e.mapping("measured") for e in story.evidence},

@@ -13,6 +13,7 @@ from chaoslab.checks.contribution import ContributionShare
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.checks.detection import Detection
 from chaoslab.checks.goodput import Goodput
+from chaoslab.checks.injections import Injections
 from chaoslab.checks.join import Join
 from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.progress import Continuity
@@ -28,6 +29,7 @@ CHECKS: Mapping[str, type[Check]] = MappingProxyType(
     {
         TrainingContinues.name: TrainingContinues,
         LearnersRejoin.name: LearnersRejoin,
+        Injections.name: Injections,
         Continuity.name: Continuity,
         Rejoin.name: Rejoin,
         Join.name: Join,

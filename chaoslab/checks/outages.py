@@ -97,7 +97,7 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
         is_last=is_last,
         ready=ready,
         returns={
-            learner: _heard(history, learner, since, until_s) if since else None
+            learner: heard(history, learner, since, until_s) if since else None
             for learner in _cut_off(history, story, until_s)
             if learner not in lent
         },
@@ -131,7 +131,8 @@ def _lent(history: History, until_s: float) -> frozenset[str]:
     return frozenset(lent)
 
 
-def _heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:
+def heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:
+    """The first work of a learner that was accepted after an event, or the first round with it."""
     accepted = [
         event
         for event in history.between(since.time_s, until_s, Kind.PUSH_ACCEPTED)

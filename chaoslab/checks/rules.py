@@ -15,6 +15,7 @@ from dataclasses import replace
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.lives import strangers
 from chaoslab.checks.moments import phase_over
+from chaoslab.checks.moot import moot
 from chaoslab.checks.unasked import unasked
 from chaoslab.checks.violations import conclude, unknown
 from chaoslab.events import Event, Json, Kind
@@ -75,9 +76,11 @@ def _evidence(history: History) -> Iterator[Finding]:
 
 
 def _doubts(history: History) -> list[tuple[Event, str]]:
-    """The beginning or the skipping of every injection that is not proved, and what is missing."""
+    """The beginning or the skipping of every injection in doubt, and what is missing of it."""
     doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
-    return doubts + [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
+    doubts += [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
+    excused = moot(history)
+    return [(event, said) for event, said in doubts if event.text("injection") not in excused]
 
 
 def _unproved(story: FaultStory) -> str:

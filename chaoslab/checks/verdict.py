@@ -9,6 +9,7 @@ A pure function of the record: `judge` on an old run directory gives the same ve
 one with newer checks. A check that crashes is UNKNOWN, and so is a run without any finding.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
@@ -31,7 +32,7 @@ from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.disturbances import Disturbance, disturbances, weighed, without
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
-from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
+from chaoslab.checks.verdict_schema import STATUSES, VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
 from chaoslab.errors import ExitCode
 from chaoslab.events import Event, Json, Kind, MalformedEvent
@@ -93,10 +94,17 @@ class Verdict:
                 who: asdict(back) for who, back in self.learners_rejoined.items()
             },
             "findings": [finding_json(finding) for finding in self.findings],
+            "injection_counts": self.injection_counts,
             "injections": [_listed(asdict(injected)) for injected in self.injections],
             "residue": list(self.residue),
             "journal": None if self.journal is None else self.journal.to_json(),
         }
+
+    @property
+    def injection_counts(self) -> Mapping[str, int]:
+        """How many injections have each status."""
+        found = Counter(one.status for one in self.injections)
+        return {status: found[status] for status in STATUSES}
 
     @property
     def is_of_broken_record(self) -> bool:

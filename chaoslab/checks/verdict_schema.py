@@ -16,6 +16,8 @@ def _object(properties: Mapping[str, Json], described: str = "") -> _Schema:
     return schema | ({"description": described} if described else {})
 
 
+STATUSES = ("proved", "weak", "failed", "moot")
+"""Of an injection."""
 _OUTCOME: _Schema = {"enum": ["PASS", "FAIL", "UNKNOWN"]}
 
 _FINDING = _object(
@@ -45,7 +47,10 @@ _INJECTION = _object(
         "id": _TEXT,
         "fault": _TEXT,
         "targets": _TEXTS,
-        "status": {"enum": ["proved", "weak", "failed"]},
+        "status": {
+            "enum": list(STATUSES),
+            "description": "moot: another injection of the plan had its targets already",
+        },
         "reason": _TEXT,
         "requested": {"type": "object", "description": "by target"},
         "measured": {"type": "object", "description": "by target"},
@@ -84,6 +89,7 @@ VERDICT_SCHEMA: _Schema = {
                 "description": "every learner that a fault took away",
             },
             "findings": {"type": "array", "items": _FINDING},
+            "injection_counts": _object({status: {"type": "integer"} for status in STATUSES}),
             "injections": {"type": "array", "items": _INJECTION},
             "residue": {
                 "type": "array",

@@ -54,6 +54,17 @@ class Layer(StrEnum):
     """The node itself, by its test hooks."""
 
 
+class Lack(StrEnum):
+    """When what a fault breaks was not there: a link without traffic, no push.
+
+    The record, not the fault, says whether another of the plan's own faults explains it.
+    """
+
+    AT_START = "at_start"
+    THROUGHOUT = "throughout"
+    """From its beginning to its end, or of unknown extent."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
     """Independent proof that a fault took effect on one target. `text` is one sentence."""
@@ -65,6 +76,8 @@ class Evidence:
     text: str
     proof: tuple[int, ...] = ()
     """Sequence numbers of the journal events that show it."""
+    lack: Lack | None = None
+    """Of a fault that found nothing to break: when it was missing."""
 
 
 @runtime_checkable

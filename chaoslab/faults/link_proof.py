@@ -16,9 +16,9 @@ from itertools import pairwise
 from statistics import median
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Status
+from chaoslab.faults.base import Lack, Status
 from chaoslab.faults.lasting import Span, held
-from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, nothing
+from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, lacking, nothing
 from chaoslab.links.base import Direction
 
 FRESH_S = 3.0
@@ -76,7 +76,8 @@ def look_delayed(
     if usual_s is None:
         return nothing("had no round trip measured before the fault")
     if rtt_s is None:
-        return nothing(f"carried no traffic: no ping was answered in {lasted_s(scene):.1f} s")
+        text = f"carried no traffic: no ping was answered in {lasted_s(scene):.1f} s"
+        return lacking(Lack.THROUGHOUT, text)
     more_s = rtt_s - usual_s
     measured: dict[str, Json] = {
         "added_rtt_s": more_s,
@@ -135,7 +136,7 @@ def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Toler
         f"{way}_payload_bytes": sum(e.integer("payload_bytes") for e in seen),
     }
     if not heard:
-        return nothing(f"carried no traffic {way} during the fault", **measured)
+        return lacking(Lack.THROUGHOUT, f"carried no traffic {way} during the fault", **measured)
     if rate is None:
         return Found(
             status=Status.WEAK,
@@ -263,11 +264,13 @@ def worst(found: Sequence[Found]) -> Found:
     order = (Status.FAILED, Status.WEAK, Status.PROVED)
     ranked = sorted(found, key=lambda one: order.index(one.status))
     texts = [one.text for one in ranked if one.status is ranked[0].status]
+    lacks = {one.lack for one in ranked if one.status is ranked[0].status}
     return Found(
         status=ranked[0].status,
         text=" and ".join(texts),
         measured={key: value for one in found for key, value in one.measured.items()},
         proof=tuple(event for one in found for event in one.proof),
+        lack=next((when for when in (None, Lack.THROUGHOUT) if when in lacks), ranked[0].lack),
     )
 
 

@@ -10,10 +10,10 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json
-from chaoslab.faults.base import Layer, Status
+from chaoslab.faults.base import Lack, Layer, Status
 from chaoslab.faults.link import LinkFault, clear_all, shape_all
 from chaoslab.faults.link_proof import closings, failed_dials, is_soon, openings, was_open
-from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.faults.proof import Found, Scene, lacking, nothing
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset, Shaping
 from chaoslab.plan import Injection
@@ -41,7 +41,7 @@ class NetworkRefuse(LinkFault):
     def look(self, scene: Scene) -> Found:
         """The end of the stream, and what came of the dials after it."""
         if not was_open(scene):
-            return nothing("had no stream when the fault began")
+            return lacking(Lack.AT_START, "had no stream when the fault began")
         ended = next(iter(closings(scene)), None)
         if ended is None:
             return nothing("kept its stream")
@@ -101,7 +101,7 @@ class NetworkReset(LinkFault):
     def look(self, scene: Scene) -> Found:
         """Ends of streams that followed a reset at once."""
         if not was_open(scene):
-            return nothing("had no stream when the fault began")
+            return lacking(Lack.AT_START, "had no stream when the fault began")
         ended = _struck(scene, [self.every_s * number for number in range(self.times)])
         text = f"had its stream broken off {len(ended)} times; {self.times} were asked"
         if not ended:
@@ -164,7 +164,7 @@ class NetworkFlap(LinkFault):
     def look(self, scene: Scene) -> Found:
         """Ends of streams that followed a fall of the link at once."""
         if not was_open(scene):
-            return nothing("had no stream when the fault began")
+            return lacking(Lack.AT_START, "had no stream when the fault began")
         ended = _struck(scene, [self._period_s * number for number in range(self.times)])
         failed = failed_dials(scene)
         text = f"went down {len(ended)} times with a stream on it; {self.times} were asked"
@@ -208,7 +208,7 @@ class NetworkHalfOpen(LinkFault):
     def look(self, scene: Scene) -> Found:
         """When the learner's stream ended."""
         if not was_open(scene):
-            return nothing("had no stream when the fault began")
+            return lacking(Lack.AT_START, "had no stream when the fault began")
         ended = next(iter(closings(scene)), None)
         after_s = (ended.time_s if ended else scene.end_s) - scene.begin_s
         measured: dict[str, Json] = {

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Layer, Status
+from chaoslab.faults.base import Lack, Layer, Status
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.link_proof import reports, round_trip_s, whole
-from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.faults.proof import Found, Scene, lacking, nothing
 from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder, Shaping
 from chaoslab.units import Share
 
@@ -52,7 +52,7 @@ class _Shaken(LinkFault):
         seen = whole(scene, reports(scene.during))
         carried = [e for e in seen if e.number("silent_s") < e.number("window_s")]
         if not carried:
-            return nothing("carried no traffic during the fault")
+            return lacking(Lack.THROUGHOUT, "carried no traffic during the fault")
         return Found(
             status=Status.WEAK,
             text=f"carried traffic with {self._effect.kind} on its packets, by the word of netem; "

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Status
+from chaoslab.faults.base import Evidence, Lack, Status
 from chaoslab.journal import History
 from chaoslab.plan import Injection
 
@@ -107,6 +107,13 @@ class Found:
     text: str
     measured: Mapping[str, Json]
     proof: tuple[Event | None, ...] = ()
+    lack: Lack | None = None
+    """What it breaks was not there, and when."""
+
+
+def lacking(when: Lack, text: str, **measured: Json) -> Found:
+    """No evidence, because what the fault breaks was not there."""
+    return Found(status=Status.FAILED, text=text, measured=measured, lack=when)
 
 
 def nothing(text: str, **measured: Json) -> Found:
@@ -136,6 +143,7 @@ def look_at_each(
                 measured={key: _rounded(value) for key, value in found.measured.items()},
                 text=f"{target} {found.text}",
                 proof=tuple(e.seq for e in found.proof if e is not None),
+                lack=found.lack,
             )
         )
     return tuple(pieces)

@@ -11,8 +11,9 @@ faults that silence one link only the one that found it alive is proved.
 from collections.abc import Sequence
 
 from chaoslab.events import Event, Json, Kind
+from chaoslab.faults.base import Lack
 from chaoslab.faults.link_proof import FRESH_S, lasted_s, reports, worst
-from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.faults.proof import Found, Scene, lacking, nothing
 from chaoslab.links.base import Direction
 
 _JUST_S = 1.5
@@ -32,14 +33,15 @@ def look_silent(scene: Scene, direction: Direction) -> Found:
 def _look_for_silence(scene: Scene, way: Direction) -> Found:
     before, during = reports(scene.before, way), reports(scene.during, way)
     if rival := _silenced_before(scene, way):
-        return nothing(f"was already silenced {way} by {rival} when the fault began")
+        return lacking(Lack.AT_START, f"was already silenced {way} by {rival} when the fault began")
     if not before or before[-1].number("silent_s") > FRESH_S:
-        return nothing(f"had carried no traffic {way} when the fault began")
+        return lacking(Lack.AT_START, f"had carried no traffic {way} when the fault began")
     quiet_s = scene.begin_s - _last_heard_s([*before, *during[:1]])
     if quiet_s > _JUST_S:
-        return nothing(f"had carried no traffic {way} for {quiet_s:.1f} s when the fault began")
+        text = f"had carried no traffic {way} for {quiet_s:.1f} s when the fault began"
+        return lacking(Lack.AT_START, text)
     if not during or scene.end_s - during[-1].time_s > FRESH_S:
-        return nothing(f"was reported on by nobody {way} while the fault lasted")
+        return lacking(Lack.THROUGHOUT, f"was reported on by nobody {way} while the fault lasted")
     since_s = max(_last_heard_s([*before, *during]), scene.begin_s)
     silent_s = scene.end_s - since_s
     measured: dict[str, Json] = {f"{way}_silent_s": silent_s}

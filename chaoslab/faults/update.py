@@ -18,8 +18,8 @@ from typing import ClassVar, TypeAlias
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Layer, OneAct, Status
-from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.faults.base import Evidence, Lack, Layer, OneAct, Status
+from chaoslab.faults.proof import Found, Scene, lacking, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
 from chaoslab.plan import Injection
@@ -99,7 +99,7 @@ class UpdateScaled(OneAct):
     def _look(self, scene: Scene) -> Found:
         spoilt = _spoilt(scene)
         if not spoilt:
-            return _no_push()
+            return _no_push(scene)
         taken = [e for e in scene.during if e.kind is Kind.PUSH_ACCEPTED and _push(e) in spoilt]
         refused = [e for e in _rejections(scene, "malformed", "not_finite") if _push(e) in spoilt]
         growths = _growths(scene, taken)
@@ -209,8 +209,10 @@ def _rejections(scene: Scene, *reasons: str) -> list[Event]:
     return [e for e in refused if e.data.get("reason") in reasons]
 
 
-def _no_push() -> Found:
-    return nothing("pushed nothing that its hook could have spoilt while the fault was on")
+def _no_push(scene: Scene) -> Found:
+    text = "pushed nothing that its hook could have spoilt while the fault was on"
+    has_pushed = scene.first(Kind.LEARNER_PUSHED) is not None
+    return nothing(text) if has_pushed else lacking(Lack.THROUGHOUT, text)
 
 
 def _look_nan(scene: Scene) -> Found:
@@ -262,7 +264,7 @@ def _answered(
     """
     spoilt = _spoilt(scene)
     if not spoilt:
-        return _no_push()
+        return _no_push(scene)
     pushed = what.format(len(spoilt))
     candidates = spoilt if among is None else spoilt & among
     refused = [e for e in _rejections(scene, *reasons) if _push(e) in candidates]

@@ -18,7 +18,7 @@ from chaoslab.errors import FleetError
 from chaoslab.events import encode
 from chaoslab.journal import History
 from chaoslab.report.sentences import seconds
-from chaoslab.report.wording import answers, begun, margin, value
+from chaoslab.report.wording import answers, begun, counted, margin, value
 
 VERDICT_JSON = "verdict.json"
 JUNIT_XML = "junit.xml"
@@ -75,7 +75,7 @@ def junit_xml(verdict: Verdict, history: History) -> str:
         _judge(case, finding.outcome, finding.reason)
     for one in verdict.injections:
         name = f"{one.id} {one.fault} on {', '.join(one.targets)}"
-        proved = Outcome.PASS if one.status == "proved" else Outcome.UNKNOWN
+        proved = Outcome.PASS if one.status in ("proved", "moot") else Outcome.UNKNOWN
         _judge(_case(suite, f"{plan}.evidence", name), proved, f"{one.status}: {one.reason}")
     _judge(_case(suite, plan, "verdict"), verdict.outcome, _explained(verdict, history))
     for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error")):
@@ -161,7 +161,7 @@ def _injections(verdict: Verdict) -> tuple[str, ...]:
         (one.id, f"`{one.fault}`", ", ".join(one.targets), one.status, one.reason)
         for one in verdict.injections
     ]
-    return ("### Injections", _table(head, rows)) if rows else ()
+    return ("### Injections", f"{counted(verdict)}.", _table(head, rows)) if rows else ()
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:

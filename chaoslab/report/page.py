@@ -15,7 +15,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.journal import History
 from chaoslab.report.sentences import Sentence, Tone, seconds
 from chaoslab.report.view import ViewModel
-from chaoslab.report.wording import OUTCOME_TONES, answers, begun, margin
+from chaoslab.report.wording import OUTCOME_TONES, answers, begun, counted, margin
 
 STYLES = {
     Tone.PLAIN: "",
@@ -23,7 +23,7 @@ STYLES = {
     Tone.BAD: "bold red",
     Tone.FAULT: "magenta",
 }
-_STATUS_STYLES = {"proved": "green", "weak": "yellow", "failed": "bold red"}
+_STATUS_STYLES = {"proved": "green", "weak": "yellow", "failed": "bold red", "moot": "cyan"}
 
 
 def verdict_page(verdict: Verdict, history: History, directory: Path) -> RenderableType:
@@ -92,7 +92,13 @@ def _findings(verdict: Verdict) -> Table:
 
 
 def _injections(verdict: Verdict) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        title=counted(verdict),
+        title_justify="left",
+        title_style="",
+    )
     table.add_column("injection", no_wrap=True)
     table.add_column("fault", no_wrap=True)
     table.add_column("evidence")

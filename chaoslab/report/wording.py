@@ -88,6 +88,12 @@ def _returned(back: Return) -> str:
     return " is back" if back.after_s is None else f" after {seconds(back.after_s)}"
 
 
+def counted(verdict: Verdict) -> str:
+    """How many injections there were, by status: `27 injections: 26 proved, 1 moot`."""
+    counts = ", ".join(f"{n} {status}" for status, n in verdict.injection_counts.items() if n)
+    return f"{len(verdict.injections)} injection{'s'[: len(verdict.injections) != 1]}: {counts}"
+
+
 def margin(finding: Finding) -> str:
     """The signed distance to the bound as a percentage of it; empty without one."""
     return "" if finding.margin is None else f"{finding.margin:+.0%}"

@@ -20,7 +20,7 @@ class TestEveryCheck(CheckKit):
 def test_the_catalogue_holds_every_check_under_its_own_name() -> None:
     assert {name: check.name for name, check in CHECKS.items()} == {name: name for name in CHECKS}
     assert set(CHECKS) == {
-        "training_continues", "learners_rejoin",
+        "training_continues", "learners_rejoin", "injections",
         "continuity", "rejoin", "survivors", "goodput", "ledger", "agreement", "loss_parity",
         "detection", "versions", "numeric_health", "cleanup", "staleness", "retries", "recovery",
         "bandwidth", "checkpoints", "succession", "join", "contribution_share",

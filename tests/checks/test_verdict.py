@@ -338,7 +338,7 @@ def test_the_json_has_the_keys_of_the_design_and_of_the_schema() -> None:
     assert list(data) == schema()["required"]
     assert set(data) == {
         "outcome", "exit_code", "training_continued", "longest_gap_s", "learners_rejoined",
-        "findings", "injections", "residue", "journal",
+        "findings", "injection_counts", "injections", "residue", "journal",
     }  # fmt: skip
     assert data["learners_rejoined"] == {
         "learner-1": {"rejoined": True, "after_s": 1.0, "was_asked": True},

@@ -1,0 +1,114 @@
+"""Injections that found nothing to break, because another fault of the plan had it already.
+
+    syncer.kill       ├──────── held ────────┤·· on the way back ··┤
+    network.freeze         ├─ no traffic to freeze ─┤                        moot: no doubt
+    network.freeze                                       ├─ no traffic ─┤    failed: a doubt
+
+The other injection must be proved and must have held the target at that time: it kept the harness
+from injecting at all, or it took the target, or the syncer at the other end, out of training, and
+the evidence says that what was to be broken was not there. A moot injection is none that took
+place. Records without `obstacle` and `lack` hold none.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import inf
+
+from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.outages import heard, outages
+from chaoslab.events import Event, Kind
+from chaoslab.journal import FaultStory, History
+
+_HELD = "held"
+_HAD = frozenset({_HELD, "not_alive"})
+"""Obstacles of a skipped injection that another one can be the cause of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Cover:
+    """From when to when a proved injection had a target."""
+
+    story: FaultStory
+    target: str
+    start_s: float
+    end_s: float
+
+    def __str__(self) -> str:
+        return f"{self.story.injection} ({self.story.fault}) had {self.target} already"
+
+
+def moot(history: History) -> dict[str, str]:
+    """By injection that is moot, begun or skipped: which other one had each target, in words."""
+    begun = [story for story in history.faults if story.failed is None and _has_lack(story)]
+    skipped = [e for e in history.of(Kind.FAULT_SKIPPED) if e.data.get("obstacle") in _HAD]
+    if not begun and not skipped:
+        return {}
+    away, holding = tuple(_away(history)), tuple(_holding(history))
+    found = {story.injection: _begun(story, away) for story in begun}
+    for event in skipped:
+        covers = holding if event.text("obstacle") == _HELD else away
+        found[event.text("injection")] = _skipped(event, covers)
+    return {injection: said for injection, said in found.items() if said}
+
+
+def _has_lack(story: FaultStory) -> bool:
+    """Whether it is failed, and its evidence says that there was nothing to break."""
+    return story.status == "failed" and any(event.data.get("lack") for event in story.evidence)
+
+
+def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
+    """Who had each target without proof when, or for as long as, it was missing; "" if nobody."""
+    said = []
+    missing = {e.text("target"): e for e in story.evidence if e.text("status") != "proved"}
+    if set(story.targets) - {event.text("target") for event in story.evidence}:
+        return ""
+    for target, seen in missing.items():
+        start_s = story.injecting.time_s
+        until_s = {"at_start": start_s, "throughout": seen.time_s}.get(str(seen.data.get("lack")))
+        others = (c for c in away if c.target == target and c.story.injection != story.injection)
+        by = [c for c in others if until_s and c.start_s <= start_s and until_s <= c.end_s]
+        if not by:
+            return ""
+        said.append(str(by[0]))
+    return "; ".join(said)
+
+
+def _skipped(event: Event, covers: Iterable[_Cover]) -> str:
+    """Who had each target when the injection was to begin; "" if nobody had one of them."""
+    by = {c.target: str(c) for c in covers if c.start_s <= event.time_s <= c.end_s}
+    targets = event.names("targets")
+    return "; ".join(by[target] for target in targets) if by.keys() >= set(targets) else ""
+
+
+def _holding(history: History) -> Iterator[_Cover]:
+    """The proved injections on each target, whatever they do to it, until they were healed."""
+    for story in history.faults:
+        for target in story.targets if story.status == "proved" else ():
+            end_s = story.healed.time_s if story.healed else inf
+            yield _Cover(story=story, target=target, start_s=story.injecting.time_s, end_s=end_s)
+
+
+def _away(history: History) -> Iterator[_Cover]:
+    """The proved injections that took a learner, or its syncer, out of training."""
+    for absence in absences(history):
+        for story in absence.stories:
+            if story.status == "proved":
+                back = absence.accepted if _is_last(story, absence) else None
+                yield _cover(story, absence.learner, back)
+    for outage in outages(history):
+        for learner in history.learners if outage.story.status == "proved" else ():
+            back = heard(history, learner, outage.since, inf) if outage.since else None
+            yield _cover(outage.story, learner, back)
+
+
+def _is_last(story: FaultStory, absence: Absence) -> bool:
+    """Whether no other injection of the absence was healed later: the return is from this one."""
+    healings = [one.healing.seq for one in absence.stories if one.healing]
+    return story.healing is not None and story.healing.seq == max(healings)
+
+
+def _cover(story: FaultStory, target: str, back: Event | None) -> _Cover:
+    """Until the target took part again; until the heal if it never did."""
+    healing_s = story.healing.time_s if story.healing else inf
+    end_s = max(healing_s, back.time_s) if back else healing_s
+    return _Cover(story=story, target=target, start_s=story.injecting.time_s, end_s=end_s)
