@@ -55,6 +55,11 @@ def advise(command: str, why: str) -> None:
     click.echo(f"next: {command}   {why}", err=True)
 
 
+def warn(text: str) -> None:
+    """What will go wrong, or is likely a mistake, on stderr."""
+    click.echo(f"warning: {text}", err=True)
+
+
 def shown_path(path: Path) -> Path:
     """A path as short as it can be written from here."""
     here = Path.cwd()

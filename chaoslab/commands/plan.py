@@ -69,6 +69,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "programs": dict(plan.fleet.programs),
         "links": link_kind(plan).value,
         "profiles": dict(plan.fleet.profiles),
+        "warnings": list(prepared.warnings),
         "caveats": list(caveats(plan, prepared.schedule)),
         "roster": [
             {"name": node.name, "role": node.role, "labels": node.labels}
@@ -107,6 +108,7 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
             Text.assemble((f"{title:<10}", "bold"), text)
             for title, text in _facts(prepared, lasted_s).items()
         ),
+        *(Text.assemble((f"{'warning':<10}", "bold red"), said) for said in prepared.warnings),
         *(
             Text.assemble((f"{'note':<10}", "bold yellow"), said)
             for said in caveats(prepared.plan, prepared.schedule)

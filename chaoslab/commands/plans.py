@@ -20,13 +20,14 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.clock import WallClock
 from chaoslab.commands.containers import containers
 from chaoslab.commands.links import link_kind, link_setup
+from chaoslab.commands.lint import doubtful, impossible
 from chaoslab.commands.task_trial import refuse_untrainable
 from chaoslab.conduct import Ground, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.plan import FaultPlan, FleetKind
-from chaoslab.plan_file import load, refuse_what_is_not_here, resolved_yaml, secrets_of
+from chaoslab.plan_file import load, refuse, refuse_what_is_not_here, resolved_yaml, secrets_of
 from chaoslab.schedule import RosterEntry, Schedule, roster_of, schedule
 
 GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
@@ -66,6 +67,8 @@ class Prepared:
     text: PlanText
     ground: Ground
     links: LinkSetup
+    warnings: tuple[str, ...] = ()
+    """What of the plan is likely a mistake, a sentence each."""
 
     def refuse_impossible(self) -> None:
         """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
@@ -104,10 +107,12 @@ def prepare(asked: Asked) -> Prepared:
         refuse_untrainable(plan, path, tuple(asked.settings))
     secrets = secrets_of(path, asked.settings)
     roster = roster_of(plan)
+    drawn = schedule(plan, roster)
+    refuse(path, asked.settings, impossible(plan, drawn))
     return Prepared(
         plan=plan,
         roster=roster,
-        schedule=schedule(plan, roster),
+        schedule=drawn,
         text=PlanText(
             source=_read(path),
             resolved=resolved_yaml(_with_links(plan), secrets=secrets),
@@ -115,6 +120,7 @@ def prepare(asked: Asked) -> Prepared:
         ),
         ground=_ground(plan),
         links=link_setup(plan),
+        warnings=doubtful(plan, drawn),
     )
 
 

@@ -18,6 +18,7 @@ from chaoslab.commands.output import (
     print_json,
     print_page,
     shown_path,
+    warn,
 )
 from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
 from chaoslab.plan import Control
@@ -80,6 +81,8 @@ def _watched(
 ) -> Judged:
     if quiet:
         return carry_out(prepared, out, remember=remember)
+    for text in prepared.warnings:
+        warn(text)
     plan = prepared.plan
     view = ViewModel(plan.training.stop, has_twin=plan.control is Control.TWIN)
     with screen(sys.stderr, view) as watching:

@@ -35,7 +35,7 @@ from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -51,7 +51,18 @@ from chaoslab.plan_file.whole import plan_shape
 from chaoslab.plan_file.writing import written
 from chaoslab.secrets import Secrets
 
-__all__ = ["json_schema", "load", "refuse_what_is_not_here", "resolved_yaml", "secrets_of"]
+__all__ = [
+    "Mistake",
+    "json_schema",
+    "load",
+    "refuse",
+    "refuse_what_is_not_here",
+    "resolved_yaml",
+    "secrets_of",
+]
+
+Mistake: TypeAlias = tuple[Branch, str]
+"""Where in the plan, as the way to its key, and what to write instead."""
 
 
 def load(
@@ -103,9 +114,7 @@ def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str
     refuse(path, overrides, missing(plan))
 
 
-def refuse(
-    path: Path, overrides: Sequence[str], problems: Iterable[tuple[tuple[str, ...], str]]
-) -> None:
+def refuse(path: Path, overrides: Sequence[str], problems: Iterable[Mistake]) -> None:
     """PlanError that names the place of each key and what is wrong with it; nothing without any."""
     document = _document(path, overrides)
     interpolate(document)
