@@ -149,7 +149,11 @@ BASELINE: Final = mapping(
 )
 ABORT: Final = mapping(
     "Abort",
-    {"when": entry(record(AbortRule), class_doc(AbortRule), is_required=True)},
+    {
+        "when": entry(
+            record(AbortRule), class_doc(AbortRule), example="{no_round_for: 60s}", is_required=True
+        )
+    },
     lambda found: found["when"],
 )
 

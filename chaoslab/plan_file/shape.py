@@ -8,7 +8,8 @@ pydantic walks the data, gathers all mistakes and says where each is; the words 
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import (
     Annotated,
@@ -94,18 +95,50 @@ def keys_of(kind: type, special: Mapping[Hint, Shape]) -> dict[str, Shape]:
         is_shown = default is not None and default != ()
         shown = written_value(field.name, hints[field.name], default) if is_shown else None
         keys[key_of(field.name)] = entry(
-            shape, docs.get(field.name), default=shown, is_required=is_required(field)
+            shape,
+            docs.get(field.name),
+            default=shown,
+            example=_example(field.name, hints[field.name]),
+            is_required=is_required(field),
         )
     return keys
 
 
 def entry(
-    shape: Shape, doc: str | None, *, default: Tree = None, is_required: bool = False
+    shape: Shape,
+    doc: str | None,
+    *,
+    default: Tree = None,
+    example: str = "…",
+    is_required: bool = False,
 ) -> Shape:
-    """One key of a mapping, with what an editor shows for it."""
+    """One key of a mapping, with what an editor shows for it.
+
+    `example` is what an error about the missing key says to write, as it stands in a plan.
+    """
     extra = {} if default is None else {"default": default}
-    described = Annotated[shape, Field(description=doc, json_schema_extra=extra)]
+    described = Annotated[shape, Field(description=doc, json_schema_extra=extra), Example(example)]
     return Required[described] if is_required else NotRequired[described]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What could be written for a key; carried by the key's annotation."""
+
+    text: str
+
+
+def _example(field: str, hint: Hint) -> str:
+    """A value of a field, as it stands in a plan."""
+    quantity = quantity_of(field, hint)
+    if quantity is not None:
+        return str(quantity.examples[0])
+    origin: Any = get_origin(hint)
+    if origin is Literal:
+        return str(get_args(hint)[0])
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return str(next(iter(hint)))
+    return {int: "1", float: "0.5", bool: "true"}.get(hint, "…")
 
 
 def mapping(
@@ -278,7 +311,6 @@ UNKNOWN_KEY: Final = "unknown_key"
 """Type of the mistakes that are placed at a key rather than at its value."""
 
 _WORDS: Final[Mapping[str, str]] = {
-    "missing": "is missing",
     "string_type": "{input!r} is not text: put it in quotes",
     "int_type": "{input!r} is not a whole number",
     "float_type": "{input!r} is not a number",
@@ -287,12 +319,21 @@ _WORDS: Final[Mapping[str, str]] = {
 }
 
 
-def _in_our_words(error: ValidationError, keys: Iterable[str]) -> ValidationError:
+def _example_of(shape: Shape) -> str:
+    """The example that an entry carries, below the mark that it is required."""
+    (annotated,) = get_args(shape)
+    return next(mark.text for mark in annotated.__metadata__ if isinstance(mark, Example))
+
+
+def _in_our_words(error: ValidationError, keys: Mapping[str, Shape]) -> ValidationError:
     lines: list[InitErrorDetails] = []
     for found in error.errors(include_url=False):
         kind = found["type"]
         if kind == "extra_forbidden":
             kind, words = UNKNOWN_KEY, nearest(str(found["loc"][-1]), keys, noun="key")
+        elif kind == "missing":
+            key = str(found["loc"][-1])
+            words = f"is missing: write `{key}: {_example_of(keys[key])}`"
         else:
             words = _WORDS.get(kind, "{msg}").format_map(found)
         told = PydanticCustomError(

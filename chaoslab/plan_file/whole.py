@@ -32,6 +32,8 @@ from chaoslab.plan_file.shape import (
 )
 from chaoslab.plan_file.whom import FOR, OUTAGE, TARGET
 
+_SYNCER = "syncer"
+"""The role of the one node that a fault which acts on it alone can hit."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _NAMED = "a name: use letters, digits, - and _, beginning with a letter or a digit"
 
@@ -47,9 +49,11 @@ def plan_shape(faults: Mapping[str, type], checks: Mapping[str, type]) -> Shape:
         AbortRule: ABORT,
     }
     keys = {
-        "version": entry(VERSION, "Version of the plan format.", is_required=True),
+        "version": entry(VERSION, "Version of the plan format.", example="1", is_required=True),
         **keys_of(FaultPlan, special),
-        "name": entry(text(_NAME, _NAMED), "Names the plan and its runs.", is_required=True),
+        "name": entry(
+            text(_NAME, _NAMED), "Names the plan and its runs.", example="my-plan", is_required=True
+        ),
         "vars": entry(VARIABLES, "Variables, used as ${vars.name}; --set vars.name=… sets one."),
     }
     return mapping(
@@ -63,10 +67,17 @@ def plan_shape(faults: Mapping[str, type], checks: Mapping[str, type]) -> Shape:
 def _fault(name: str, kind: type) -> Shape:
     """The shape of one entry of `faults`: the keys of every fault and the settings of this one."""
     settings = keys_of(kind, {})
+    is_syncers = tuple(getattr(kind, "roles", ())) == (_SYNCER,)
     common = {
         "id": entry(text(_NAME, _NAMED), "Names the fault in triggers and in the record."),
         "fault": entry(Literal[name], _summary(kind), is_required=True),
-        "target": entry(TARGET, class_doc(Target), is_required=True),
+        "target": entry(
+            TARGET,
+            class_doc(Target),
+            default={"syncer": "all"} if is_syncers else None,
+            example="{learners: 1}",
+            is_required=not is_syncers,
+        ),
         "at": entry(record(Trigger), class_doc(Trigger)),
         "arrivals": entry(record(Arrivals), class_doc(Arrivals)),
         "for": entry(FOR, "How long until it is healed; `rest`: not before the run ends."),
@@ -84,7 +95,7 @@ def _fault(name: str, kind: type) -> Shape:
             id=found["id"],
             fault=name,
             settings=kind(**arguments(kind, found)),
-            target=found["target"],
+            target=found.get("target", Target(syncer=True)),
             at=found.get("at"),
             arrivals=found.get("arrivals"),
             outage=lengths[0],

@@ -110,7 +110,7 @@ def _drawn(dist: Distribution, length: str, *more: str) -> Shape:
     numbers = {key: entry(shape_of(key, float, {}), None, default=1.0) for key in more}
     keys = {
         "dist": entry(Literal[dist.value], None, is_required=True),
-        length: entry(_DURATION, f"Its {length}.", is_required=True),
+        length: entry(_DURATION, f"Its {length}.", example="10s", is_required=True),
         **numbers,
         "at_most": entry(_DURATION, "A longer draw is cut to this."),
     }

@@ -28,6 +28,14 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Crash:
+    """End the syncer: nobody else can be its target."""
+
+    takes_away: ClassVar[bool] = True
+    roles: ClassVar[frozenset[str]] = frozenset({"syncer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
     takes_away: ClassVar[bool] = True
     times: int = 3
@@ -77,7 +85,12 @@ class Rejoin:
     min_rounds: int = 3
 
 
-FAULTS: dict[str, type] = {"process.kill": Kill, "process.crash_loop": Loop, "compute.ramp": Ramp}
+FAULTS: dict[str, type] = {
+    "process.kill": Kill,
+    "process.crash_loop": Loop,
+    "compute.ramp": Ramp,
+    "syncer.crash": Crash,
+}
 CHECKS: dict[str, type] = {"continuity": Continuity, "rejoin": Rejoin}
 
 HEAD = "version: 1\nname: trial\n"

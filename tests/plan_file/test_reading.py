@@ -95,6 +95,11 @@ def test_a_target_is_read(load: Loader, target: str, means: Target) -> None:
     assert plan.faults[0].target == means
 
 
+def test_a_fault_that_only_the_syncer_can_have_needs_no_target(load: Loader) -> None:
+    plan = load(one_fault("fault: syncer.crash, at: {round: 3}, for: 5s"))
+    assert plan.faults[0].target == Target(syncer=True)
+
+
 @pytest.mark.parametrize(
     ("when", "means"),
     [

@@ -167,9 +167,9 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("for: 5s", "outage: {dist: weibull, mean: 3s, shape: 0}"), "above 0"),
         (FAULT.replace("at: {round: 3}", "arrivals: {dist: trace}"), "needs `trace: [12s, 40s]`"),
         (FAULT.replace("at: {round: 3}", "arrivals: {dist: weibull}"), "needs `mtbf`"),
-        (FAULT.replace("target: {learners: 1}, ", ""), "faults[0].target: is missing"),
+        (FAULT.replace("target: {learners: 1}, ", ""), "is missing: write `target: {learners: 1}`"),
         (FAULT.replace("process.kill", "process.crash_loop") + ", times: 0", "at least one turn"),
-        (FAULT.replace("process.kill", "compute.ramp"), "faults[0].ratio: is missing"),
+        (FAULT.replace("process.kill", "compute.ramp"), "is missing: write `ratio: 0.5`"),
         (FAULT + ", id: a b", "'a b' is not a name"),
     ],
 )  # fmt: skip
@@ -180,8 +180,8 @@ def test_a_mistake_in_a_fault_is_named(load: Loader, entry: str, words: str) -> 
 
 
 def test_a_plan_needs_its_version_and_its_name(load: Loader) -> None:
-    assert "version: is missing" in told(load, "name: trial")
-    assert "name: is missing" in told(load, "version: 1")
+    assert "version: is missing: write `version: 1`" in told(load, "name: trial")
+    assert "name: is missing: write `name: my-plan`" in told(load, "version: 1")
     assert "write version: 1" in told(load, "version: 2\nname: trial")
     assert "'a/b' is not a name" in told(load, "version: 1\nname: a/b")
 
