@@ -17,7 +17,7 @@ NAMES = sorted(
 )
 RULES = {
     "unasked", "baseline", "evidence", "entries", "links", "refused", "run", "stop", "residue",
-    "strangers", "training_continues", "learners_rejoin",
+    "strangers", "training_continues", "learners_rejoin", "heal",
 }  # fmt: skip
 """What is judged whatever a plan expects."""
 
