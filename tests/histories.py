@@ -183,7 +183,9 @@ class Story(ModelTraining):
         self.published.clear()
         return self.say(Kind.FAULT_INJECTED, **opened.data)
 
-    def regain_syncer(self, *, without: Sequence[str] = (), **other: Json) -> Self:
+    def regain_syncer(
+        self, *, without: Sequence[str] = (), starts_s: float = 0.0, **other: Json
+    ) -> Self:
         """It is started again on its disk, and all but those `without` join again at once.
 
         `other` is what it says of itself that is not as it was.
@@ -192,6 +194,7 @@ class Story(ModelTraining):
         self._evidence(opened, "proved")
         self.say(Kind.FAULT_HEALING, **opened.data)
         self._node_started(SYNCER, "syncer", 2)
+        self.stall(starts_s)
         held: dict[str, Json] = {
             "address": "here",
             "rounds": sum(self.versions),

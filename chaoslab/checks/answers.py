@@ -63,8 +63,8 @@ def training_continued(history: History) -> bool | None:
     False: a gap, the tail included, was longer than ten times the longest gap of the baseline and
     than 5 s. True: none was, and training ended by its own rule. None: nothing was measured, or the
     run or its record was cut short before the end could be seen. The time for which an injection
-    held the syncer itself, so that nobody could merge, is taken off the gap, unless the plan never
-    gives the syncer back.
+    held the syncer itself, so that nobody could merge, is taken off the gap, the start of its next
+    process included, unless the plan never gives the syncer back.
     """
     start_s, baseline_s = baseline_end_s(history), baseline_figure(history, "gap_s_max")
     if start_s is None or baseline_s is None:

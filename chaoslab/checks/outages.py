@@ -15,6 +15,9 @@ from chaoslab.checks.timeline import parts, training_end_s
 from chaoslab.events import Event, Kind
 from chaoslab.journal import FaultStory, History
 
+_START_S = 5.0
+"""A process of the syncer is ready within this time, also on a busy machine."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
@@ -48,6 +51,12 @@ class Outage:
         """When the heal began; `until_s` if it never did."""
         return self.since.time_s if self.since else self.until_s
 
+    @property
+    def served_s(self) -> float:
+        """When a syncer could merge again: its start is not training that stands still."""
+        ready_s = self.ready.time_s if self.ready else self.healed_s
+        return min(ready_s, self.healed_s + _START_S)
+
     def after_s(self, learner: str) -> float | None:
         """Seconds from the heal until the learner was heard again; None if it never was."""
         event = self.returns.get(learner)
@@ -79,8 +88,11 @@ def outages(history: History) -> tuple[Outage, ...]:
 
 
 def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
-    """Seconds of a stretch for which an injection held the syncer, so that nobody could merge."""
-    stretches = [(outage.gone_s, outage.healed_s) for outage in found]
+    """Seconds of a stretch for which an injection held the syncer, so that nobody could merge.
+
+    The start of the next process of the syncer is a part of it, `_START_S` at most.
+    """
+    stretches = [(outage.gone_s, outage.served_s) for outage in found]
     return sum(max(0.0, min(b, end_s) - max(a, start_s)) for a, b in stretches)
 
 

@@ -131,6 +131,14 @@ def test_a_later_fault_that_is_never_healed_hides_no_earlier_return_that_failed(
     assert returns(story.history()) == {"learner-1": NOT_BACK}
 
 
+@pytest.mark.parametrize(("starts_s", "answer"), [(4.0, True), (11.0, False)])
+def test_the_start_of_the_next_syncer_is_no_pause_of_training_within_reason(
+    starts_s: float, *, answer: bool
+) -> None:
+    story = Story().baseline().lose_syncer().stall(6).regain_syncer(starts_s=starts_s)
+    assert training_continued(story.stall(4).train(9).end().history()) is answer
+
+
 def test_a_syncer_that_the_plan_never_gives_back_ends_training() -> None:
     story = Story().baseline().lose_syncer(for_s=None).stall(9).prove().end()
     assert training_continued(story.history()) is False
