@@ -195,11 +195,15 @@ class Kind(StrEnum):
     """learner, incarnation, direction: up | down (which way it came: up is the syncer's word, down
     the learner's), window_s (since the last report), silent_s (since anything arrived; without a
     stream it goes on growing), rtt_s | null (median of the pings answered in the window), rtt_s_min
-    | null, rtt_s_max | null, pings_sent, pings_answered (both in the window), bytes (of everything
-    that arrived by this link in the reporter's life, payloads and headers), payload_bytes (of the
-    payloads completed in the window), bytes_per_s | null (how fast payloads arrived while they did:
-    the bytes behind each one's first chunk over the time from that chunk on), queued (messages and
-    payloads that wait at the reporter to be sent), queued_bytes"""
+    | null, rtt_s_max | null, pings_sent, pings_answered (both in the window), probe_rtt_s | null
+    (median of the pings answered in the window on a connection of their own, where no payload is
+    ahead of them; the learner's alone, in older records nobody's), probe_rtt_s_min | null,
+    probes_answered, bytes (of everything that arrived by this link in the reporter's life, payloads
+    and headers), payload_bytes (of the payloads completed in the window), bytes_per_s | null (how
+    fast payloads arrived while they did: timed_bytes over timed_s), timed_bytes (of payloads, those
+    that arrived in the window), timed_s (for how long they were awaited; in older records both are
+    missing, and bytes_per_s tells of what followed the first chunk of each payload), queued
+    (messages and payloads that wait at the reporter to be sent), queued_bytes"""
     LINK_OPENED = "link.opened"
     """learner, incarnation, attempts (dials since the last stream ended, this one included),
     after_s (since then, or since the start): the syncer answered"""

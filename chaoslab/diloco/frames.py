@@ -83,9 +83,9 @@ class Assembler(Generic[M]):
         self._filled = 0
 
     @property
-    def underway(self) -> int:
-        """Bytes that have arrived of a payload that is not complete; 0 without one."""
-        return 0 if self._header is None else self._filled
+    def underway(self) -> int | None:
+        """Bytes that have arrived of a payload that is not complete; None without one."""
+        return None if self._header is None else self._filled
 
     def take(self, frame: bytes) -> tuple[M, memoryview | None] | None:
         """The message that this frame completes, if any, and its payload (read-only) if it has one.

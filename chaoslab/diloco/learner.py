@@ -26,11 +26,13 @@ from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.inner import Inner, InnerSettings, enable_compilation_cache
 from chaoslab.diloco.joining import Joining, JoinRefused, TrainingEnded
 from chaoslab.diloco.learner_options import parser, remember_life, token_of
+from chaoslab.diloco.link import PING_S
 from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.node import Emit, say
 from chaoslab.diloco.pace import Pace
 from chaoslab.diloco.phases import Phase, Phases
+from chaoslab.diloco.probe import Probe
 from chaoslab.diloco.replica import Replica, by_fragment
 from chaoslab.diloco.signals import Wedge, obey_signals
 from chaoslab.diloco.store import LearnerStore
@@ -290,6 +292,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         emit=say,
         outgoing=tampering.outgoing,
         phases=phases,
+        probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )
     learner = Learner(
         inner,

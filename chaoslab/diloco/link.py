@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.meter import Every, Meter
@@ -28,6 +28,10 @@ MEASURE_S = 1.0
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
 """A stream that lived for less was never of use."""
+
+
+BeginProbe: TypeAlias = Callable[[Callable[[float], None]], None]
+"""Begins to measure round trips beside the stream, in seconds each; see `probe`."""
 
 
 class Say(Protocol):
@@ -54,11 +58,18 @@ class Link:
     """Start it once; it ends with `close`."""
 
     def __init__(
-        self, connect: Callable[[], Connection], talk: Talk, *, say: Say, chance: random.Random
+        self,
+        connect: Callable[[], Connection],
+        talk: Talk,
+        *,
+        say: Say,
+        chance: random.Random,
+        probe: BeginProbe | None = None,
     ) -> None:
         self.backoff = Backoff(chance)
         self._connect = connect
         self._talk = talk
+        self._probe = probe
         self._say = say
         self._closing = threading.Event()
         self._shows_life = threading.Event()
@@ -76,6 +87,8 @@ class Link:
 
     def start(self) -> None:
         """Begin to dial."""
+        if self._probe is not None:
+            self._probe(self._meter.probed)
         self._thread.start()
 
     def show_life(self) -> None:

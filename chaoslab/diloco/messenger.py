@@ -27,7 +27,7 @@ from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec, MalformedPayload
 from chaoslab.diloco.exchange import Inbox, Snapshot
 from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
-from chaoslab.diloco.link import Link, Talk
+from chaoslab.diloco.link import BeginProbe, Link, Talk
 from chaoslab.diloco.node import Emit
 from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.tampering import Outgoing, untouched
@@ -54,6 +54,7 @@ class Messenger:
             untouched
         ),
         phases: Phases | None = None,
+        probe: BeginProbe | None = None,
     ) -> None:
         """`outgoing` may put something else in the place of a push: see `tampering`."""
         self._learner = learner
@@ -81,6 +82,7 @@ class Messenger:
             Talk(hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end),
             say=self._say,
             chance=random.Random(f"{learner}/{incarnation}"),
+            probe=probe,
         )
 
     # ------------------------------------------------------------ for the training thread

@@ -28,24 +28,27 @@ class Reading:
     """Since anything arrived, even if it began before the window."""
     rtts_s: tuple[float, ...]
     """Of the pings that were answered in the window."""
+    probe_rtts_s: tuple[float, ...]
+    """Likewise, of those on a connection of their own; a learner's end alone has one."""
     pings_sent: int
     bytes: int
     """Of everything that has arrived so far."""
     payload_bytes: int
     """Of the payloads that were completed in the window."""
     timed_bytes: int
-    """Payload bytes that arrived in the window behind the first chunk of their payload …"""
+    """Payload bytes that arrived in the window …"""
     timed_s: float
-    """… and the time for which they were awaited: together the rate at which payloads arrive."""
+    """… and the time for which they were awaited, from the chunk before them or from the message
+    that announced them: together the rate at which the link carries while it is full."""
 
     @property
     def bytes_per_s(self) -> float | None:
-        """How fast payloads arrived while they did; None without two chunks of one payload."""
+        """How fast payloads arrived while they did; None if no chunk came."""
         return self.timed_bytes / self.timed_s if self.timed_bytes and self.timed_s > 0 else None
 
     def data(self) -> Mapping[str, Json]:
         """What link.measured carries, beside whose link it is."""
-        rtts_s = self.rtts_s
+        rtts_s, probe_rtts_s = self.rtts_s, self.probe_rtts_s
         return {
             "window_s": round(self.window_s, 6),
             "silent_s": round(self.silent_s, 6),
@@ -54,9 +57,14 @@ class Reading:
             "rtt_s_max": round(max(rtts_s), 6) if rtts_s else None,
             "pings_sent": self.pings_sent,
             "pings_answered": len(rtts_s),
+            "probe_rtt_s": round(median(probe_rtts_s), 6) if probe_rtts_s else None,
+            "probe_rtt_s_min": round(min(probe_rtts_s), 6) if probe_rtts_s else None,
+            "probes_answered": len(probe_rtts_s),
             "bytes": self.bytes,
             "payload_bytes": self.payload_bytes,
             "bytes_per_s": None if self.bytes_per_s is None else round(self.bytes_per_s, 1),
+            "timed_bytes": self.timed_bytes,
+            "timed_s": round(self.timed_s, 6),
         }
 
 
@@ -77,6 +85,7 @@ class Meter:
     def _begin(self, now_s: float) -> None:
         self._began_s = now_s
         self._rtts_s: deque[float] = deque(maxlen=_RTTS_MOST)
+        self._probe_rtts_s: deque[float] = deque(maxlen=_RTTS_MOST)
         self._pings = 0
         self._payload_bytes = 0
         self._timed_bytes, self._timed_s = 0, 0.0
@@ -117,6 +126,11 @@ class Meter:
         with self._lock:
             self._rtts_s.append(rtt_s)
 
+    def probed(self, rtt_s: float) -> None:
+        """A ping on a connection of its own was answered after this time; see `probe`."""
+        with self._lock:
+            self._probe_rtts_s.append(rtt_s)
+
     def read(self) -> Reading:
         """End the window and begin the next."""
         with self._lock:
@@ -125,6 +139,7 @@ class Meter:
                 window_s=now_s - self._began_s,
                 silent_s=max(0.0, now_s - self._arrived_s),
                 rtts_s=tuple(self._rtts_s),
+                probe_rtts_s=tuple(self._probe_rtts_s),
                 pings_sent=self._pings,
                 bytes=self._bytes,
                 payload_bytes=self._payload_bytes,
@@ -140,21 +155,21 @@ class Receipts:
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
-        self._filled = 0
+        self._filled: int | None = None
         self._chunk_s = 0.0
 
-    def frame(self, size_bytes: int, *, filled: int, completed: int) -> None:
+    def frame(self, size_bytes: int, *, filled: int | None, completed: int) -> None:
         """A frame came in just now.
 
-        `filled`: bytes of the payload that is on its way, 0 without one. `completed`: the size of
-        the payload that this frame completed, 0 if it did not.
+        `filled`: bytes of the payload that is on its way, None without one, 0 when it was
+        announced. `completed`: the size of the payload that this frame completed, 0 if it did not.
         """
         meter, now_s = self.meter, self.meter.now()
         meter.arrived(now_s, size_bytes)
-        reached = completed or filled
-        if self._filled and reached > self._filled:
+        reached = completed or filled or 0
+        if self._filled is not None and reached > self._filled:
             meter.transferred(reached - self._filled, now_s - self._chunk_s)
-        if reached > self._filled:
+        if self._filled is None or reached > self._filled:
             self._chunk_s = now_s
         self._filled = filled
         if completed:

@@ -46,7 +46,7 @@ class Pulse(Generic[M]):
         """Ask for a sign of life; the answer goes to the meter."""
         self._outbox.put(self._ping, "ping")
 
-    def frame(self, size_bytes: int, *, filled: int, completed: int) -> None:
+    def frame(self, size_bytes: int, *, filled: int | None, completed: int) -> None:
         """A frame came in; see `Receipts.frame`."""
         self.receipts.frame(size_bytes, filled=filled, completed=completed)
 

@@ -66,9 +66,17 @@ def look_delayed(
     """The round trip during the fault against the one before; `added_s` sums up both ways.
 
     Of a steady delay each window's shortest round trip is taken, which tells of the link and not of
-    a busy machine; of one that varies the median.
+    a busy machine; of one that varies the median. Pings on a connection of their own are taken
+    where both times have some: those of the stream wait behind its payloads.
     """
     key = "rtt_s_min" if is_steady else "rtt_s"
+    is_probed = all(
+        round_trip_s(seen, f"probe_{key}") is not None
+        for seen in (reports(scene.calm), whole(scene, reports(scene.during)))
+    )
+    answers = "pings_answered"
+    if is_probed:
+        key, answers = f"probe_{key}", "probes_answered"
     usual_s = round_trip_s(reports(scene.calm), key)
     seen = whole(scene, reports(scene.during))
     answered = [e for e in seen if e.data.get(key) is not None]
@@ -83,7 +91,7 @@ def look_delayed(
         "added_rtt_s": more_s,
         "rtt_s": rtt_s,
         "usual_rtt_s": usual_s,
-        "pings_answered": sum(e.integer("pings_answered") for e in answered),
+        answers: sum(e.integer(answers) for e in answered),
     }
     text = (
         f"took {1000 * rtt_s:.0f} ms for a round trip, {1000 * more_s:.0f} ms more than before; "
@@ -127,13 +135,17 @@ def look_paced(
 
 def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Tolerance) -> Found:
     usual = payload_rate(reports(scene.calm, way))
-    seen = [e for e in whole(scene, reports(scene.during, way)) if e.integer("payload_bytes")]
+    seen = [e for e in whole(scene, reports(scene.during, way)) if any(_timed(e))]
     rate = payload_rate(seen)
+    low, high = _without_one(seen)
     heard = sum(1 for e in reports(scene.during, way) if e.number("silent_s") < FRESH_S)
     measured: dict[str, Json] = {
         f"{way}_bytes_per_s": rate,
         f"usual_{way}_bytes_per_s": usual,
+        f"{way}_bytes_per_s_low": low,
+        f"{way}_bytes_per_s_high": high,
         f"{way}_payload_bytes": sum(e.integer("payload_bytes") for e in seen),
+        f"{way}_timed_s": sum(_timed(e)[1] for e in seen),
     }
     if not heard:
         return lacking(Lack.THROUGHOUT, f"carried no traffic {way} during the fault", **measured)
@@ -167,7 +179,7 @@ def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Toler
 
 def _transferred(event: Event) -> Span:
     """What a window's payloads tell of: one that took long had begun long before."""
-    took_s = event.integer("payload_bytes") / event.number("bytes_per_s")
+    _, took_s = _timed(event)
     return event.time_s - max(event.number("window_s"), took_s), event.time_s
 
 
@@ -192,14 +204,28 @@ def chunk_bytes(scene: Scene, way: Direction) -> int:
 
 
 def payload_rate(events: Iterable[Event]) -> float | None:
-    """Bytes per second at which payloads came in, over all that were timed; None without any."""
-    timed = [
-        (e.integer("payload_bytes"), e.number("bytes_per_s"))
-        for e in events
-        if e.data.get("bytes_per_s") and e.integer("payload_bytes")
-    ]
-    took_s = sum(size / rate for size, rate in timed)
+    """Bytes per second at which the link carried while it was full; None if that was never."""
+    timed = [_timed(e) for e in events]
+    took_s = sum(seconds for _, seconds in timed)
     return sum(size for size, _ in timed) / took_s if took_s else None
+
+
+def _timed(event: Event) -> tuple[float, float]:
+    """Payload bytes of one report and the seconds for which they were awaited; (0, 0) if none.
+
+    In older records, what was completed in the report's window, at the rate that was seen then.
+    """
+    size, rate = event.integer("payload_bytes"), event.data.get("bytes_per_s")
+    if "timed_s" in event.data:
+        return event.number("timed_bytes"), event.number("timed_s")
+    return (size, size / event.number("bytes_per_s")) if size and rate else (0, 0.0)
+
+
+def _without_one(events: Sequence[Event]) -> tuple[float | None, float | None]:
+    """The lowest and the highest rate if any one report is left out; None of fewer than two."""
+    rates = [payload_rate([*events[:n], *events[n + 1 :]]) for n in range(len(events))]
+    known = [rate for rate in rates if rate is not None] if len(events) > 1 else []
+    return min(known, default=None), max(known, default=None)
 
 
 # ---------------------------------------------------------------- streams that end

@@ -64,7 +64,7 @@ class NetworkLatency(LinkFault):
     imitates: ClassVar[str] = (
         "a longer route between regions; behind a proxy connecting stays as fast"
     )
-    proof: ClassVar[str] = f"round trip of the stream's own pings, more than before; {DELAY}"
+    proof: ClassVar[str] = f"round trip of pings beside the stream, more than before; {DELAY}"
     takes_away: ClassVar[bool] = False
 
     def __post_init__(self) -> None:

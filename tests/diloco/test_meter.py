@@ -55,6 +55,17 @@ def test_round_trips_are_those_of_the_window(time: Time) -> None:
     assert (data["rtt_s"], data["rtt_s_min"], data["pings_sent"]) == (None, None, 0)
 
 
+def test_round_trips_beside_the_stream_are_told_apart(time: Time) -> None:
+    meter = Meter(time)
+    meter.answered(3.0)
+    for rtt_s in (0.3, 0.1, 0.2):
+        meter.probed(rtt_s)
+    data = meter.read().data()
+    assert (data["probe_rtt_s"], data["probe_rtt_s_min"], data["probes_answered"]) == (0.2, 0.1, 3)
+    assert data["rtt_s"] == 3.0
+    assert meter.read().data()["probe_rtt_s"] is None
+
+
 def test_a_meter_that_nobody_reads_stays_small(time: Time) -> None:
     meter = Meter(time)
     for _ in range(10_000):
@@ -71,16 +82,18 @@ def arrive(receipts: Receipts, time: Time, sizes: list[int], every_s: float, tot
         filled += size
         is_last = filled == total
         receipts.frame(
-            size + 10, filled=0 if is_last else filled, completed=total if is_last else 0
+            size + 10, filled=None if is_last else filled, completed=total if is_last else 0
         )
 
 
-def test_a_rate_is_told_from_what_follows_the_first_chunk(time: Time) -> None:
+def test_a_rate_is_told_from_the_announcement_of_a_payload_on(time: Time) -> None:
     meter = Meter(time)
     arrive(Receipts(meter), time, [400, 400, 200], 0.1, 1000)
     reading = meter.read()
-    assert reading.bytes_per_s == pytest.approx(600 / 0.2)
+    assert reading.bytes_per_s == pytest.approx(1000 / 0.3)
     assert (reading.payload_bytes, reading.bytes) == (1000, 20 + 1030)
+    data = reading.data()
+    assert (data["timed_bytes"], data["timed_s"]) == (1000, pytest.approx(0.3))
 
 
 def test_pauses_between_payloads_do_not_count(time: Time) -> None:
@@ -89,7 +102,7 @@ def test_pauses_between_payloads_do_not_count(time: Time) -> None:
     for _ in range(3):
         arrive(receipts, time, [500, 500], 0.25, 1000)
         time.now_s += 60
-    assert meter.read().bytes_per_s == pytest.approx(500 / 0.25)
+    assert meter.read().bytes_per_s == pytest.approx(1000 / 0.5)
 
 
 def test_messages_between_the_chunks_do_not_count(time: Time) -> None:
@@ -99,7 +112,7 @@ def test_messages_between_the_chunks_do_not_count(time: Time) -> None:
     time.now_s += 1
     receipts.frame(30, filled=500, completed=0)
     time.now_s += 1
-    receipts.frame(510, filled=0, completed=1000)
+    receipts.frame(510, filled=None, completed=1000)
     assert meter.read().bytes_per_s == pytest.approx(250)
 
 
@@ -114,11 +127,11 @@ def test_a_payload_that_takes_longer_than_a_window_is_timed_in_each(time: Time) 
         assert (reading.bytes_per_s, reading.payload_bytes) == (50, 0)
 
 
-def test_one_chunk_tells_no_rate(time: Time) -> None:
+def test_one_chunk_tells_a_rate_once_it_was_announced(time: Time) -> None:
     meter = Meter(time)
     arrive(Receipts(meter), time, [1000], 0.1, 1000)
     reading = meter.read()
-    assert (reading.bytes_per_s, reading.payload_bytes) == (None, 1000)
+    assert (reading.bytes_per_s, reading.payload_bytes) == (pytest.approx(10_000), 1000)
 
 
 def test_a_payload_that_broke_off_leaves_nothing_behind_for_the_next_stream(time: Time) -> None:

@@ -74,13 +74,13 @@ def test_an_answer_without_sense_is_not_counted() -> None:
 
 def test_another_meter_takes_over_what_has_arrived() -> None:
     learner, _ = ends()
-    learner.pulse.frame(300, filled=0, completed=0)
+    learner.pulse.frame(300, filled=None, completed=0)
     earlier = Meter(learner.time)
     earlier.arrived(0.0, 1000)
     learner.time.now_s += 7
     learner.pulse.goes_to(earlier)
     assert earlier.read().silent_s == 7
-    learner.pulse.frame(5, filled=0, completed=0)
+    learner.pulse.frame(5, filled=None, completed=0)
     assert earlier.read().bytes == 1305
 
 

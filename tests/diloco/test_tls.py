@@ -14,6 +14,7 @@ import pytest
 
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.frames import frame_of
+from chaoslab.diloco.probe import Probe
 from chaoslab.diloco.wire import METHOD, Closed, Connection, Hub, Limits, Opened, Received, Tls
 from chaoslab.events import Kind
 from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
@@ -92,6 +93,13 @@ def test_messages_and_payloads_go_both_ways(certificates: Path, server_name: str
         hub.close(1, pb.ToLearner(fenced=pb.Fenced(reason="enough")))
         assert taken(connection.arrivals, Received).message.fenced.reason == "enough"
         connection.close()
+
+
+def test_a_probe_shows_its_certificate_too(certificates: Path) -> None:
+    with serving(tls=tls(certificates, "syncer")) as (_, address):
+        found: queue.Queue[float] = queue.Queue()
+        Probe(address, found.put, tls=tls(certificates, LEARNER), period_s=0.1).start()
+        assert 0 < found.get(timeout=30) < 5
 
 
 def test_a_certificate_without_alternative_names_counts_by_its_common_name(

@@ -103,7 +103,7 @@ def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> N
 class Record:
     """What both ends of one link reported: calm until second 20, then the fault begins."""
 
-    def __init__(self, fault: Fault, *, for_s: float | None = 10.0) -> None:
+    def __init__(self, fault: Fault, *, for_s: float | None = 10.0, **calm: Json) -> None:
         self.fault = fault
         self.injection = Injection(
             number=0,
@@ -118,7 +118,7 @@ class Record:
         self.add(1.0, Kind.NODE_STARTED, node="learner-1", incarnation=1)
         self.opened(2.0)
         for second in range(3, 20):
-            self.reported(second)
+            self.reported(second, **calm)
         self.begin(20.0)
 
     def add(self, time_s: float, kind: Kind, **data: Json) -> "Record":
@@ -219,6 +219,33 @@ def test_a_delay_is_proved_by_the_growth_of_the_round_trip() -> None:
     assert found.requested["added_rtt_s"] == pytest.approx(0.2)
     assert found.measured["added_rtt_s"] == pytest.approx(0.208, abs=0.001)
     assert found.proof
+
+
+def test_a_rate_is_told_from_all_the_time_in_which_the_link_was_full() -> None:
+    """Few payloads: one took three reports to arrive, the last second of which was fast."""
+    record = Record(NetworkBandwidth(rate_bytes_per_s=6e4, direction=Direction.UP), for_s=4.0)
+    for second, size, seconds in ((21.5, 60_000, 1.0), (22.5, 60_000, 1.0), (23.5, 42_000, 0.5)):
+        record.reported(
+            second, bytes_per_s=size / seconds, payload_bytes=162_000 if seconds < 1 else 0,
+            timed_bytes=size, timed_s=seconds,
+        )  # fmt: skip
+    found = record.evidence
+    assert found.status is Status.PROVED
+    assert found.measured["up_bytes_per_s"] == pytest.approx(162_000 / 2.5)
+    assert found.measured["up_timed_s"] == pytest.approx(2.5)
+    assert found.measured["up_bytes_per_s_low"] == pytest.approx(60_000)
+    assert found.measured["up_bytes_per_s_high"] == pytest.approx(68_000)
+
+
+def test_a_delay_behind_a_thin_link_is_told_by_the_probe_and_not_by_the_queue() -> None:
+    fault = NetworkLatency(mean_s=0.24, direction=Direction.UP)
+    probed: dict[str, Json] = {"probes_answered": 4, "probe_rtt_s": 0.004, "probe_rtt_s_min": 0.002}
+    record = Record(fault, **probed)
+    probed |= {"probe_rtt_s": 0.25, "probe_rtt_s_min": 0.243}
+    found = record.until(30, rtt_s=3.02, **probed).evidence
+    assert found.status is Status.PROVED
+    assert found.measured["added_rtt_s"] == pytest.approx(0.241)
+    assert Record(fault).until(30, rtt_s=3.02).evidence.status is Status.WEAK
 
 
 @pytest.mark.parametrize("rtt_s", [0.1, 0.5])
