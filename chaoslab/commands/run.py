@@ -21,6 +21,7 @@ from chaoslab.commands.output import (
     warn,
 )
 from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
+from chaoslab.commands.repetition import Repeating, repeat_options
 from chaoslab.plan import Control
 from chaoslab.report.console import screen
 from chaoslab.report.page import verdict_page
@@ -34,11 +35,13 @@ from chaoslab.report.view import ViewModel
         "chaoslab run my_plan.yaml --set training.learners=8 --seed 11",
         "chaoslab run kill_half --fleet docker",
         "chaoslab run kill_half --json --quiet | jq .training_continued",
+        "chaoslab run kill_half --repeat 20 --tolerate 5%",
     ),
 )
 @plan_options
 @click.option("--no-control", is_flag=True, help="Skip the fault-free twin; what is compared with "
               "it is UNKNOWN then.")  # fmt: skip
+@repeat_options
 @click.option("--quiet", is_flag=True, help="No progress, only the verdict.")
 @out_option
 @json_option
@@ -48,6 +51,7 @@ def command(
     *,
     asked: Asked,
     no_control: bool,
+    repeating: Repeating | None,
     quiet: bool,
     out: Path,
     as_json: bool,
@@ -58,14 +62,21 @@ def command(
     the verdict to stdout. Ctrl-C heals what is broken, writes the record and leaves with 130.
 
     Exit codes: 0 pass, 1 fail, 2 refused before anything started, 3 unknown, 4 the harness broke
-    or left something behind, 130 interrupted.
+    or left something behind, 130 interrupted. With --repeat: the worst of all runs, unless
+    --tolerate allows it; a harness that broke is never tolerated, and ends the repetition.
     """
     if no_control:
         asked = replace(asked, settings=(*asked.settings, "control=none"))
-    prepared = prepare(asked)
     invocation = context.ensure_object(Invocation)
-    invocation.secrets = prepared.text.secrets
-    judged = _watched(prepared, out, invocation.remember, quiet=quiet)
+
+    def run_once() -> Judged:
+        prepared = prepare(asked)
+        invocation.secrets = prepared.text.secrets
+        return _watched(prepared, out, invocation.remember, quiet=quiet)
+
+    if repeating is not None:
+        context.exit(repeating.carry_out(run_once, as_json=as_json))
+    judged = run_once()
     if as_json:
         print_json(judged.verdict.to_json())
     else:
