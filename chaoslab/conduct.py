@@ -23,7 +23,7 @@ from chaoslab.events import Json
 from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.janitor import start_janitor
-from chaoslab.journal import Journal, Observer
+from chaoslab.journal import History, Journal, Observer
 from chaoslab.lifeline import UNDONE, Lapse, Lifeline, Silence
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.machine import Machine
@@ -31,13 +31,15 @@ from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Control, FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
 from chaoslab.refusal import refuse_missing_abilities, require_all
-from chaoslab.run import Run
+from chaoslab.run import Basis, Run
 from chaoslab.schedule import Schedule, to_lines
 from chaoslab.secrets import Secrets
 from chaoslab.surroundings import git_state, host, versions
 from chaoslab.undo import leftovers
 from chaoslab.watch import Interrupts, Outcome
 
+_TWIN_GOES_ON = 1.1
+"""Times the committed tokens of the run that it is for."""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 
 
@@ -155,7 +157,8 @@ def run_plan(
             lapse=guard.lapse,
             obligations=obligations,
         )
-        outcome = _carry_out(plan, schedule.injections, directory, means, observers)
+        basis = Basis(provenance=twin.provenance(plan, links=kind))
+        outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
         if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
             directory.note(control=_make_twin(plan, directory, root, means, observers))
     return directory
@@ -184,7 +187,8 @@ def _carry_out(
     injections: Sequence[Injection],
     directory: RunDirectory,
     means: _Means,
-    observers: Sequence[Observer] = (),
+    basis: Basis,
+    observers: Sequence[Observer],
 ) -> Outcome:
     clock = means.ground.clock()
     obligations = means.obligations
@@ -213,7 +217,7 @@ def _carry_out(
             machine=Machine(),
         )
         try:
-            return run.execute()
+            return run.execute(basis)
         finally:
             directory.note(
                 outcome=run.outcome.value,
@@ -247,17 +251,23 @@ def _make_twin(
     """Fill control/ from the kept twins or by a run without faults; what came of it.
 
     A twin that breaks does not break the run that it is for: the comparison stays open, and
-    run.json and the verdict say so.
+    run.json and the verdict say so. It goes on for a little longer than the run did, so that the
+    next run finds it long enough, too.
     """
-    control = directory.make_control()
-    name = twin.key(plan, links=means.links.ask().kind)
-    if name is not None and twin.fetch(name, root, control):
+    control, run, links = directory.make_control(), History.read(directory.path), means.links.ask()
+    name = twin.key(plan, links=links.kind)
+    if name is not None and twin.fetch(name, root, control, run):
         return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
     control.note(plan=plan.name, seed=plan.seed, started=means.ground.clock().wall())
     try:
         with Obligations(control.path) as obligations:
             its_own = replace(means, obligations=obligations)
-            _carry_out(twin.without_faults(plan), (), control, its_own, observers)
+            basis = Basis(
+                provenance=twin.provenance(plan, links=links.kind),
+                is_twin=True,
+                least_tokens=_TWIN_GOES_ON * twin.reach_tokens(run),
+            )
+            _carry_out(twin.without_faults(plan), (), control, its_own, basis, observers)
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:

@@ -8,14 +8,15 @@ them, what is open is healed, every node is ended and the record says how it wen
 knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 
 from chaoslab import __version__
 from chaoslab.baseline import Measured, measure
 from chaoslab.errors import ChaoslabError, FleetError
-from chaoslab.events import Kind
+from chaoslab.events import Json, Kind
 from chaoslab.fleet.base import Fleet
 from chaoslab.injector import Injector
 from chaoslab.journal import RECORD_FORMAT, Journal
@@ -37,6 +38,16 @@ EVALUATE_S = 180.0
 """For all snapshots."""
 END_S = 5.0
 """For whoever still runs to obey SIGTERM, and then SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a run and its fault-free twin must have in common, and which of the two this is."""
+
+    provenance: Mapping[str, Json] = field(default_factory=dict)
+    is_twin: bool = False
+    least_tokens: float = 0.0
+    """A twin goes on until it has committed so many, beyond its stop rule: as its run did."""
 
 
 class Run:
@@ -83,11 +94,13 @@ class Run:
         )
         self.outcome = Outcome.BROKEN
         self.remarks: list[str] = []
+        self.basis = Basis()
 
     # ---------------------------------------------------------------- the run, as nested phases
 
-    def execute(self) -> Outcome:
+    def execute(self, basis: Basis | None = None) -> Outcome:
         """Carry the plan out once. An error leaves a finished record behind."""
+        self.basis = basis or self.basis
         with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
             self._start()
             self._measure_baseline()
@@ -101,7 +114,9 @@ class Run:
     def _start(self) -> None:
         self._enter("start")
         progress = self.progress
-        self.fleet.start(self.launch.syncer(is_held=bool(self.injections)))
+        self.fleet.start(
+            self.launch.syncer(is_held=bool(self.injections or self.basis.least_tokens))
+        )
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
         training, upstream = self.plan.training, str(progress.address)
         links = {name: self.fleet.link(name, upstream) for name in training.roster}
@@ -193,7 +208,7 @@ class Run:
     def _stop(self) -> None:
         """Training ends by its own rule; what is still open then is measured and healed."""
         self._enter("stop")
-        self.watch.until(lambda: self.progress.is_held or self.watch.is_over)
+        self.watch.until(lambda: self._is_long_enough or self.watch.is_over)
         if not self.watch.is_over:
             self.fleet.kill(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
             self.watch.until(lambda: self.watch.is_over)
@@ -205,6 +220,10 @@ class Run:
         ):
             late = ", ".join(sorted(finishing & set(self.progress.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
+
+    @property
+    def _is_long_enough(self) -> bool:
+        return self.progress.is_held and self.progress.committed_tokens >= self.basis.least_tokens
 
     def _evaluate(self) -> None:
         self._enter("evaluate")
@@ -238,6 +257,8 @@ class Run:
                 "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
                 "record": RECORD_FORMAT,
+                "is_twin": self.basis.is_twin,
+                "provenance": self.basis.provenance,
             },
         )
         try:

@@ -14,11 +14,12 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from chaoslab.checks.control_run import why_not_comparable, why_not_whole
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.journal import History
@@ -26,13 +27,11 @@ from chaoslab.journal_file import JOURNAL, RUN_JSON
 from chaoslab.plan import FaultPlan
 from chaoslab.private import NotPrivate, read
 from chaoslab.record import RunDirectory, fingerprint
-from chaoslab.surroundings import versions
+from chaoslab.surroundings import host, versions
 
 TWINS = ".twins"
 _KEPT = (JOURNAL, RUN_JSON)
 _PACKAGE = Path(__file__).parent
-_CODE = ("launch.py", "events.py", "fleet/*.py", "diloco/*.py", "diloco/*.proto")
-"""What decides how learners train: the fleet, too, because it decides how they share the cores."""
 
 
 def without_faults(plan: FaultPlan) -> FaultPlan:
@@ -40,38 +39,40 @@ def without_faults(plan: FaultPlan) -> FaultPlan:
     return replace(plan, name=f"{plan.name}, fault-free twin", faults=(), expect=())
 
 
-def key(plan: FaultPlan, *, links: str = "none") -> str | None:
-    """Name of the plan's twin among those kept: equal for runs that train alike.
+def provenance(plan: FaultPlan, *, links: str = "none") -> Mapping[str, str]:
+    """What decides how a plan trains, by part, each as a digest: equal for a run and its twin.
 
     `links` is the kind that carries the run, and so its twin.
+    """
+    foreign = [file for files in _foreign(plan) for file in files or ()]
+    parts: Mapping[str, object] = {
+        "seed": plan.seed,
+        "training": plan.training,
+        "fleet": [replace(plan.fleet, links=None), plan.labels],
+        "links": links,
+        "data": _states(_data_files(plan.training.data)),
+        "code": _contents([*_own_code(), *foreign]),
+        "versions": versions(),
+        "host": host(),
+    }
+    return {part: fingerprint(value)[:16] for part, value in parts.items()}
+
+
+def key(plan: FaultPlan, *, links: str = "none") -> str | None:
+    """Name of the plan's twin among those kept: equal for runs that train alike.
 
     None when that cannot be known, because the source of the task or of a program is nowhere to be
     found: such a twin is made each time.
     """
-    task, programs = plan.training.task, plan.fleet.programs
-    modules = [task.partition(":")[0]] if task else []
-    sources = [_sources(module) for module in (*modules, *programs.values())]
-    if None in sources:
-        return None
-    code = [path for pattern in _CODE for path in sorted(_PACKAGE.glob(pattern))]
-    return fingerprint(
-        {
-            "training": plan.training,
-            "fleet": plan.fleet.kind,
-            "links": links,
-            "profiles": [plan.fleet.profiles, plan.labels] if plan.fleet.profiles else [],
-            "seed": plan.seed,
-            "data": _states(_data_files(plan.training.data)),
-            "programs": programs,
-            "code": _contents([*code, *(file for files in sources for file in files or ())]),
-            "versions": versions(),
-        }
-    )[:32]
+    is_known = None not in _foreign(plan)
+    return fingerprint(provenance(plan, links=links))[:32] if is_known else None
 
 
-def fetch(name: str, root: Path, into: RunDirectory) -> bool:
-    """Copy a kept twin into an empty control/; False if none is kept, or if others could have
-    written it, which is a warning.
+def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
+    """Copy a kept twin of this run into an empty control/; False if none is kept.
+
+    One that others could have written is left where it is, and one that is damaged, not whole, of
+    another run or shorter than this one is thrown away: each with a warning, and False.
     """
     kept = root / TWINS / name
     if not all((kept / file).is_file() for file in _KEPT):
@@ -84,7 +85,29 @@ def fetch(name: str, root: Path, into: RunDirectory) -> bool:
         return False
     except OSError as error:
         raise FleetError(f"the kept twin {kept} cannot be copied: {error}") from error
+    if trouble := _trouble(run, into):
+        logging.getLogger(__name__).warning("the twin kept in %s is made anew: %s", kept, trouble)
+        for path in (*(into.path / file for file in _KEPT), *(kept / file for file in _KEPT)):
+            path.unlink(missing_ok=True)
+        kept.rmdir()
+        return False
     return True
+
+
+def _trouble(run: History, control: RunDirectory) -> str:
+    try:
+        twin = History.read(control.path)
+    except FleetError as error:
+        return str(error)
+    if (its := reach_tokens(twin)) < (own := reach_tokens(run)):
+        return f"it ends at {its:,.0f} committed tokens, and the run at {own:,.0f}"
+    return why_not_comparable(run, twin)
+
+
+def reach_tokens(history: History) -> float:
+    """Committed tokens of the last snapshot that was evaluated; 0 without any."""
+    measured = history.of(Kind.EVALUATION_MEASURED)
+    return max((event.number("committed_tokens") for event in measured), default=0.0)
 
 
 def keep(name: str, root: Path, twin: RunDirectory) -> bool:
@@ -109,15 +132,7 @@ def keep(name: str, root: Path, twin: RunDirectory) -> bool:
 
 def is_whole(history: History) -> bool:
     """Whether a twin ended by its stop rule, was evaluated and lost no node on the way."""
-    finished = history.last(Kind.RUN_FINISHED)
-    return (
-        finished is not None
-        and finished.text("outcome") == "completed"
-        and not finished.text("reason")
-        and history.last(Kind.SYNCER_FINAL) is not None
-        and bool(history.of(Kind.EVALUATION_MEASURED))
-        and all(event.data.get("exit_code") == 0 for event in history.of(Kind.NODE_EXITED))
-    )
+    return not why_not_whole(history)
 
 
 # ---------------------------------------------------------------- what a training depends on
@@ -135,6 +150,18 @@ def _data_files(data: str) -> list[Path]:
 def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     """Name, size and time of change: what tells large files apart without reading them."""
     return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+
+
+def _own_code() -> list[Path]:
+    """All of this package: what runs in nodes, what carries their links, and what paces them."""
+    return sorted(path for end in ("py", "proto") for path in _PACKAGE.rglob(f"*.{end}"))
+
+
+def _foreign(plan: FaultPlan) -> list[list[Path] | None]:
+    """The sources of the plan's task and programs, each None if it is not found."""
+    task = plan.training.task
+    modules = [task.partition(":")[0]] if task else []
+    return [_sources(module) for module in (*modules, *plan.fleet.programs.values())]
 
 
 def _sources(module: str) -> list[Path] | None:

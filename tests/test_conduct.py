@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab import conduct
+from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.verdict import judge
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands.records import history_of
@@ -22,10 +23,12 @@ from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.journal import History
 from chaoslab.lifeline import Lifeline
+from chaoslab.obligations import append
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory, list_runs
 from chaoslab.schedule import Schedule
 from chaoslab.secrets import Secrets
+from chaoslab.twin import reach_tokens
 
 from .fake_faults import FakeKill
 from .fake_nodes import Troubles
@@ -195,16 +198,12 @@ def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) ->
 
 
 class LeavesBehind(FakeFleets):
-    """Forgets to close one undo; what it is about is on this machine, or is gone."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self.folder = folder
+    """Forgets to close one undo, which nobody can do."""
 
     def __call__(
         self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
     ) -> FakeFleet:
-        obligations.open("remove_cgroup", path=str(self.folder), back=str(self.folder))
+        obligations.open("undo_nothing_known")
         return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
 
 
@@ -219,20 +218,20 @@ def test_run_json_seals_the_journal_of_a_run_and_of_its_twin(tmp_path: Path) -> 
 
 
 def test_what_is_left_is_written_down_before_the_last_line(tmp_path: Path) -> None:
-    run = conducted(tmp_path / "runs", fleets=LeavesBehind(tmp_path))
+    run = conducted(tmp_path, fleets=LeavesBehind())
     *_, residue, finished = History.read(run.path).events
     assert (residue.kind, finished.kind) == (Kind.RESIDUE_FOUND, Kind.RUN_FINISHED)
-    assert residue.text("what") == f"the cgroup {tmp_path}"
+    assert "undo_nothing_known" in residue.text("what")
 
 
 def test_a_record_with_an_open_undo_is_residue_wherever_it_is_judged(tmp_path: Path) -> None:
-    run = conducted(tmp_path / "runs", fleets=LeavesBehind(tmp_path / "gone"))
-    assert not History.read(run.path).of(Kind.RESIDUE_FOUND)
+    run = conducted(tmp_path)
+    assert judge(history_of(run), ()).residue == ()
+    append(run.path / "obligations.jsonl", {"open": 7, "do": "remove_cgroup", "path": "/gone"})
     verdict = judge(history_of(run), ())
     assert verdict.exit_code is ExitCode.BROKEN
-    assert [one["what"] for one in verdict.residue] == [
-        "undo 0 (remove_cgroup), which is still open"
-    ]
+    (left,) = verdict.residue
+    assert left["what"] == "undo 7 (remove_cgroup), which is still open"
 
 
 # ---------------------------------------------------------------- the twin
@@ -249,6 +248,26 @@ def test_a_twin_runs_after_the_run_without_its_faults(tmp_path: Path) -> None:
     assert not history.control.faults
     assert len(history.control.of(Kind.EVALUATION_MEASURED)) == 3
     assert run.facts["control"] == {"outcome": "completed", "reason": "", "was_kept": False}
+
+
+def test_a_run_and_its_twin_have_the_same_provenance(tmp_path: Path) -> None:
+    history = History.read(conducted(tmp_path, replace(PLAN, control=Control.TWIN)).path)
+    assert history.control is not None
+    begun, twins = history.events[0], history.control.events[0]
+    assert begun.mapping("provenance") == twins.mapping("provenance") != {}
+    assert (begun.flag("is_twin"), twins.flag("is_twin")) == (False, True)
+    assert not why_not_comparable(history, history.control)
+
+
+def test_a_twin_goes_on_for_as_long_as_the_run_that_its_faults_kept_beyond_the_stop_rule(
+    tmp_path: Path,
+) -> None:
+    late = replace(ONE_DIES, trigger=Trigger(round=48), for_s=30.0)
+    plan, schedule = replace(PLAN, control=Control.TWIN), Schedule(seed=3, injections=(late,))
+    history = History.read(conducted(tmp_path, plan, schedule=schedule).path)
+    assert history.control is not None
+    assert len(history.of(Kind.ROUND_MERGED)) > 60
+    assert reach_tokens(history.control) >= reach_tokens(history) > 0
 
 
 def test_the_next_run_alike_uses_the_kept_twin(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_journal_with_a_secret_in_it_stays_a_journal(tmp_path: Path) -> None:
 
 def test_a_command_line_names_a_secret_and_the_environment_holds_it(tmp_path: Path) -> None:
     plan = FaultPlan(name="p", training=Training(data=f"s3://{KEY}@x", stop=Stop(rounds=9)))
-    launch = Launch(plan=plan, snapshots=tmp_path, secrets=SECRETS)
+    launch = Launch(plan=plan, snapshots=tmp_path, tokens=tmp_path, secrets=SECRETS)
     addresses = dict.fromkeys(plan.training.learner_names, "here:1")
     for spec in (*launch.learners(addresses), launch.evaluator()):
         assert "s3://${env:KEY}@x" in spec.command

@@ -1,5 +1,6 @@
 """The fault-free twin: what it is, when it can be used again, and when it is kept."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,9 +10,11 @@ import pytest
 from chaoslab import twin
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
+from chaoslab.events import Kind
 from chaoslab.journal import History, Journal
 from chaoslab.plan import (
     Baseline,
+    Containers,
     Control,
     FaultPlan,
     FaultSpec,
@@ -22,7 +25,7 @@ from chaoslab.plan import (
     Trigger,
 )
 from chaoslab.record import RunDirectory
-from chaoslab.run import Run
+from chaoslab.run import Basis, Run
 from chaoslab.watch import Interrupts
 
 from .fake_faults import FakeKill
@@ -53,6 +56,7 @@ def ran(
     *,
     troubles: Troubles | None = None,
     script: Callable[[FakeFleet, Interrupts], None] | None = None,
+    is_twin: bool = True,
 ) -> RunDirectory:
     """The control/ of a run after its twin ran there."""
     clock = VirtualClock()
@@ -69,8 +73,16 @@ def ran(
             directory=directory,
             interrupts=interrupts,
         )
-        directory.note(outcome=run.execute().value)
+        basis = Basis(provenance=twin.provenance(PLAN), is_twin=is_twin)
+        outcome = run.execute(basis).value
+        directory.note(outcome=outcome, journal=journal.seal.to_json())
     return directory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> History:
+    """The run that a twin is for."""
+    return History.read(ran(tmp_path / "run", is_twin=False).path)
 
 
 def empty(folder: Path) -> RunDirectory:
@@ -108,8 +120,9 @@ def test_plans_that_differ_in_faults_and_checks_alone_share_their_twin() -> None
         replace(PLAN, training=replace(PLAN.training, learners=3)),
         replace(PLAN, training=replace(PLAN.training, stop=Stop(rounds=41))),
         replace(PLAN, training=replace(PLAN.training, model="micro")),
+        replace(PLAN, fleet=replace(PLAN.fleet, containers=Containers(cpus=0.5))),
     ],
-    ids=["seed", "learners", "stop", "model"],
+    ids=["seed", "learners", "stop", "model", "containers"],
 )
 def test_plans_that_train_otherwise_have_twins_of_their_own(other: FaultPlan) -> None:
     assert twin.key(other) != twin.key(PLAN)
@@ -170,32 +183,80 @@ def test_a_task_that_is_not_found_has_no_twin_to_share() -> None:
 # ---------------------------------------------------------------- keeping
 
 
-def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(tmp_path: Path) -> None:
+def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(
+    tmp_path: Path, run: History
+) -> None:
     made = ran(tmp_path)
     assert twin.keep("abc", tmp_path, made)
 
     control = empty(tmp_path)
-    assert twin.fetch("abc", tmp_path, control)
+    assert twin.fetch("abc", tmp_path, control, run)
     assert control.facts == made.facts
     assert History.read(control.path).events == History.read(made.path).events
     kept = tmp_path / ".twins" / "abc"
     assert sorted(path.name for path in kept.iterdir()) == ["journal.jsonl", "run.json"]
 
 
-def test_a_fetched_twin_is_the_control_of_its_run(tmp_path: Path) -> None:
+def test_a_fetched_twin_is_the_control_of_its_run(tmp_path: Path, run: History) -> None:
     twin.keep("abc", tmp_path, ran(tmp_path))
     control = empty(tmp_path)
-    twin.fetch("abc", tmp_path, control)
+    twin.fetch("abc", tmp_path, control, run)
     (control.path.parent / "journal.jsonl").write_text("")
     history = History.read(control.path.parent)
     assert history.control is not None
     assert twin.is_whole(history.control)
 
 
-def test_nothing_is_fetched_when_nothing_was_kept(tmp_path: Path) -> None:
+def test_nothing_is_fetched_when_nothing_was_kept(tmp_path: Path, run: History) -> None:
     control = empty(tmp_path)
-    assert not twin.fetch("abc", tmp_path, control)
+    assert not twin.fetch("abc", tmp_path, control, run)
     assert not (control.path / "journal.jsonl").exists()
+
+
+def _edit(kept: Path) -> None:
+    journal = kept / "journal.jsonl"
+    written = journal.read_bytes()
+    journal.write_bytes(written.replace(b'"committed_tokens":', b'"committed_tokens":9', 1))
+
+
+def _cut(kept: Path) -> None:
+    lines = (kept / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (kept / "journal.jsonl").write_bytes(b"".join(lines[:-1]))
+    facts = json.loads((kept / "run.json").read_text())
+    (kept / "run.json").write_text(json.dumps({**facts, "journal": None}))
+
+
+@pytest.mark.parametrize(("spoil", "said"), [(_edit, "was changed"), (_cut, "breaks off")])
+def test_a_kept_twin_that_was_spoilt_is_thrown_away(
+    tmp_path: Path,
+    run: History,
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], None],
+    said: str,
+) -> None:
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    spoil(tmp_path / ".twins" / "abc")
+    control = empty(tmp_path)
+    assert not twin.fetch("abc", tmp_path, control, run)
+    assert said in caplog.text
+    assert not (control.path / "journal.jsonl").exists()
+    assert not (tmp_path / ".twins" / "abc").exists()
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    assert twin.fetch("abc", tmp_path, control, run)
+
+
+def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
+    tmp_path: Path, run: History, caplog: pytest.LogCaptureFixture
+) -> None:
+    twin.keep("abc", tmp_path, ran(tmp_path, is_twin=False))
+    assert not twin.fetch("abc", tmp_path, empty(tmp_path), run)
+    assert "it is the record of the run itself" in caplog.text
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    last = run.of(Kind.EVALUATION_MEASURED)[-1]
+    further = {**last.data, "committed_tokens": last.number("committed_tokens") + 1}
+    longer = History([replace(e, data=further) if e == last else e for e in run.events])
+    assert not twin.fetch("abc", tmp_path, empty(tmp_path), longer)
+    assert "committed tokens, and the run at" in caplog.text
 
 
 def test_keeping_the_same_twin_twice_changes_nothing(tmp_path: Path) -> None:

@@ -5,7 +5,8 @@
          │         o · o ·  ◄─ delta, at the largest committed tokens that both have reached
          └──────────────────► committed tokens
 
-Equal tokens, not equal time: how fast they were committed is goodput's question.
+Equal tokens, not equal time: how fast they were committed is goodput's question. Where the twin
+ends, so does what can be said of the run: beyond it the answer is UNKNOWN at best.
 """
 
 import math
@@ -15,6 +16,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
 from chaoslab.events import Event, Kind
 from chaoslab.journal import History
@@ -22,7 +24,7 @@ from chaoslab.units import Factor, Share
 
 _MIN_POINTS = 2
 _MIN_COMMON_SHARE = 0.5
-"""The twin must have reached at least this share of the run's committed tokens."""
+"""Less of the run's committed tokens than this says nothing, neither way."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +39,21 @@ class LossParity:
 
     def judge(self, history: History) -> Finding:
         """Interpolate both curves linearly at the largest committed tokens they share."""
-        if history.control is None:
+        twin_run = history.control
+        if twin_run is None:
             return unknown(self.name, "there is no fault-free twin to compare with")
-        run, twin = _curve(history), _curve(history.control)
+        run, twin = _curve(history), _curve(twin_run)
         samples = len(run) + len(twin)
         if min(len(run), len(twin)) < _MIN_POINTS:
             reason = f"the run was evaluated {len(run)} times and the twin {len(twin)} times; each "
-            ends = "".join([_how_it_died(history), _how_it_died(history.control, "twin's ")])
+            ends = "".join([_how_it_died(history), _how_it_died(twin_run, "twin's ")])
             return unknown(self.name, f"{reason}needs {_MIN_POINTS}{ends}", samples=samples)
+        if why := why_not_comparable(history, twin_run):
+            return unknown(self.name, f"the fault-free twin cannot be compared with: {why}")
         tokens = min(run[-1][0], twin[-1][0])
         if tokens < max(run[0][0], twin[0][0], _MIN_COMMON_SHARE * run[-1][0]):
-            reason = f"both reached only {tokens:,.0f} committed tokens, too few to compare"
-            return unknown(self.name, reason, samples=samples)
+            reason = f"the run was evaluated {_span(run)} and the twin {_span(twin)}"
+            return unknown(self.name, f"{reason}: too little in common", samples=samples)
         mine, theirs = _at(run, tokens), _at(twin, tokens)
         if not math.isfinite(theirs) or theirs <= 0:
             return unknown(self.name, f"the twin's loss is {theirs}", samples=samples)
@@ -58,11 +63,14 @@ class LossParity:
             last = history.of(Kind.EVALUATION_MEASURED)[-1]
             violation = Violation(seq=last.seq, text=where)
             return conclude(self.name, [violation], passed="", samples=samples)
+        beyond = f"; the run was evaluated {_span(run)}, and the twin ended before"
+        is_beyond = run[-1][0] > tokens
+        within = Outcome.UNKNOWN if is_beyond else Outcome.PASS
         return Finding(
             check=self.name,
-            outcome=Outcome.PASS if delta <= self.max_delta else Outcome.FAIL,
+            outcome=within if delta <= self.max_delta else Outcome.FAIL,
             reason=f"{where}, the fault-free twin's {theirs:.4f}: {delta:+.2%}, the bound is "
-            f"{self.max_delta:+.2%}",
+            f"{self.max_delta:+.2%}{beyond if is_beyond else ''}",
             observed=round(delta, 5),
             bound=self.max_delta,
             margin=room_below(delta, self.max_delta),
@@ -93,6 +101,10 @@ def _curve(history: History) -> Sequence[tuple[float, float]]:
     """(committed tokens, loss), one loss for each number of tokens, in order."""
     measured = history.of(Kind.EVALUATION_MEASURED)
     return sorted({e.number("committed_tokens"): e.number("loss") for e in measured}.items())
+
+
+def _span(curve: Sequence[tuple[float, float]]) -> str:
+    return f"from {curve[0][0]:,.0f} to {curve[-1][0]:,.0f} committed tokens"
 
 
 def _at(curve: Sequence[tuple[float, float]], tokens: float) -> float:

@@ -1,6 +1,7 @@
 """Loss parity with the twin at equal tokens, and losses that stay finite."""
 
 import math
+from collections.abc import Callable
 
 import pytest
 
@@ -14,8 +15,8 @@ Curve = list[tuple[int, float]]
 
 
 def evaluated(run: Curve, twin: Curve | None) -> History:
-    control = None if twin is None else Story().start().end(losses=twin)
-    return Story(control=control).start().end(losses=run).history()
+    control = None if twin is None else Story().start().train(2).end(losses=twin)
+    return Story(control=control).start().train(3).end(losses=run).history()
 
 
 def test_equal_losses_at_equal_tokens_pass() -> None:
@@ -42,10 +43,61 @@ def test_curves_are_compared_at_the_largest_tokens_they_share() -> None:
     assert finding.numbers["twin_loss"] == pytest.approx(5.0 - 3.0 * 0.8)
 
 
-def test_a_run_that_is_further_than_its_twin_is_interpolated() -> None:
-    finding = LossParity().judge(evaluated([(0, 5.0), (1200, 2.0)], [(0, 5.0), (1000, 2.5)]))
-    assert finding.outcome is Outcome.PASS
-    assert finding.numbers["loss"] == pytest.approx(2.5)
+@pytest.mark.parametrize(
+    ("loss", "outcome"), [(2.5, Outcome.UNKNOWN), (3.1, Outcome.FAIL)], ids=["alike", "worse"]
+)
+def test_a_run_that_is_further_than_its_twin_does_not_pass(loss: float, outcome: Outcome) -> None:
+    run = [(0, 5.0), (1000, loss), (1200, 2.0)]
+    finding = LossParity().judge(evaluated(run, [(0, 5.0), (1000, 2.5)]))
+    assert finding.outcome is outcome
+    assert "evaluated from 0 to 1,200 committed tokens, and the twin ended before" in finding.reason
+
+
+def started(**facts: Json) -> Callable[[Story], object]:
+    return lambda twin: twin.altered(Kind.RUN_STARTED, lambda _: facts)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (started(seed=8), "it differs from the run in seed"),
+        (started(algorithm="streaming"), "it differs from the run in algorithm"),
+        (started(learners=["learner-0"]), "it differs from the run in learners"),
+        (started(provenance={"data": "1"}), "it differs from the run in data"),
+        (started(is_twin=False), "it is a run of its own"),
+        (lambda twin: twin.without(Kind.RUN_STARTED), "has no beginning"),
+        (lambda twin: twin.without(Kind.RUN_FINISHED), "its record breaks off"),
+        (lambda twin: twin.without(Kind.NODE_STARTED), "never started"),
+        (lambda twin: twin.without(Kind.ROUND_MERGED), "it merged nothing"),
+        (lambda twin: twin.without(Kind.SYNCER_FINAL), "did not end by its stop rule"),
+        (lambda twin: twin.altered(Kind.RUN_FINISHED, lambda _: {"outcome": "aborted"}), "aborted"),
+        (
+            lambda twin: twin.altered(Kind.NODE_EXITED, lambda _: {"exit_code": 1}),
+            "it lost syncer",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_twin_of_something_else_or_a_broken_one_is_not_compared_with(
+    change: Callable[[Story], object], why: str
+) -> None:
+    losses = [(0, 5.0), (1000, 3.0)]
+    twin = Story().start().train(2).end(losses=losses)
+    run = Story(control=twin).start().train(3).end(losses=losses)
+    run.altered(Kind.RUN_STARTED, lambda _: {"provenance": {"data": "0"}})
+    twin.altered(Kind.RUN_STARTED, lambda _: {"provenance": {"data": "0"}})
+    assert LossParity().judge(run.history()).outcome is Outcome.PASS
+    change(twin)
+    finding = LossParity().judge(run.history())
+    assert finding.outcome is Outcome.UNKNOWN
+    assert why in finding.reason
+
+
+def test_a_run_is_not_its_own_twin() -> None:
+    story = Story().start().train(3).end(losses=[(0, 5.0), (1000, 3.0)])
+    finding = LossParity().judge(History(story.events, control=History(story.events)))
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "it is the record of the run itself" in finding.reason
 
 
 @pytest.mark.parametrize(
