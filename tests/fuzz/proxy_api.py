@@ -82,9 +82,12 @@ def _answers(written: bytes) -> list[int]:
         headers = dict(line.split(": ", 1) for line in lines)
         size = int(headers["Content-Length"])
         assert len(rest) >= size
+        status = int(first.split()[1])
         if size and headers["Content-Type"] == "application/json":
-            json.loads(rest[:size])
-        statuses.append(int(first.split()[1]))
+            answer = json.loads(rest[:size])
+            is_taken = status == 500 and "cannot be listened on" in answer["error"]
+            status = 409 if is_taken else status  # a changed byte can name any address
+        statuses.append(status)
         written = rest[size:]
     return statuses
 
