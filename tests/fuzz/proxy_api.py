@@ -6,6 +6,7 @@ Without a socket for the API; the proxies that it makes do listen, on free ports
 """
 
 import asyncio
+import atexit
 import json
 import random
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from chaoslab.links.proxy.toxics import KINDS, Json
 SECONDS_MAX: Final = 5.0
 _TOKEN: Final = "fuzz"
 _LOOP: Final = asyncio.new_event_loop()
+atexit.register(_LOOP.close)
 _NAMES = ("p", "q", "", ".", "a b", "p/..", "é", "x" * 300)
 _STATUSES = {200, 201, 204, 400, 401, 403, 404, 405, 409, 413, 415}
 _ODD: tuple[Json, ...] = (
