@@ -31,7 +31,7 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
 @pytest.fixture
 def pulse(hands: Hands, tmp_path: Path) -> Iterator[Pulse]:
     reader, writer = os.pipe()
-    yield Pulse(pipe=writer, janitor=0, run_directory=tmp_path, _last_s=hands.now_s)
+    yield Pulse(pipe=writer, run_directory=tmp_path, _last_s=hands.now_s)
     os.close(reader)
     os.close(writer)
 

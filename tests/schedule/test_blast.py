@@ -108,10 +108,9 @@ def test_what_chance_draws_against_a_limit_is_left_out_with_its_reason() -> None
 
 
 def spans(schedule: Schedule) -> list[tuple[float, float, tuple[str, ...]]]:
-    return [
-        (i.trigger.time_s or 0.0, (i.trigger.time_s or 0.0) + (i.for_s or 0.0), i.targets)
-        for i in schedule.injections
-    ]
+    """From when to when, and whom; an end that is the next start but for rounding is that start."""
+    starts = [(i.trigger.time_s or 0.0, i) for i in schedule.injections]
+    return [(start_s, round(start_s + (i.for_s or 0.0), 6), i.targets) for start_s, i in starts]
 
 
 @given(
