@@ -157,7 +157,9 @@ def run_plan(
             lapse=guard.lapse,
             obligations=obligations,
         )
-        basis = Basis(provenance=twin.provenance(plan, links=kind))
+        basis = Basis(
+            provenance=twin.provenance(plan, links=kind), plan_digest=directory.plan_digest() or ""
+        )
         outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
         if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
             directory.note(control=_make_twin(plan, directory, root, means, observers))

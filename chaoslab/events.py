@@ -30,8 +30,9 @@ class Kind(StrEnum):
     """plan, seed, fleet, algorithm, learners [name] (that are there from the start), reserve [name]
     (that may join later), entries [{spec, fault, injections}] (of the plan's `faults`, and how many
     injections of each were scheduled), schedule_hash, version, record (the format of the journal,
-    see docs/record.md; 1 if it is missing), is_twin, provenance {part: digest} (what decides how it
-    trains: a run and its twin have the same)"""
+    see docs/record.md; 1 if it is missing), plan_digest (SHA-256 of plan.resolved.yaml as it was
+    carried out), is_twin, provenance {part: digest} (what decides how it trains: a run and its twin
+    have the same)"""
     PHASE_ENTERED = "phase.entered"
     """phase: start | baseline | inject | settle | stop | evaluate"""
     BASELINE_MEASURED = "baseline.measured"

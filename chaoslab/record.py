@@ -28,6 +28,7 @@ from chaoslab.journal_file import JOURNAL, RUN_JSON
 from chaoslab.private import NotPrivate, make_folder
 
 LATEST = "latest"
+RESOLVED_PLAN = "plan.resolved.yaml"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +144,14 @@ class RunDirectory:
     def write_plan(self, *, source: str, resolved: str) -> None:
         """What was asked and what it resolved to, both as YAML text."""
         _write(self.path / "plan.source.yaml", source)
-        _write(self.path / "plan.resolved.yaml", resolved)
+        _write(self.path / RESOLVED_PLAN, resolved)
+
+    def plan_digest(self) -> str | None:
+        """SHA-256 of plan.resolved.yaml in hex; None without that file."""
+        try:
+            return hashlib.sha256((self.path / RESOLVED_PLAN).read_bytes()).hexdigest()
+        except FileNotFoundError:
+            return None
 
     def write_schedule(self, lines: Iterable[str]) -> None:
         """schedule.jsonl, from lines without newlines."""

@@ -45,6 +45,8 @@ class Basis:
     """What a run and its fault-free twin must have in common, and which of the two this is."""
 
     provenance: Mapping[str, Json] = field(default_factory=dict)
+    plan_digest: str = ""
+    """SHA-256 of plan.resolved.yaml as it was written; empty without that file."""
     is_twin: bool = False
     least_tokens: float = 0.0
     """A twin goes on until it has committed so many, beyond its stop rule: as its run did."""
@@ -257,6 +259,7 @@ class Run:
                 "schedule_hash": fingerprint(self.injections),
                 "version": __version__,
                 "record": RECORD_FORMAT,
+                "plan_digest": self.basis.plan_digest,
                 "is_twin": self.basis.is_twin,
                 "provenance": self.basis.provenance,
             },

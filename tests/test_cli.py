@@ -348,6 +348,17 @@ def test_a_task_that_cannot_be_trained_is_refused_in_one_line_by_plan_as_by_run(
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_record_is_not_judged_by_another_plan_than_was_carried_out(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet", "--no-control")
+    plan = tmp_path / "runs/latest/plan.resolved.yaml"
+    plan.write_text(plan.read_text().partition("expect:")[0] + "expect:\n- check: cleanup\n")
+    done = call("judge")
+    assert done.exit_code == 4
+    assert "plan.resolved.yaml was changed after the run began" in done.stderr
+
+
 def test_a_record_is_judged_when_its_data_is_long_gone(fleets: FakeFleets, tmp_path: Path) -> None:
     (tmp_path / "book.txt").write_text("It was the best of times. " * 40_000)
     assert run_once("--quiet", "--set", "training.data=book.txt").exit_code == 0

@@ -17,11 +17,12 @@ from chaoslab.commands.plans import Prepared
 from chaoslab.commands.records import died_early, history_of
 from chaoslab.conduct import run_plan, was_interrupted
 from chaoslab.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
+from chaoslab.events import Kind
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.journal import JOURNAL, History, Observer
 from chaoslab.plan import FaultPlan
 from chaoslab.plan_file import load
-from chaoslab.record import RunDirectory
+from chaoslab.record import RESOLVED_PLAN, RunDirectory
 from chaoslab.report.files import write_reports
 
 
@@ -80,6 +81,7 @@ def carry_out(
 def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
     """Judge a run by its record alone, and write verdict.json, junit.xml and report.md into it."""
     history = history_of(directory)
+    _refuse_another_plan(directory, history)
     verdict = judge(history, checks)
     if was_interrupted(directory):
         verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
@@ -98,7 +100,7 @@ def expected(plan: FaultPlan) -> tuple[Check, ...]:
 
 def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
     """What the plan of a run on record expects."""
-    path = directory.path / "plan.resolved.yaml"
+    path = directory.path / RESOLVED_PLAN
     if not path.is_file():
         if died_early(directory):
             return ()
@@ -106,6 +108,18 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
             f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
         )
     return expected(load(path, faults=FAULTS, checks=CHECKS, is_record=True))
+
+
+def _refuse_another_plan(directory: RunDirectory, history: History) -> None:
+    """FleetError if the plan on record is not the one that was carried out, byte for byte."""
+    started = history.last(Kind.RUN_STARTED)
+    sealed = started.data.get("plan_digest") if started else None
+    found = directory.plan_digest()
+    if sealed and found is not None and found != sealed:
+        raise FleetError(
+            f"{directory.path / RESOLVED_PLAN} was changed after the run began: put back a copy, "
+            "or move it away and say whose `expect` to use with --expect-from PLAN"
+        )
 
 
 def _no_check(settings: object) -> Check:
