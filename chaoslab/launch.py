@@ -87,7 +87,7 @@ class Launch:
             "--address", self.premises.listen,
             "--snapshots", self._shared_snapshots,
             "--tokens", self._shared_tokens,
-            "--settings-json", json.dumps(settings(self.plan.training)),
+            "--settings-json", json.dumps(settings(self.plan.training, kept=self._kept)),
             *(["--hold"] if is_held else []),
         )  # fmt: skip
 
@@ -132,6 +132,11 @@ class Launch:
             "--at-most", str(_EVALUATIONS),
             "--compilation-cache", self._cache,
         )  # fmt: skip
+
+    @property
+    def _kept(self) -> int | None:
+        """As many snapshots as are evaluated, if any are."""
+        return _EVALUATIONS if self.plan.is_evaluated else None
 
     @property
     def _training(self) -> Training:
@@ -189,8 +194,10 @@ class Launch:
         return any(ability in getattr(fault.settings, "needs", ()) for fault in self.plan.faults)
 
 
-def settings(training: Training) -> Mapping[str, Json]:
+def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Json]:
     """The syncer's `--settings-json`: the plan's keys, with the algorithm's preset applied.
+
+    `kept`: how many snapshots to spread over a training whose tokens nobody knows beforehand.
 
     Streaming waits for every learner (K = M); diloco also has one fragment and no overlap.
     """
@@ -213,6 +220,7 @@ def settings(training: Training) -> Mapping[str, Json]:
         "suspect_after_s": training.suspect_after_s,
         "drop_after_s": training.drop_after_s,
         "evaluate_every": _evaluate_every(training),
+        "snapshots_kept": kept,
         "stop_rounds": stop.rounds,
         "stop_tokens": stop.tokens,
         "stop_steps": stop.steps,
@@ -233,10 +241,10 @@ def compilation_cache() -> Path:
 def _evaluate_every(training: Training) -> int | None:
     """A tenth of the committed tokens that the stop rule stands for when every learner works.
 
-    One round of one of P fragments commits H steps of M learners, divided by P. None when the rule
-    is a time or a loss: nobody knows the tokens then, and the syncer keeps the last snapshot only.
+    One round of one of P fragments commits H steps of M learners, divided by P. None when nobody
+    knows the tokens: the rule is a time or a loss, or a task of the plan's own counts them.
     """
-    if training.evaluate_every is not None:
+    if training.evaluate_every is not None or training.task is not None:
         return training.evaluate_every
     stop, inner = training.stop, training.inner
     per_step = training.learners * inner.batch * inner.sequence

@@ -16,6 +16,7 @@ from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.launch import Launch, compilation_cache, settings
 from chaoslab.plan import (
     Algorithm,
+    Control,
     FaultPlan,
     FaultSpec,
     FleetSpec,
@@ -151,6 +152,7 @@ def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
         "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
         "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
         "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9, "norm_limit": 4.0,
+        "snapshots_kept": None,
         "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
         "stop_loss": None,
     }  # fmt: skip
@@ -175,6 +177,16 @@ def test_streaming_waits_for_all_and_diloco_also_sends_the_whole_model_at_once()
 )
 def test_about_ten_snapshots_are_taken_whatever_ends_the_run(stop: Stop, every: int | None) -> None:
     assert settings(Training(learners=4, stop=stop))["evaluate_every"] == every
+
+
+def test_snapshots_are_thinned_where_nobody_knows_the_tokens_of_a_task() -> None:
+    own = Training(learners=4, task="own:make", stop=Stop(rounds=60))
+    assert settings(own)["evaluate_every"] is None
+    for control, kept in ((Control.TWIN, 10), (Control.NONE, None)):
+        plan = FaultPlan(name="p", training=own, control=control)
+        command = launch(plan).syncer().command
+        said = json.loads(command[command.index("--settings-json") + 1])
+        assert said["snapshots_kept"] == kept
 
 
 def test_the_settings_are_those_the_syncer_knows() -> None:

@@ -47,13 +47,16 @@ class LossParity:
         if min(len(run), len(twin)) < _MIN_POINTS:
             reason = f"the run was evaluated {len(run)} times and the twin {len(twin)} times; each "
             ends = "".join([_how_it_died(history), _how_it_died(twin_run, "twin's ")])
-            return unknown(self.name, f"{reason}needs {_MIN_POINTS}{ends}", samples=samples)
+            remedy = ends or ": lower training.evaluate_every"
+            return unknown(self.name, f"{reason}needs {_MIN_POINTS}{remedy}", samples=samples)
         if why := why_not_comparable(history, twin_run):
             return unknown(self.name, f"the fault-free twin cannot be compared with: {why}")
         tokens = min(run[-1][0], twin[-1][0])
         if tokens < max(run[0][0], twin[0][0], _MIN_COMMON_SHARE * run[-1][0]):
             reason = f"the run was evaluated {_span(run)} and the twin {_span(twin)}"
-            return unknown(self.name, f"{reason}: too little in common", samples=samples)
+            needed = f"both must reach {_MIN_COMMON_SHARE * run[-1][0]:,.0f}"
+            remedy = "raise limits.timeout, so that the twin can go on, or lower evaluate_every"
+            return unknown(self.name, f"{reason}; {needed}: {remedy}", samples=samples)
         mine, theirs = _at(run, tokens), _at(twin, tokens)
         if not math.isfinite(theirs) or theirs <= 0:
             return unknown(self.name, f"the twin's loss is {theirs}", samples=samples)

@@ -29,7 +29,7 @@ from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.pushes import Pushes
 from chaoslab.diloco.resuming import go_on, restated, tape_line
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.snapshots import write_snapshot
+from chaoslab.diloco.snapshots import Thinning, write_snapshot
 from chaoslab.diloco.store import Reserved, SyncerStore, Tensors
 from chaoslab.events import Json
 
@@ -74,6 +74,8 @@ class Books:
         """(learner, incarnation, fragment) -> raw tokens merged"""
         self._reserved = Reserved()
         self._snapshot_at = 0.0
+        kept, is_thinned = settings.snapshots_kept, settings.evaluate_every is None
+        self._thinning = Thinning(snapshots, kept) if snapshots and kept and is_thinned else None
 
     # ------------------------------------------------------------ before the first round
 
@@ -287,11 +289,11 @@ class Books:
         self._committed[key] = self._committed.get(key, 0) + tokens
 
     def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
-        every = self._settings.evaluate_every
-        is_due = every is not None and committed_tokens >= self._snapshot_at
-        if self._snapshots is None or not self.is_seeded or not (is_due or is_last):
+        if self._snapshots is None or not self.is_seeded:
             return
-        if every is not None:
+        if not (is_last or self._is_snapshot_due(committed_tokens)):
+            return
+        if (every := self._settings.evaluate_every) is not None:
             self._snapshot_at = (math.floor(committed_tokens / every) + 1) * every
         tensors = {
             name: view
@@ -301,6 +303,14 @@ class Books:
         write_snapshot(
             self._snapshots, tensors=tensors, round=round_, committed_tokens=int(committed_tokens)
         )
+        if self._thinning is not None:
+            self._thinning.written(committed_tokens)
+
+    def _is_snapshot_due(self, committed_tokens: float) -> bool:
+        if self._thinning is not None:
+            return self._thinning.is_due(committed_tokens)
+        has_rule = self._settings.evaluate_every is not None
+        return has_rule and committed_tokens >= self._snapshot_at
 
 
 def _tensors(fragment: Fragment, state: OuterState) -> Tensors:

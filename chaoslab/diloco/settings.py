@@ -46,7 +46,11 @@ class Settings:
     start_patience_s: float = 90.0
     """Time from joining to the first step; compiling may take a while."""
     evaluate_every: int | None = None
-    """Committed tokens between two snapshots of the global parameters; None: only the last."""
+    """Committed tokens between two snapshots of the global parameters; None: see
+    `snapshots_kept`."""
+    snapshots_kept: int | None = None
+    """Where nobody knows how many tokens there will be: this many or up to twice as many snapshots,
+    evenly spread over the training. None, without `evaluate_every`: only the last."""
     stop_rounds: int | None = None
     stop_tokens: int | None = None
     stop_steps: int | None = None
@@ -66,6 +70,8 @@ class Settings:
             raise ValueError("`norm_limit` is above 1 or null, `norm_rounds` at least 1")
         if not 0 < self.suspect_after_s < self.drop_after_s:
             raise ValueError("`suspect_after_s` is above 0 and below `drop_after_s`")
+        if self.snapshots_kept is not None and self.snapshots_kept < 2:
+            raise ValueError("`snapshots_kept` is at least 2 or null")
         if self.merge not in ("rda", "average"):
             raise ValueError("`merge` is rda or average")
         if self.compression not in ("f32", "bf16", "int8", "int4"):

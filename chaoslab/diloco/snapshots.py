@@ -61,6 +61,35 @@ def write_snapshot(
     return path
 
 
+class Thinning:
+    """When a snapshot is due in a training of unknown length: evenly spread, at most twice `kept`.
+
+    ················   one for each merge, until there are twice `kept`
+    · · · · · · · ·    every second one goes, and the distance between two doubles
+    """
+
+    def __init__(self, directory: Path, kept: int) -> None:
+        """Goes on with what an earlier life of the syncer left in the directory."""
+        self._directory, self._kept = directory, kept
+        there = _snapshot_files(directory)
+        newest_tokens = int(there[-1].stem) if there else 0
+        self._distance_tokens = newest_tokens / len(there) if len(there) >= kept else 0.0
+        self._next_tokens = newest_tokens + self._distance_tokens
+
+    def is_due(self, committed_tokens: float) -> bool:
+        """Whether the next one is to be written."""
+        return committed_tokens >= self._next_tokens
+
+    def written(self, committed_tokens: float) -> None:
+        """One was written: remove every second one if there are too many. OSError if it fails."""
+        there = _snapshot_files(self._directory)
+        if len(there) >= 2 * self._kept:
+            for path in there[1:-1:2]:
+                path.unlink()
+            self._distance_tokens = committed_tokens / self._kept
+        self._next_tokens = committed_tokens + self._distance_tokens
+
+
 def read_snapshots(directory: Path) -> Iterator[Snapshot]:
     """Every snapshot of `directory` in order of committed tokens, one in memory at a time."""
     return map(read_snapshot, snapshot_paths(directory))
@@ -68,7 +97,7 @@ def read_snapshots(directory: Path) -> Iterator[Snapshot]:
 
 def snapshot_paths(directory: Path) -> list[Path]:
     """The snapshot files in order of committed tokens. SnapshotError if there are none."""
-    paths = sorted(path for path in directory.glob("*.npz") if path.stem.isdecimal())
+    paths = _snapshot_files(directory)
     if not paths:
         raise SnapshotError(f"{directory} holds no snapshots (<committed tokens>.npz)")
     return paths
@@ -89,3 +118,7 @@ def read_snapshot(path: Path) -> Snapshot:
             )
     except (KeyError, EOFError, ValueError, zipfile.BadZipFile) as error:
         raise SnapshotError(f"{path} is not a whole snapshot: {error}") from error
+
+
+def _snapshot_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob("*.npz") if path.stem.isdecimal())

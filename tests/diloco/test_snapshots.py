@@ -1,12 +1,19 @@
 """Snapshots appear whole, in order, and say what is wrong with a broken one."""
 
+import itertools
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from chaoslab.diloco.snapshots import SnapshotError, read_snapshots, write_snapshot
+from chaoslab.diloco.snapshots import (
+    SnapshotError,
+    Thinning,
+    read_snapshots,
+    snapshot_paths,
+    write_snapshot,
+)
 
 TENSORS = {
     "embedding": np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32),
@@ -73,3 +80,29 @@ def test_a_folder_without_snapshots_is_refused(tmp_path):
 def test_writing_snapshots_needs_no_jax():
     program = "import sys, chaoslab.diloco.snapshots; sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
+
+
+def train(directory, thinning, tokens):
+    for committed in tokens:
+        if thinning.is_due(committed):
+            write_snapshot(directory, tensors=TENSORS, round=1, committed_tokens=committed)
+            thinning.written(committed)
+    return [int(path.stem) for path in snapshot_paths(directory)]
+
+
+@pytest.mark.parametrize("rounds", [3, 19, 20, 21, 500, 3000])
+def test_snapshots_of_a_training_of_unknown_length_are_few_and_evenly_spread(tmp_path, rounds):
+    step = 1024
+    there = train(tmp_path, Thinning(tmp_path, 10), range(0, rounds * step, step))
+    assert there[0] == 0
+    assert min(rounds, 10) <= len(there) <= 20
+    gaps = [later - earlier for earlier, later in itertools.pairwise(there)]
+    assert max(gaps) <= max(step, 3 * rounds * step / 10)
+
+
+def test_a_syncer_that_comes_back_goes_on_at_the_distance_it_had(tmp_path):
+    first = train(tmp_path, Thinning(tmp_path, 10), range(0, 100_000, 100))
+    again = train(tmp_path, Thinning(tmp_path, 10), range(100_000, 200_000, 100))
+    assert len(again) <= 20
+    assert again[-1] >= 180_000
+    assert len(set(first) & set(again)) >= 2
