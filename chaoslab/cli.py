@@ -17,7 +17,8 @@ import click
 
 from chaoslab import __version__
 from chaoslab.commands.invocation import Invocation
-from chaoslab.errors import ChaoslabError, ExitCode
+from chaoslab.errors import ChaoslabError, ExitCode, FleetError
+from chaoslab.private import replace_file
 
 CRASH_TXT = "crash.txt"
 
@@ -105,7 +106,7 @@ def _kept(trace: str, directory: Path) -> str:
     """Where the traceback lies; nowhere if the disk refuses it."""
     path = directory / CRASH_TXT
     try:
-        path.write_text(trace, encoding="utf-8")
-    except OSError:
+        replace_file(path, trace)
+    except FleetError:
         return ""
     return f"; the traceback is in {path}"

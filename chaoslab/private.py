@@ -24,6 +24,8 @@ from chaoslab.errors import FleetError
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 """Nobody waits for the writer of a pipe that was put in a file's place."""
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+"""A file that was not there before; a link that is there is refused."""
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -89,6 +91,23 @@ def read(root: Path, *names: str) -> bytes | None:
         return None
     with open(file, "rb") as opened:
         return opened.read()
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Put a file in the place of what is at `path`, whole or not at all; a link there is replaced.
+
+    Not even the half-written file follows one: whoever owns the folder may have put it there, and a
+    record is judged by other users, too. FleetError when the disk refuses.
+    """
+    new = path.with_name(f".{path.name}.new")
+    try:
+        new.unlink(missing_ok=True)
+        with open(os.open(new, _NEW, 0o666), "w", encoding="utf-8") as file:
+            file.write(text)
+        new.replace(path)
+    except OSError as error:
+        new.unlink(missing_ok=True)
+        raise FleetError(f"{path} cannot be written: {error}") from error
 
 
 def remove(root: Path, *names: str) -> None:

@@ -25,7 +25,7 @@ from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Json, encode
 from chaoslab.journal_file import JOURNAL, RUN_JSON
-from chaoslab.private import NotPrivate, make_folder
+from chaoslab.private import NotPrivate, make_folder, replace_file
 
 LATEST = "latest"
 RESOLVED_PLAN = "plan.resolved.yaml"
@@ -143,8 +143,8 @@ class RunDirectory:
 
     def write_plan(self, *, source: str, resolved: str) -> None:
         """What was asked and what it resolved to, both as YAML text."""
-        _write(self.path / "plan.source.yaml", source)
-        _write(self.path / RESOLVED_PLAN, resolved)
+        replace_file(self.path / "plan.source.yaml", source)
+        replace_file(self.path / RESOLVED_PLAN, resolved)
 
     def plan_digest(self) -> str | None:
         """SHA-256 of plan.resolved.yaml in hex; None without that file."""
@@ -155,11 +155,11 @@ class RunDirectory:
 
     def write_schedule(self, lines: Iterable[str]) -> None:
         """schedule.jsonl, from lines without newlines."""
-        _write(self.path / "schedule.jsonl", "".join(f"{line}\n" for line in lines))
+        replace_file(self.path / "schedule.jsonl", "".join(f"{line}\n" for line in lines))
 
     def write_evidence(self, injection: str, evidence: Mapping[str, Json]) -> None:
         """evidence/<injection>.json."""
-        _write(self.evidence / f"{injection}.json", _pretty(evidence))
+        replace_file(self.evidence / f"{injection}.json", _pretty(evidence))
 
     @property
     def facts(self) -> Mapping[str, Json]:
@@ -194,7 +194,7 @@ class RunDirectory:
 
     def note(self, **facts: Json) -> None:
         """Add or replace keys of run.json; the file is replaced whole."""
-        _write(self.path / RUN_JSON, _pretty({**self.facts, **facts}))
+        replace_file(self.path / RUN_JSON, _pretty({**self.facts, **facts}))
 
 
 def list_runs(root: Path) -> tuple[RunDirectory, ...]:
@@ -288,13 +288,3 @@ def _link(link: Path, target: Path) -> None:
 
 def _pretty(value: Mapping[str, Json]) -> str:
     return json.dumps(json.loads(encode(value)), indent=2, ensure_ascii=False) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise FleetError(f"{path} cannot be written: {error}") from error

@@ -8,7 +8,15 @@ import pytest
 from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.obligations import OBLIGATIONS, Obligations, append, books, is_held, may_owe
-from chaoslab.private import NotOwned, NotPrivate, make_folder, open_folder, read, remove
+from chaoslab.private import (
+    NotOwned,
+    NotPrivate,
+    make_folder,
+    open_folder,
+    read,
+    remove,
+    replace_file,
+)
 from chaoslab.record import RunDirectory
 
 STRANGER = 65_534
@@ -159,3 +167,18 @@ def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
         books(tmp_path)
     assert not may_owe(tmp_path)
     assert is_held(tmp_path)
+
+
+@pytest.mark.parametrize("link", ["run.json", ".run.json.new"])
+def test_a_link_in_the_way_of_a_new_file_is_replaced_and_not_written_through(
+    tmp_path: Path, link: str
+) -> None:
+    (tmp_path / "precious").write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / link).symlink_to(tmp_path / "precious")
+    replace_file(run / "run.json", "new")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert (run / "run.json").read_text() == "new"
+    assert not (run / "run.json").is_symlink()
+    assert [path.name for path in run.iterdir()] == ["run.json"]

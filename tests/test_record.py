@@ -226,3 +226,12 @@ def test_equal_values_have_equal_fingerprints_and_others_do_not() -> None:
     assert first == fingerprint({"b": 1, "a": Trigger(round=4)})
     assert first != fingerprint({"a": Trigger(round=5), "b": 1})
     assert re.fullmatch(r"[0-9a-f]{64}", first)
+
+
+def test_a_link_that_lies_in_the_way_of_run_json_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.new").symlink_to(tmp_path / "precious")
+    RunDirectory(path=tmp_path / "run").note(outcome="completed")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert RunDirectory(path=tmp_path / "run").facts == {"outcome": "completed"}

@@ -17,6 +17,7 @@ from chaoslab.checks.verdict import Verdict
 from chaoslab.errors import FleetError
 from chaoslab.events import encode
 from chaoslab.journal import History
+from chaoslab.private import replace_file
 from chaoslab.report.sentences import seconds
 from chaoslab.report.wording import answers, begun, counted, margin, value
 
@@ -30,9 +31,9 @@ _MARKS = {Outcome.PASS: "✅ PASS", Outcome.FAIL: "❌ FAIL", Outcome.UNKNOWN: "
 
 def write_reports(directory: Path, verdict: Verdict, history: History) -> None:
     """Write all three, each replaced whole; FleetError when the disk refuses."""
-    _write(directory / VERDICT_JSON, verdict_json(verdict))
-    _write(directory / JUNIT_XML, junit_xml(verdict, history))
-    _write(directory / REPORT_MD, report_md(verdict, history, directory))
+    replace_file(directory / VERDICT_JSON, verdict_json(verdict))
+    replace_file(directory / JUNIT_XML, junit_xml(verdict, history))
+    replace_file(directory / REPORT_MD, report_md(verdict, history, directory))
 
 
 def verdict_json(verdict: Verdict) -> str:
@@ -173,16 +174,3 @@ def _cell(text: str) -> str:
     """Text that cannot break out of a table cell or become HTML."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
     return " ".join(escaped.split())
-
-
-# ------------------------------------------------------------------------------------ helpers
-
-
-def _write(path: Path, text: str) -> None:
-    new = path.with_name(f".{path.name}.new")
-    try:
-        new.write_text(text, encoding="utf-8")
-        new.replace(path)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise FleetError(f"{path} cannot be written: {error}") from error
