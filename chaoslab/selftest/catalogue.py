@@ -358,6 +358,14 @@ _FLEETS = (
         check="residue",
         words=f"of {VICTIM}",
     ),
+    Trial(
+        name="foreign_undo",
+        wrong="the run's book names a folder of somebody else",
+        plan="calm",
+        fleet="foreign_undo",
+        check="residue",
+        words="is refused",
+    ),
 )
 
 _STALLS = (
