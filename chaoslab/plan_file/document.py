@@ -34,11 +34,18 @@ _LONGEST_NUMBER: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One mistake: where it was written, the dotted key, and what to write instead."""
+    """One mistake: where it was written, the dotted key, and what to write instead.
+
+    It is one line, whatever was written: what cannot be printed stands in it escaped.
+    """
 
     where: str
     key: str
     text: str
+
+    def __post_init__(self) -> None:
+        for name in ("where", "key", "text"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
     def position(self) -> tuple[int, ...]:
         """Line and column; () for what was not written in a file."""
@@ -143,6 +150,11 @@ def dotted(branch: Branch) -> str:
     """`faults[0].target` for ("faults", 0, "target")."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in branch)
     return text.removeprefix(".")
+
+
+def printable(text: str) -> str:
+    """The text with line breaks, control characters and lone surrogates as Python escapes them."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 def nearest(name: str, known: Iterable[str], *, noun: str) -> str:

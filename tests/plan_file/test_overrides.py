@@ -77,3 +77,11 @@ def test_mistakes_of_overrides_and_of_the_file_are_told_together(load: Loader) -
         line.partition(": ")[0].endswith(end)
         for line, end in zip(message, ("seed=x", "3:9"), strict=True)
     ] == [True, True]
+
+
+def test_a_mistake_is_one_line_whatever_was_written(load: Loader) -> None:
+    said = told(load, HEAD, "wrong\nkey=\x1b[31m", "\udcff=\udcff")
+    assert [line.startswith("--set ") for line in said.split("\n")[:2]] == [True, True]
+    assert r"wrong\nkey" in said
+    assert r"\udcff" in said
+    assert said.replace("\n", "").isprintable()
