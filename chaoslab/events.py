@@ -14,6 +14,7 @@ in `data` is written beside it in `Kind`. Lines of other shapes are a node's ord
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -298,7 +299,10 @@ class Event:
             return float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number")
-        return value
+        try:
+            return float(value)
+        except OverflowError as error:  # JSON knows integers that no float can hold
+            raise self._wrong(key, "a number") from error
 
     def integer(self, key: str) -> int:
         """The int under `key`; MalformedEvent if it is missing or something else."""
@@ -408,6 +412,33 @@ def encode(value: Json) -> str:
     return json.dumps(_finite(value), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
+def decode(text: str) -> Json:
+    """The value of a JSON text. ValueError if it is none, or if nobody could write it again: it is
+    nested deeper than `DEPTH_MOST`, or a character in it is half of one (a lone surrogate).
+    """
+    try:
+        value: Json = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"nested deeper than {DEPTH_MOST}") from error
+    if text.count("[") + text.count("{") > DEPTH_MOST and _depth(value) > DEPTH_MOST:
+        raise ValueError(f"nested deeper than {DEPTH_MOST}")
+    if _SURROGATE.search(text):
+        encode(value).encode()
+    return value
+
+
+def _depth(value: Json) -> int:
+    """How many lists and objects are around the innermost one; stops beyond `DEPTH_MOST`."""
+    depth, level = 0, [value]
+    while level and depth <= DEPTH_MOST:
+        nests = [one for one in level if isinstance(one, dict | list)]
+        level = [part for one in nests for part in (one.values() if isinstance(one, dict) else one)]
+        depth += bool(nests)
+    return depth
+
+
+DEPTH_MOST = 100
+_SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
@@ -423,8 +454,8 @@ def _finite(value: Json) -> Json:
 
 def _object(line: str) -> Mapping[str, Json]:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
+        value = decode(line)
+    except ValueError as error:
         raise MalformedEvent(f"not JSON: {line[:200]!r} ({error})") from error
     if not isinstance(value, dict):
         raise MalformedEvent(f"not a JSON object: {line[:200]!r}")

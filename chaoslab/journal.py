@@ -18,7 +18,7 @@ from typing import Protocol, Self
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Event, Json, Kind
-from chaoslab.journal_file import JOURNAL, JournalFile, Seal, read_journal
+from chaoslab.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
 from chaoslab.secrets import Secrets
 
 __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
@@ -178,7 +178,7 @@ class History:
         FleetError, which names file and line, if a journal is missing or damaged.
         """
         control = run_directory / "control"
-        has_twin = (control / JOURNAL).exists()
+        has_twin = (control / JOURNAL).exists() or sealed(control) is not None
         events, seal = read_journal(run_directory)
         twin = cls.read(control) if has_twin else None
         return cls(events, control=twin, seal=seal, left_open=left_open)

@@ -10,14 +10,13 @@ rewrites both files can forge them, unless the digest was kept elsewhere.
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Event, Json, MalformedEvent
+from chaoslab.events import Event, Json, MalformedEvent, decode
 
 JOURNAL = "journal.jsonl"
 RUN_JSON = "run.json"
@@ -91,8 +90,9 @@ def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
     event, or is not what was written.
     """
     path, events = directory / JOURNAL, list[Event]()
+    written = _written(path)
     chain: bytes | None = _NOTHING
-    for number, line in enumerate(_lines(path)):
+    for number, line in enumerate(_lines(written)):
         event = _event(line, number, path)
         chained = _CHAINED.fullmatch(line, max(0, len(line) - _CHAINED_BYTES))
         if number == 0 and chained is None:
@@ -106,7 +106,8 @@ def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
                 raise _damaged(f"{path}:{number + 1} was changed", why)
         events.append(event)
     seal = None if chain is None else Seal(lines=len(events), digest=chain.hex())
-    _verify(path, seal, sealed(directory))
+    is_whole = not written or written.endswith(b"\n")
+    _verify(path, seal, sealed(directory), is_whole=is_whole)
     return events, seal
 
 
@@ -114,22 +115,24 @@ def sealed(directory: Path) -> Seal | None:
     """What run.json says of the journal's end; None if the run did not live to say it."""
     path = directory / RUN_JSON
     try:
-        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = decode(path.read_text(encoding="utf-8"))
         said = facts.get(_SEALED) if isinstance(facts, dict) else None
-        return said and Seal(lines=int(said["lines"]), digest=str(said["digest"]))
+        return None if said is None else Seal(lines=int(said["lines"]), digest=str(said["digest"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise _damaged(f"{path} cannot be read", str(error)) from error
 
 
-def _verify(path: Path, found: Seal | None, said: Seal | None) -> None:
-    """Whether a journal that was sealed ends where it ended then."""
-    if said is None or found == said:
+def _verify(path: Path, found: Seal | None, said: Seal | None, *, is_whole: bool) -> None:
+    """Whether a journal that was sealed ends where it ended then: with a whole line."""
+    if said is None or (found == said and is_whole):
         return
     lines = 0 if found is None else found.lines
     if found is None:
         why = "its lines had a chain when the run ended, and have none now"
+    elif found == said:
+        why = "it ended with a whole line when the run ended, and does not now"
     elif lines == said.lines:
         why = f"it ended with the digest {said.digest}, and ends with {found.digest}"
     else:
@@ -141,12 +144,16 @@ def _next(chain: bytes, body: bytes) -> bytes:
     return hashlib.blake2b(chain + body, digest_size=_DIGEST_BYTES).digest()
 
 
-def _lines(path: Path) -> Iterator[bytes]:
-    """The whole ones, and a last one without its newline if nothing else is missing from it."""
+def _written(path: Path) -> bytes:
     try:
-        *whole, tail = path.read_bytes().split(b"\n")
+        return path.read_bytes()
     except OSError as error:
         raise _damaged(f"{path} cannot be read", error.strerror or str(error)) from error
+
+
+def _lines(written: bytes) -> Iterator[bytes]:
+    """The whole ones, and a last one without its newline if nothing else is missing from it."""
+    *whole, tail = written.split(b"\n")
     yield from whole
     try:
         Event.from_line(tail.decode())

@@ -9,7 +9,6 @@ is refused (`private`). Nothing here undoes anything: that is `undo`'s, and who 
 `janitor`'s.
 """
 
-import json
 import logging
 import os
 import socket
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, encode
+from chaoslab.events import Json, decode, encode
 from chaoslab.fleet.identity import (
     Identity,
     boot_id,
@@ -339,7 +338,7 @@ def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]
 
 def _entry(line: bytes) -> Mapping[str, Json]:
     """One line of the file; ValueError or FleetError if it cannot be one."""
-    facts = json.loads(line)
+    facts = decode(line.decode())
     if not isinstance(facts, dict):
         raise ValueError("not a JSON object")
     for key in {"open", "close"} & set(facts):

@@ -23,7 +23,7 @@ from typing import Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, PlanError
-from chaoslab.events import Json, encode
+from chaoslab.events import Json, decode, encode
 from chaoslab.journal_file import JOURNAL, RUN_JSON
 from chaoslab.private import NotPrivate, make_folder, replace_file
 
@@ -165,7 +165,7 @@ class RunDirectory:
     def facts(self) -> Mapping[str, Json]:
         """What run.json holds; {} before it was first written. FleetError if it is damaged."""
         try:
-            found = json.loads((self.path / RUN_JSON).read_text(encoding="utf-8"))
+            found = decode((self.path / RUN_JSON).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:

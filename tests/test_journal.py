@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import ExitCode, FleetError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.events import Event, Json, Kind, MalformedEvent
 from chaoslab.journal import JOURNAL, History, Journal
 
 from .histories import half_killed
@@ -105,6 +105,22 @@ def test_numbers_beyond_64_bits_are_a_malformed_event_and_no_crash(lines: list[s
     fields = {**json.loads(lines[0]), "node_s": 10**400}
     with pytest.raises(ValueError, match="not an event"):
         Event.from_line(json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    "data", ['{"reason":"\\ud800"}', '{"pending":' + "[" * 300 + "]" * 300 + "}"]
+)
+def test_a_line_that_nobody_could_write_again_is_malformed(data: str) -> None:
+    line = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
+    with pytest.raises(MalformedEvent):
+        Event.from_line(line % data)
+
+
+def test_an_integer_that_no_float_can_hold_is_no_number() -> None:
+    data: dict[str, Json] = {"silent_s": 10**400}
+    event = Event(seq=0, time_s=0.0, source="", kind=Kind.HARNESS_STALLED, data=data)
+    with pytest.raises(MalformedEvent, match="not a number"):
+        event.number("silent_s")
 
 
 # ---------------------------------------------------------------- the writer, and what cuts it off
@@ -209,6 +225,36 @@ def test_lines_that_are_missing_from_the_end_of_a_finished_run_are_missed(record
     assert "it had 30 lines when the run ended, and has 29" in refusal(record)
     (record / JOURNAL).write_bytes(b"")
     assert "it had 30 lines when the run ended, and has 0" in refusal(record)
+
+
+@pytest.mark.parametrize("tail", [b"\x10", b'{"seq":30', b"7"])
+def test_what_follows_the_end_of_a_finished_run_is_not_taken_for_a_torn_line(
+    record: Path, tail: bytes
+) -> None:
+    whole = (record / JOURNAL).read_bytes()
+    for changed in (whole + tail, whole.removesuffix(b"\n")):
+        (record / JOURNAL).write_bytes(changed)
+        assert "it ended with a whole line when the run ended" in refusal(record)
+
+
+def test_the_journal_of_a_finished_twin_is_missed(record: Path) -> None:
+    (record / "control").mkdir()
+    (record / "control" / "run.json").write_bytes((record / "run.json").read_bytes())
+    assert f"{record / 'control' / JOURNAL} cannot be read" in refusal(record)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        '{"journal": {"lines": Infinity, "digest": ""}}',
+        '{"journal": 7}',
+        "[" * 100_000,
+        '{"plan": "\\ud800"}',
+    ],
+)
+def test_a_run_json_that_says_nothing_of_use_is_named(record: Path, facts: str) -> None:
+    (record / "run.json").write_text(facts)
+    assert refusal(record).startswith(f"{record / 'run.json'} cannot be read: ")
 
 
 def test_a_journal_whose_chains_were_made_anew_is_told_by_run_json(record: Path) -> None:

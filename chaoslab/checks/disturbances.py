@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.timeline import baseline_end_s
-from chaoslab.events import Event, Json, Kind
+from chaoslab.events import Event, Json, Kind, MalformedEvent
 from chaoslab.journal import History
 
 _LEFT_SHARE = 0.7
@@ -59,7 +59,7 @@ def weighed(
     has_passed = finding.outcome is Outcome.PASS
     if has_passed and again is not Outcome.FAIL:
         return finding
-    finding = replace(finding, numbers={**finding.numbers, **_machine_numbers(finding, history)})
+    finding = _with_machine(finding, history)
     has_failed = finding.outcome is Outcome.FAIL
     if has_passed or (has_failed and again not in {None, Outcome.FAIL}):
         otherwise = "would have failed" if has_passed else "would not have failed"
@@ -185,6 +185,15 @@ def _span(finding: Finding, history: History) -> tuple[float, float] | None:
     """The time between the first and the last piece of evidence."""
     times_s = [history.events[n].time_s for n in finding.evidence if n < len(history.events)]
     return (min(times_s), max(times_s)) if times_s else None
+
+
+def _with_machine(finding: Finding, history: History) -> Finding:
+    """The finding with how busy the machine was, or with the broken line that hides it."""
+    try:
+        numbers = _machine_numbers(finding, history)
+    except MalformedEvent as error:
+        return replace(finding, reason=f"{finding.reason} (how busy the machine was: {error})")
+    return replace(finding, numbers={**finding.numbers, **numbers})
 
 
 def _machine_numbers(finding: Finding, history: History) -> Mapping[str, Json]:

@@ -15,7 +15,7 @@ from xml.etree import ElementTree as Xml
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.errors import FleetError
-from chaoslab.events import encode
+from chaoslab.events import decode, encode
 from chaoslab.journal import History
 from chaoslab.private import replace_file
 from chaoslab.report.sentences import seconds
@@ -49,7 +49,7 @@ def read_verdict(directory: Path) -> Verdict | None:
     """
     path = directory / VERDICT_JSON
     try:
-        return Verdict.from_json(json.loads(path.read_text(encoding="utf-8")))
+        return Verdict.from_json(decode(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

@@ -7,7 +7,7 @@ import pytest
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.detection import Detection
-from chaoslab.checks.disturbances import disturbances, without
+from chaoslab.checks.disturbances import disturbances, weighed, without
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.survivors import Survivors
@@ -190,3 +190,14 @@ def test_taking_time_out_of_a_record_keeps_its_lines() -> None:
     shorter = without(history, [stall])
     assert shorter.end_s == pytest.approx(history.end_s - 4.0)
     assert [e.kind for e in shorter.events] == [e.kind for e in history.events]
+
+
+def test_a_broken_sample_of_the_machine_leaves_the_finding_and_is_told() -> None:
+    story = half_killed().end()
+    bad: dict[str, Json] = {"round": 1, "fragment": 0, "version": 1}
+    story.events[5] = replace(story.events[5], kind=Kind.ROUND_STORED, data=bad)
+    history = story.history()
+    finding = Finding(check="x", outcome=Outcome.FAIL, reason="it fell", evidence=(4, 6))
+    told = weighed(finding, None, history, ())
+    assert told.outcome is Outcome.FAIL
+    assert "event 5 (round.stored) has no 'took_s'" in told.reason
