@@ -6,5 +6,7 @@ A target has `one(seed: int) -> None`. It draws everything from `random.Random(s
 is repeated by its seed alone. It may also have `SECONDS_MAX`, how long one seed may take.
 """
 
-TARGETS: tuple[str, ...] = ("proxy_api", "syncer_messages", "wire_frames")
+TARGETS: tuple[str, ...] = (
+    "journals", "plan_files", "proxy_api", "syncer_messages", "wire_frames",
+)  # fmt: skip
 """Modules of this package, one for each thing that is fuzzed. To add one: a module and its name."""
