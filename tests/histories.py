@@ -111,7 +111,8 @@ class Story(ModelTraining):
 
     def end(self, *, losses: Sequence[tuple[int, float]] = (), outcome: str = "completed") -> Self:
         """Training ends by its own rule: final accounts, exits, evaluation, the end of the run."""
-        self.enter("stop").stop_training()
+        self.enter("stop").say(Kind.SYNCER_HELD, SYNCER, reason="its stop rule is met")
+        self.stop_training()
         for learner in self.learners.values():
             if learner.is_up and learner.is_member:
                 self.finish_learner(learner)

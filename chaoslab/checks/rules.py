@@ -16,6 +16,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.lives import strangers
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
+from chaoslab.checks.timeline import says_stopped, training_end
 from chaoslab.checks.unasked import unasked
 from chaoslab.checks.violations import conclude, unknown
 from chaoslab.events import Event, Json, Kind
@@ -78,6 +79,7 @@ def _evidence(history: History) -> Iterator[Finding]:
 def _doubts(history: History) -> list[tuple[Event, str]]:
     """The beginning or the skipping of every injection in doubt, and what is missing of it."""
     doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
+    doubts += [(s.injecting, _too_late(s)) for s in _after_the_end(history)]
     doubts += [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
     excused = moot(history)
     return [(event, said) for event, said in doubts if event.text("injection") not in excused]
@@ -95,6 +97,18 @@ def _unproved(story: FaultStory) -> str:
     return f"{name} is {said}"
 
 
+def _after_the_end(history: History) -> Iterator[FaultStory]:
+    """Proved injections that began when there was no training left to break."""
+    end = training_end(history)
+    for story in history.faults:
+        if story.status == "proved" and end is not None and story.injecting.seq > end.seq:
+            yield story
+
+
+def _too_late(story: FaultStory) -> str:
+    return f"{story.spec} ({story.injection}, {story.fault}) began when training had ended"
+
+
 def _skipped(event: Event) -> str:
     name = f"{event.data.get('spec', event.text('injection'))} ({event.text('fault')})"
     return f"{name} was never injected: {event.text('reason')}"
@@ -105,17 +119,24 @@ def _entries(history: History) -> Iterator[Finding]:
 
     Those of which an injection is in doubt already are left to `evidence`.
     """
-    started = history.last(Kind.RUN_STARTED)
-    listed = started.items("entries") if started and "entries" in started.data else ()
+    entries = _listed(history)
     seen = {story.spec for story in history.faults if story.status == "proved"}
     seen |= {event.text("spec") for event, _ in _doubts(history) if "spec" in event.data}
-    entries = [replace(started, data=one) for one in listed if isinstance(one, Mapping) and started]
     missing = [entry for entry in entries if entry.text("spec") not in seen]
     if missing:
         yield replace(
             unknown("entries", "; ".join(map(_never, missing)), samples=len(entries)),
             culprits=tuple(entry.text("spec") for entry in missing),
         )
+
+
+def _listed(history: History) -> list[Event]:
+    """The entries of the plan's `faults`, each with its keys as data; old records list none."""
+    started = history.last(Kind.RUN_STARTED)
+    if started is None or "entries" not in started.data:
+        return []
+    found = started.items("entries")
+    return [replace(started, data=one) for one in found if isinstance(one, Mapping)]
 
 
 def _never(entry: Event) -> str:
@@ -209,20 +230,37 @@ def _ending(history: History) -> Iterator[Finding]:
     finished = history.last(Kind.RUN_FINISHED)
     if finished is None:
         yield unknown("run", "the record breaks off: the harness did not live to finish the run")
-    elif finished.text("outcome") != "completed":
+    elif finished.text("outcome") != "completed" or finished.text("reason"):
         yield unknown("run", f"the run was {finished.text('outcome')}: {finished.text('reason')}")
 
 
 def _stop(history: History) -> Iterator[Finding]:
-    """Training must end by its stop rule; only a run that was cut short may ask for the end."""
+    """Training must end by its stop rule; only a run that was cut short may ask for the end.
+
+    While faults are to come the syncer goes on beyond the rule, says that it is met, and waits.
+    """
     final, finished = history.last(Kind.SYNCER_FINAL), history.last(Kind.RUN_FINISHED)
-    was_cut_short = finished is not None and finished.text("outcome") != "completed"
-    if final and final.data.get("was_asked") is True and not was_cut_short:
+    if finished is not None and finished.text("outcome") != "completed":
+        return
+    if finished and says_stopped(history) and history.last(Kind.SYNCER_STOPPED) is None:
+        yield unknown("stop", "the syncer never said that training had ended")
+    elif final and _waits_to_be_asked(history) and history.last(Kind.SYNCER_HELD) is None:
+        yield unknown(
+            "stop",
+            f"{final.source} ended training at {final.time_s:.1f} s by itself, and never said that "
+            "its stop rule was met",
+        )
+    if final and final.data.get("was_asked") is True:
         yield unknown(
             "stop",
             f"{final.source} ended training at {final.time_s:.1f} s because somebody asked it to "
             f"({final.data.get('reason')}), not because its stop rule was met",
         )
+
+
+def _waits_to_be_asked(history: History) -> bool:
+    """Whether faults were scheduled; a record that lists no entries does not say."""
+    return any(entry.integer("injections") for entry in _listed(history))
 
 
 def _residue(history: History) -> Iterator[Finding]:

@@ -87,9 +87,14 @@ def training_end(history: History) -> Event | None:
     if stopped is not None:
         return stopped
     ends = history.of(Kind.SYNCER_FINAL, Kind.RUN_FINISHED)
-    if history.format < _SAYS_STOPPED:
+    if not says_stopped(history):
         ends = sorted([*ends, *_farewells_after_merging(history)], key=lambda event: event.seq)
     return ends[0] if ends else None
+
+
+def says_stopped(history: History) -> bool:
+    """Whether the syncer of such a record says that training has ended."""
+    return history.format >= _SAYS_STOPPED
 
 
 def farewells(history: History) -> Iterator[Event]:
@@ -150,10 +155,11 @@ def longest_gap(history: History, start_s: float, end_s: float) -> Gap:
 def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
     """Every stretch without a merged round that reaches into [start_s, end_s]; at least one.
 
-    The first may begin with a merge before start_s; the last is the tail up to end_s.
+    The first may begin with a merge before start_s; the last is the tail up to end_s. A round to
+    which nobody contributed is none.
     """
     times_s = [(start_s, -1)]
-    for merged in history.of(Kind.ROUND_MERGED):
+    for merged in filter(_has_work, history.of(Kind.ROUND_MERGED)):
         if merged.time_s <= start_s:
             times_s = [(merged.time_s, merged.seq)]
         elif merged.time_s <= end_s:
@@ -166,6 +172,12 @@ def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
             evidence=tuple(seq for seq in (before, after) if seq >= 0),
             is_tail=after < 0,
         )
+
+
+def _has_work(merged: Event) -> bool:
+    """Whether a contributor gave tokens; one that says no number is believed."""
+    given = (one for one in merged.items("contributors") if isinstance(one, Mapping))
+    return any(one.get("c_tokens") != 0 for one in given)
 
 
 def parts(history: History) -> Iterator[Part]:

@@ -113,7 +113,7 @@ def _look_joined(scene: Scene) -> Found:
             **_from_whom(first[Kind.LEARNER_JOINED]),
             "stayed_s": stayed_s,
         },
-        proof=(started, *first.values()),
+        proof=(started, *(event for event in first.values() if event is not exited)),
     )
 
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import has_code_0, is_answer_to, was_ended_by
+from chaoslab.exits import has_code_0, was_ended_by
 from chaoslab.faults.base import Evidence, Layer, OneAct, Status
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
@@ -226,7 +226,7 @@ class ProcessPreempt:
         if exited is None:
             heard = "noticed the notice but" if noticed else "did not notice and"
             return nothing(f"{heard} was still running when the fault ended")
-        if not any(is_answer_to(exited, signal) for signal in _PREEMPTING):
+        if not any(was_ended_by(exited, signal) for signal in _PREEMPTING):
             return nothing(f"crashed ({how_it_ended(exited)}) instead of leaving")
         gone_after_s = exited.time_s - scene.begin_s
         is_in_time = gone_after_s <= self.notice_s + self.grace_s + AFTERGLOW_S

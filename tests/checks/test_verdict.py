@@ -380,3 +380,47 @@ def test_a_janitor_that_nobody_replaced_leaves_a_doubt_and_one_that_was_replaced
     assert (finding.check, finding.outcome) == ("unguarded", Outcome.UNKNOWN)
     assert "(signal 9) and none could be started in its place (no room)" in finding.reason
     assert finding.culprits == ("janitor",)
+
+
+@pytest.mark.parametrize("reason", ["learner-2 still ran", "the evaluator failed: exit code 3"])
+def test_a_completed_run_that_did_not_end_as_it_should_is_unknown(reason: str) -> None:
+    story = half_killed().end().altered(Kind.RUN_FINISHED, lambda _: {"reason": reason})
+    verdict = judged(story)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.findings[0].check == "run"
+    assert reason in verdict.findings[0].reason
+
+
+def test_a_syncer_that_never_said_that_training_had_ended_is_unknown() -> None:
+    story = half_killed().end().without(Kind.SYNCER_STOPPED)
+    verdict = judged(story)
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert verdict.findings[0].reason == "the syncer never said that training had ended"
+
+
+def test_a_syncer_that_ended_training_by_itself_while_faults_were_to_come_is_unknown() -> None:
+    entries: Json = [{"spec": "die", "fault": "process.kill", "injections": 1}]
+    story = half_killed().end().altered(Kind.RUN_STARTED, lambda _: {"entries": entries})
+    assert judged(story).outcome is Outcome.PASS
+    verdict = judged(story.without(Kind.SYNCER_HELD))
+    assert verdict.outcome is Outcome.UNKNOWN
+    assert "never said that its stop rule was met" in verdict.findings[0].reason
+
+
+def test_a_fault_that_began_when_training_had_ended_is_a_doubt() -> None:
+    story = half_killed().end().kill("learner-2").prove().finish()
+    finding = finding_of(judged(story), "evidence")
+    assert finding.outcome is Outcome.UNKNOWN
+    assert "began when training had ended" in finding.reason
+
+
+@pytest.mark.parametrize("kept", [0, 4])
+def test_rounds_to_which_nobody_contributed_do_not_continue_training(kept: int) -> None:
+    story = half_killed().end()
+    for merged in [event for event in story.events if event.kind is Kind.ROUND_MERGED]:
+        if merged.time_s > 20.0:
+            idle = [{**dict(one), "c_tokens": 0} for one in merged.items("contributors")[:kept]]
+            story.events[merged.seq] = replace(merged, data={**merged.data, "contributors": idle})
+    verdict = judged(story)
+    assert verdict.training_continued is False
+    assert verdict.outcome is Outcome.FAIL

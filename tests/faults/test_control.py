@@ -173,6 +173,8 @@ def test_a_learner_that_does_not_stay_is_weak() -> None:
     found = record.add(13.5, Kind.NODE_EXITED, "learner-4", exit_code=1).end().evidence
     assert found.status is Status.WEAK
     assert "was gone again (exit code 1)" in found.text
+    exits = {event.seq for event in record.history.of(Kind.NODE_EXITED)}
+    assert not exits & set(found.proof)  # nobody asked for that
 
 
 def test_a_process_that_never_says_that_it_is_a_learner_is_weak() -> None:

@@ -202,6 +202,13 @@ def test_a_preempted_learner_that_crashes_is_not_proved() -> None:
     assert "crashed (exit code 1)" in record.evidence.text
 
 
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+def test_a_noticed_learner_that_somebody_else_kills_was_not_preempted(signal: str) -> None:
+    record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
+    record.add(11.0, Kind.NODE_EXITED, signal=signal, sent=["SIGHUP"])
+    assert record.evidence.status is Status.FAILED
+
+
 def test_a_victim_that_somebody_replaced_early_is_weak() -> None:
     record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
     record.add(11.0, Kind.NODE_STARTED, incarnation=2).probe(15.0, "S")
