@@ -49,6 +49,7 @@ REST = KILL.replace("4s}", "rest}")
             ":8:", "expect[0].within: 27h46m40s can never be exceeded, because `limits.timeout`",
         ),
         ({"expect": "{check: continuity, max_gap: 10m}"}, ":8:", "expect[0].max_gap: 10m can"),
+        ({"expect": "{check: continuity, floor: 1h}"}, ":8:", "expect[0].floor: 1h can never be"),
         (
             {"faults": KILL.replace("round: 20", "time: 5m")},
             ":6:", "faults[0].at: 'dies' comes after 5m at the earliest",
@@ -130,10 +131,21 @@ SLOW = KILL.replace("process.kill", "compute.slow")
             {"expect": "{check: contribution_share, max_difference: 100%}"},
             "contribution_share.max_difference: 100% says next to nothing",
         ),
+        (
+            {"expect": "{check: survivors, max_slowdown: 1000000x}"},
+            "survivors.max_slowdown: 1e+06x says next to nothing",
+        ),
+        (
+            {"expect": "{check: numeric_health, max_loss: 11x}"},
+            "numeric_health.max_loss: 11x says next to nothing",
+        ),
         ({"expect": "{check: join}"}, "join will be UNKNOWN, because no fault brings a learner in"),
         ({"expect": "{check: succession}"}, "because no fault hits the syncer"),
         ({"faults": CRASH, "expect": "{check: rejoin}"}, "because no fault takes a learner away"),
-        ({"expect": "{check: loss_parity}"}, "because `control` makes no twin to compare with"),
+        (
+            {"expect": "{check: loss_parity}"},
+            "because there is no twin to compare with: write `control: twin`",
+        ),
     ],
 )
 def test_what_is_likely_a_mistake_is_a_warning(

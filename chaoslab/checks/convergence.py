@@ -25,6 +25,8 @@ from chaoslab.units import Factor, Share
 _MIN_POINTS = 2
 _MIN_COMMON_SHARE = 0.5
 """Less of the run's committed tokens than this says nothing, neither way."""
+_MAX_STRETCH_SHARE = 0.5
+"""Of the tokens: losses fall fast at first, so a line over more than this lies far above them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,10 +47,11 @@ class LossParity:
         run, twin = _curve(history), _curve(twin_run)
         samples = len(run) + len(twin)
         if min(len(run), len(twin)) < _MIN_POINTS:
-            reason = f"the run was evaluated {len(run)} times and the twin {len(twin)} times; each "
             ends = "".join([_how_it_died(history), _how_it_died(twin_run, "twin's ")])
-            remedy = ends or ": lower training.evaluate_every"
-            return unknown(self.name, f"{reason}needs {_MIN_POINTS}{remedy}", samples=samples)
+            reason = f"the run was evaluated {_often(run)} and the twin {_often(twin)}; each needs "
+            return unknown(
+                self.name, f"{reason}{_MIN_POINTS}{ends or _more_often(run)}", samples=samples
+            )
         if why := why_not_comparable(history, twin_run):
             return unknown(self.name, f"the fault-free twin cannot be compared with: {why}")
         tokens = min(run[-1][0], twin[-1][0])
@@ -57,6 +60,8 @@ class LossParity:
             needed = f"both must reach {_MIN_COMMON_SHARE * run[-1][0]:,.0f}"
             remedy = "raise limits.timeout, so that the twin can go on, or lower evaluate_every"
             return unknown(self.name, f"{reason}; {needed}: {remedy}", samples=samples)
+        if coarse := _coarse(run, tokens) or _coarse(twin, tokens, "twin"):
+            return unknown(self.name, f"{coarse}{_more_often(run)}", samples=samples)
         mine, theirs = _at(run, tokens), _at(twin, tokens)
         if not math.isfinite(theirs) or theirs <= 0:
             return unknown(self.name, f"the twin's loss is {theirs}", samples=samples)
@@ -108,6 +113,33 @@ def _curve(history: History) -> Sequence[tuple[float, float]]:
 
 def _span(curve: Sequence[tuple[float, float]]) -> str:
     return f"from {curve[0][0]:,.0f} to {curve[-1][0]:,.0f} committed tokens"
+
+
+def _coarse(curve: Sequence[tuple[float, float]], tokens: float, whose: str = "run") -> str:
+    """Why a loss between two evaluations says nothing there; empty if they are near enough."""
+    if any(tokens == measured for measured, _ in curve):
+        return ""
+    before = max(measured for measured, _ in curve if measured < tokens)
+    after = min(measured for measured, _ in curve if measured > tokens)
+    if after - before <= _MAX_STRETCH_SHARE * tokens:
+        return ""
+    return (
+        f"at {tokens:,.0f} committed tokens nothing is known: the {whose} was evaluated at "
+        f"{before:,.0f} and then at {after:,.0f}"
+    )
+
+
+def _often(curve: Sequence[tuple[float, float]]) -> str:
+    if len(curve) == 1:
+        return f"once (at {curve[0][0]:,.0f} committed tokens)"
+    return f"{len(curve)} times"
+
+
+def _more_often(curve: Sequence[tuple[float, float]]) -> str:
+    """What to write so that the next run is evaluated often enough."""
+    if not curve or not curve[-1][0]:
+        return ": let training go on for longer (`training.stop`)"
+    return f": set `training.evaluate_every` to {max(1, curve[-1][0] // 10):.0f}"
 
 
 def _at(curve: Sequence[tuple[float, float]], tokens: float) -> float:

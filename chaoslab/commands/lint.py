@@ -8,13 +8,13 @@ Records are judged without this: an old plan stays readable.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
 from math import inf
 
 from chaoslab.checks.answered import LearnersRejoin
 from chaoslab.checks.contribution import ContributionShare
-from chaoslab.checks.convergence import LossParity
+from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.checks.goodput import Goodput
 from chaoslab.checks.injections import Injections
 from chaoslab.checks.join import Join
@@ -22,6 +22,7 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.recovery import Recovery
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.succession import Succession
+from chaoslab.checks.survivors import Survivors
 from chaoslab.faults.base import BringsIn, Fault
 from chaoslab.plan import Control, Distribution, FaultPlan, FaultSpec, Trigger
 from chaoslab.plan_file import Mistake
@@ -151,7 +152,7 @@ def _durations(check: object) -> Iterator[tuple[str, float]]:
     """The upper bounds in seconds that a plan has set for a check, by their keys."""
     for field in fields(check):  # type: ignore[arg-type]  # settings are dataclasses
         value = getattr(check, field.name)
-        is_bound = field.name.endswith("within_s") or field.name == "max_gap"
+        is_bound = field.name.endswith("within_s") or field.name in ("max_gap", "floor_s")
         if is_bound and isinstance(value, float | int) and value != field.default:
             yield field.name.removesuffix("_s"), float(value)
 
@@ -197,7 +198,10 @@ def _without_subject(plan: FaultPlan) -> Iterator[str]:
         Rejoin: (any(map(_takes_learners, plan.faults)), "no fault takes a learner away"),
         Join: (any(map(_brings_in, plan.faults)), "no fault brings a learner in"),
         Succession: (any(f.target.syncer for f in plan.faults), "no fault hits the syncer"),
-        LossParity: (plan.control is Control.TWIN, "`control` makes no twin to compare with"),
+        LossParity: (
+            plan.control is Control.TWIN,
+            "there is no twin to compare with: write `control: twin`",
+        ),
     }
     for spec in plan.expect:
         is_there, why = needs.get(type(spec.settings), (True, ""))
@@ -216,17 +220,22 @@ def _loose(plan: FaultPlan) -> Iterator[str]:
             )
         if isinstance(check, Goodput | Recovery) and check.min_share > 1:
             yield f"expect: {spec.check}.min_share asks for more than the pace without faults"
-        for key, share in _shares(check):
-            yield f"expect: {spec.check}.{key}: {show_share(share)} says next to nothing"
+        for key, bound in _wide(check):
+            yield f"expect: {spec.check}.{key}: {bound} says next to nothing"
 
 
-def _shares(check: object) -> Sequence[tuple[str, float]]:
-    """Shares of a check that are as wide as the whole, by their keys."""
+def _wide(check: object) -> Iterator[tuple[str, str]]:
+    """Shares of a check that are as wide as the whole, and factors above ten, by their keys."""
     if isinstance(check, ContributionShare) and check.max_difference >= 1:
-        return [("max_difference", check.max_difference)]
+        yield "max_difference", show_share(check.max_difference)
     if isinstance(check, LossParity) and check.max_delta >= 1:
-        return [("max_delta", check.max_delta)]
-    return []
+        yield "max_delta", show_share(check.max_delta)
+    if isinstance(check, ContributionShare) and check.max_drag > _SURE_FACTOR:
+        yield "max_drag", f"{check.max_drag:g}x"
+    if isinstance(check, Survivors) and check.max_slowdown > _SURE_FACTOR:
+        yield "max_slowdown", f"{check.max_slowdown:g}x"
+    if isinstance(check, NumericHealth) and check.max_loss > _SURE_FACTOR:
+        yield "max_loss", f"{check.max_loss:g}x"
 
 
 # ---------------------------------------------------------------- what faults do

@@ -102,19 +102,19 @@ def _lines(prepared: Prepared) -> tuple[list[Json], list[Json]]:
 
 
 def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
+    hidden = prepared.text.secrets.text
+    lines = [
+        *((title, "bold", text) for title, text in _facts(prepared, lasted_s).items()),
+        *(("warning", "bold red", said) for said in prepared.warnings),
+        *(("note", "bold yellow", said) for said in caveats(prepared.plan, prepared.schedule)),
+    ]
     return Group(
-        Text.assemble((f" {prepared.plan.name} ", "reverse"), f"  {prepared.plan.description}"),
-        *(
-            Text.assemble((f"{title:<10}", "bold"), text)
-            for title, text in _facts(prepared, lasted_s).items()
+        Text.assemble(
+            (f" {prepared.plan.name} ", "reverse"), f"  {hidden(prepared.plan.description)}"
         ),
-        *(Text.assemble((f"{'warning':<10}", "bold red"), said) for said in prepared.warnings),
-        *(
-            Text.assemble((f"{'note':<10}", "bold yellow"), said)
-            for said in caveats(prepared.plan, prepared.schedule)
-        ),
+        *(Text.assemble((f"{title:<10}", style), hidden(text)) for title, style, text in lines),
         Text(),
-        *(Text(sentence) for sentence in preview(prepared.schedule)),
+        *(Text(hidden(sentence)) for sentence in preview(prepared.schedule)),
     )
 
 
@@ -122,9 +122,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
     who = f"{learners(training)}{_reserve(plan)}"
     slow = slowing(prepared.schedule, plan.fleet.kind)
-    trains = (
-        f"{who}, {training.task or training.model}, {prepared.text.secrets.text(training.data)}"
-    )
+    trains = f"{who}, {training.task or training.model}, {training.data}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
     twin = ", then the same without faults, unless that is kept from before"

@@ -58,5 +58,6 @@ def _tried_here(argv: tuple[str, ...], environment: tuple[tuple[str, str], ...])
         return f"trying it took longer than {TRIAL_S:g} s: make `batches` and `evaluate` return"
     if done.returncode not in (0, 1):
         how = f"by signal {-done.returncode}" if done.returncode < 0 else f"{done.returncode}"
-        return f"trying it ended the process ({how}): {done.stderr.strip()[-300:]}"
+        words = " ".join(done.stderr.split())[-300:]
+        return f"trying it ended the process ({how}){f': {words}' if words else ''}"
     return problem_in(done.stdout, done.stderr)

@@ -109,8 +109,8 @@ def _try_evaluate(task: Task, spec: str, params: Params) -> None:
     )
     if not isinstance(first, float):
         raise TaskError(
-            f"{spec}: evaluate returns a {type(first).__name__}; return float(…): the mean "
-            "held-out loss per token"
+            f"{spec}: evaluate returns {type(first).__name__}; return float(…): the mean held-out "
+            "loss per token"
         )
     if not math.isfinite(first):
         raise TaskError(f"{spec}: evaluate of fresh parameters is {first}; it must be finite")
@@ -169,9 +169,18 @@ def _first(
         raise TaskError(f"{spec}: batches ended after {len(given)}; it must yield for ever")
     for batch in given:
         check_batch(batch, spec)
+    if len({_shapes(batch) for batch in given}) > 1:
+        raise TaskError(
+            f"{spec}: batches have different structures, shapes or dtypes; yield all alike, as "
+            "each new one is compiled anew"
+        )
     if not _are_equal(given, copies):
         raise TaskError(f"{spec}: batches changes an array that it gave before; yield new arrays")
     return copies
+
+
+def _shapes(batch: Batch) -> str:
+    return str(jax.tree.map(lambda array: (array.shape, array.dtype.str), batch))
 
 
 def _are_equal(some: Sequence[Batch], others: Sequence[Batch]) -> bool:

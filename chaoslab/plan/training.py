@@ -143,7 +143,8 @@ class Training:
     save_every_s: float = 10.0
     """Between two checkpoints of a learner, on its own disk."""
     evaluate_every: Count | None = None
-    """Committed tokens between two snapshots for evaluation; default: `stop.tokens` / 10."""
+    """Committed tokens between two snapshots for evaluation; default: a tenth of what `stop` stands
+    for, or, where nobody knows that, 10 to 20 snapshots spread evenly over the training."""
     stop: Stop = field(default_factory=lambda: Stop(rounds=120))
 
     def __post_init__(self) -> None:

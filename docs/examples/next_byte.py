@@ -54,9 +54,7 @@ class NextByte:
         return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), chosen, axis=-1))
 
     def batches(self, shard: int, shards: int, seed: int, position: int) -> Iterator[Batch]:
-        own = np.array_split(self._training, shards)[
-            shard
-        ]  # disjoint: one stretch for each learner
+        own = np.array_split(self._training, shards)[shard]  # one stretch for each learner
         while True:
             # batch k depends on k alone, so a restarted learner goes on exactly where it was
             chance = np.random.default_rng([seed, shard, position])

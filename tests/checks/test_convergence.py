@@ -38,9 +38,28 @@ def test_a_better_loss_passes_with_a_negative_delta() -> None:
 
 
 def test_curves_are_compared_at_the_largest_tokens_they_share() -> None:
-    finding = LossParity().judge(evaluated([(0, 5.0), (800, 3.0)], [(0, 5.0), (1000, 2.0)]))
+    twin = [(0, 5.0), (700, 2.3), (1000, 2.0)]
+    finding = LossParity().judge(evaluated([(0, 5.0), (800, 3.0)], twin))
     assert finding.numbers["at_committed_tokens"] == 800
-    assert finding.numbers["twin_loss"] == pytest.approx(5.0 - 3.0 * 0.8)
+    assert finding.numbers["twin_loss"] == pytest.approx(2.2)
+
+
+def test_a_line_between_two_evaluations_far_apart_is_no_loss() -> None:
+    twin = [(0, 2.1), (74_000, 0.1)]
+    finding = LossParity().judge(evaluated([(0, 2.1), (67_000, 0.15)], twin))
+    assert finding.outcome is Outcome.UNKNOWN
+    assert finding.reason == (
+        "at 67,000 committed tokens nothing is known: the twin was evaluated at 0 and then at "
+        "74,000: set `training.evaluate_every` to 6700"
+    )
+
+
+def test_too_few_evaluations_say_where_they_were_and_what_to_write() -> None:
+    finding = LossParity().judge(evaluated([(176_000, 0.1)], [(209_000, 0.1)]))
+    assert finding.reason == (
+        "the run was evaluated once (at 176,000 committed tokens) and the twin once (at 209,000 "
+        "committed tokens); each needs 2: set `training.evaluate_every` to 17600"
+    )
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace("round: 3", "rond: 3"), "unknown key `rond`; did you mean `round`?"),
         (FAULT.replace("round: 3", "round: 3, time: 2s"), "exactly one of"),
         (FAULT.replace("round: 3", "time: 3"), "write 3s"),
-        (FAULT.replace(", at: {round: 3}", ""), "needs either `at` or `arrivals`"),
+        (FAULT.replace(", at: {round: 3}", ""), "`arrivals`: write `at: {round: 60}`"),
         (FAULT.replace(", for: 5s", ""), "needs either `for: 5s`"),
         (FAULT.replace("for: 5s", "for: 5"), "write 5s"),
         (FAULT.replace("for: 5s", "for: 0s"), "faults[0].for: an outage of 0s breaks nothing"),
