@@ -104,6 +104,18 @@ def test_tolerance_without_repetition_is_refused(flaky: FlakyFleets, tmp_path: P
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.parametrize(
+    "asked", [("--repeat", "2", "--tolerate", "2"), ("--until-failure", "--tolerate", "1")]
+)
+def test_a_tolerance_that_no_run_can_exceed_is_refused(
+    flaky: FlakyFleets, tmp_path: Path, asked: tuple[str, ...]
+) -> None:
+    done = run_once(*asked)
+    assert done.exit_code == 2
+    assert "the gate could never fail" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.parametrize("text", ["many", "100%", "-1", "", "1.5"])
 def test_a_tolerance_is_a_number_of_runs_or_a_share_below_all(text: str) -> None:
     with pytest.raises(PlanError, match="write a number of runs, or a share"):

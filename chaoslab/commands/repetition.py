@@ -59,6 +59,14 @@ class Repeating:
     ends_at_failure: bool = False
     allowed: Allowed | None = None
 
+    def __post_init__(self) -> None:
+        most = 1 if self.ends_at_failure else self.times
+        if self.allowed is not None and (self.allowed.runs or 0) >= most:
+            raise PlanError(
+                f"--tolerate {self.allowed.runs}: at most {most} runs can be other than PASS here, "
+                f"so the gate could never fail: tolerate at most {most - 1}"
+            )
+
     def carry_out(self, run_once: Callable[[], Judged], *, as_json: bool) -> ExitCode:
         """Run, show how often each finding was not PASS, and the exit code of all.
 
