@@ -41,7 +41,7 @@ class Kind(StrEnum):
     COUNTS_SAMPLED = "counts.sampled"
     """alive, believed, stepping, contributing: four different numbers, once a second"""
     MACHINE_SAMPLED = "machine.sampled"
-    """how busy the machine of the harness was since the last sample, about a second ago: window_s,
+    """window_s (since the last sample: for so long the machine of the harness was as busy as this),
     cores, load_1m, own_cores (CPU time per second of the harness, the nodes and all below them),
     others_cores (of everybody else), stolen_cores (by other guests of the host), idle_cores,
     waited_s | null (the harness, ready and without a core), throttled_s | null (by the cgroup's
@@ -55,15 +55,15 @@ class Kind(StrEnum):
     # -- nodes, written by the fleet
     NODE_STARTED = "node.started"
     """node, role, incarnation, pid, start_ticks (when the process started, in clock ticks since the
-    boot), boot_id, namespaces (in which the pid and the ticks count), labels {}; of a container
-    container, image, image_id and start_time (by its engine, s since the epoch) in place of the
-    ticks"""
+    boot), boot_id, namespaces (in which the pid and the ticks count), labels {} (of a container
+    container, image, image_id and start_time, by its engine in s since the epoch, in place of the
+    ticks, the boot and the namespaces)"""
     NODE_EXITED = "node.exited"
     """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
     to be events and were none it may report), sent [name] (signals that the harness had sent it to
-    end it, SIGHUP as a notice included), last_words (the end of its standard error, of a node that
-    failed by itself and left any); of a container also out_of_memory (the kernel killed it for want
-    of memory, by the engine's word)"""
+    end it, SIGHUP as a notice included; of a node that failed by itself also last_words, the end of
+    its standard error; of a container also out_of_memory: the kernel killed it for want of memory,
+    by the engine's word)"""
     ENGINE_REPORTED = "engine.reported"
     """node, incarnation, action (start | die | oom | kill | pause | unpause | update | connect |
     disconnect | health_status | destroy …), at_s (by the engine's clock, s since the epoch),

@@ -221,10 +221,10 @@ def test_a_third_partys_kill_of_a_learner_is_named_and_no_pass(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("number", "check", "words"),
+    ("number", "exit_code", "check", "words"),
     [
-        (signal.SIGTERM, "stop", "syncer ended training at"),
-        (signal.SIGKILL, "run", "the syncer is gone (SIGKILL)"),
+        (signal.SIGTERM, ExitCode.UNKNOWN, "stop", "syncer ended training at"),
+        (signal.SIGKILL, ExitCode.FAIL, "unasked", "syncer was killed by SIGKILL"),
     ],
 )
 def test_a_third_partys_signal_to_the_syncer_is_named_and_no_pass(
@@ -232,12 +232,13 @@ def test_a_third_partys_signal_to_the_syncer_is_named_and_no_pass(
     run: Callable[..., Judged],
     tmp_path: Path,
     number: signal.Signals,
+    exit_code: ExitCode,
     check: str,
     words: str,
 ) -> None:
     plan = write_plan(stop="time: 1m")
     judged = run(plan, strike=lambda: os.kill(node_pid(tmp_path, "syncer"), number))
-    assert judged.verdict.exit_code is ExitCode.UNKNOWN, judged.verdict.explain()
+    assert judged.verdict.exit_code is exit_code, judged.verdict.explain()
     assert words in finding_of(judged, check).reason
     assert not left_over(judged.directory.path)
 

@@ -3,7 +3,7 @@
     TARGETS ─► module.one(seed) ─► returns: refused or accepted in order    raises: a defect
 
 A target has `one(seed: int) -> None`. It draws everything from `random.Random(seed)`, so a failure
-is repeated by its seed alone. It may also have `SECONDS_MAX`, how long one seed may take.
+is repeated by its seed alone. It may also have `SECONDS_MAX`, the CPU time of one seed.
 """
 
 TARGETS: tuple[str, ...] = (
