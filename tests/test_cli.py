@@ -552,12 +552,18 @@ def test_other_damage_to_a_record_is_one_line_too(fleets: FakeFleets, tmp_path: 
     assert call("judge").exit_code == 0
 
 
-def test_a_torn_last_line_is_judged_all_the_same(fleets: FakeFleets, tmp_path: Path) -> None:
+def test_a_torn_last_line_of_a_harness_that_died_is_judged_all_the_same(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
     run_once("--quiet")
-    with (tmp_path / "runs/latest/journal.jsonl").open("a") as journal:
-        journal.write('{"seq": 99')
-    assert call("judge").exit_code == 0
-    assert call("show").exit_code == 0
+    record = tmp_path / "runs/latest"
+    facts = json.loads((record / "run.json").read_text())
+    del facts["journal"]  # it is written last
+    (record / "run.json").write_text(json.dumps(facts))
+    *whole, _finished = (record / "journal.jsonl").read_text().splitlines(keepends=True)
+    (record / "journal.jsonl").write_text("".join(whole) + '{"seq": 99')
+    assert call("judge").exit_code == ExitCode.UNKNOWN
+    assert "the record breaks off" in call("show").stdout
 
 
 def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
