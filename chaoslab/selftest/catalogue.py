@@ -40,9 +40,9 @@ _UNEXPECTED = (
     ),
     Trial(
         name="unexpected_absence",
-        wrong="the victim never comes back, and the plan does not ask",
+        wrong="the victim never takes part again, and the plan does not ask",
         plan="killed",
-        fleet="idle_heal",
+        programs={"learner": "mute_rejoiner"},
         settings=(_CLEANUP_ALONE,),
         check="learners_rejoin",
         words=f"{VICTIM} did not rejoin",
