@@ -237,12 +237,14 @@ def _proxy(facts: OwnProxyFacts) -> str:
 
 def _drop_rules(facts: RuleFacts) -> Healed:
     """Take exactly these rules out of the kernel; FleetError if it refuses."""
+    what = _rules(facts)
     netfilter.undo(facts.tool, facts.comment)
-    return Healed(actions=(f"{_rules(facts)}, removed",))
+    return Healed(actions=tuple(f"{one}, removed" for one in what))
 
 
-def _rules(facts: RuleFacts) -> str:
-    return f"rules of the kernel for packets ({facts.comment})"
+def _rules(facts: RuleFacts) -> tuple[str, ...]:
+    is_there = netfilter.count(facts.tool, facts.comment) > 0
+    return (f"rules of the kernel for packets ({facts.comment})",) if is_there else ()
 
 
 def _close_bands(facts: BandFacts) -> Healed:
@@ -343,13 +345,7 @@ VERBS: Mapping[str, Verb[Any]] = MappingProxyType(
         "delete_proxy": Verb(
             facts=OwnProxyFacts, undo=_delete_proxy, left=lambda facts: (_proxy(facts),)
         ),
-        packets.UNDO_DROPS: Verb(
-            facts=RuleFacts,
-            undo=_drop_rules,
-            left=lambda facts: (_rules(facts),),
-            lets_go=True,
-            looks=False,
-        ),
+        packets.UNDO_DROPS: Verb(facts=RuleFacts, undo=_drop_rules, left=_rules, lets_go=True),
         packets.UNDO_BANDS: Verb(
             facts=BandFacts, undo=_close_bands, left=lambda facts: (_bands(facts),)
         ),

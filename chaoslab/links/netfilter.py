@@ -72,6 +72,10 @@ class Drops(Protocol):
         """What they have done."""
         ...
 
+    def count(self, comment: str) -> int:
+        """How many there are."""
+        ...
+
 
 def is_available() -> tuple[bool, str]:
     """Whether packets can be dropped here, and why not, or by which tool."""
@@ -98,7 +102,16 @@ def drops() -> Drops:
 
 def undo(tool: str, comment: str) -> None:
     """Take the rules with this comment away, for whoever cleans up after a dead harness."""
-    (Iptables() if tool == Iptables.tool else Nft()).remove(comment)
+    _by(tool).remove(comment)
+
+
+def count(tool: str, comment: str) -> int:
+    """How many rules with this comment the kernel has; FleetError if it cannot be asked."""
+    return _by(tool).count(comment)
+
+
+def _by(tool: str) -> "Iptables | Nft":
+    return Iptables() if tool == Iptables.tool else Nft()
 
 
 # ---------------------------------------------------------------- iptables
@@ -162,6 +175,10 @@ class Iptables:
             packets = int(words[words.index("-c") + 1])
             total += Seen(dropped=packets) if "-j" in words else Seen(packets=packets)
         return total
+
+    def count(self, comment: str) -> int:
+        """As the kernel lists them."""
+        return len(self._rules(comment))
 
     def _rules(self, comment: str, *flags: str) -> list[tuple[str, list[str]]]:
         """Those with this comment, each after its table."""
@@ -229,6 +246,10 @@ class Nft:
     def seen(self, comment: str) -> Seen:
         """By the kernel's own counters."""
         return _total(self._rules(), comment)
+
+    def count(self, comment: str) -> int:
+        """As the kernel lists them."""
+        return sum(rule.comment == comment for rule in self._rules())
 
     def _apply(self, *lines: str, is_check: bool = False) -> None:
         """All of them or none."""

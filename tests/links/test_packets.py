@@ -23,7 +23,7 @@ from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.kernel import ask, which
 from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
 from chaoslab.links.packets import UNDO_DROPS, KernelPackets, run_of
-from chaoslab.undo import Obligation, undo
+from chaoslab.undo import Obligation, still_there, undo
 from tests.fleet.test_local import Remembered
 
 PORT = 45_871
@@ -118,8 +118,10 @@ def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) 
     packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
     (facts,) = obligations.opened
     owed = Obligation(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert still_there(owed), "a heal that leaves it is no heal"
     for _ in range(2):
         assert not undo(owed).remaining
+        assert not still_there(owed)
     assert "chaoslab" not in rules()
     packets.close()
 
