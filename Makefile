@@ -30,7 +30,7 @@ plans: $(PYTHON)       ## every plan of fault_plans/, one after the other, and a
 		table="$$table$$(printf '%-24s %s' $$(basename $$plan .yaml) $$code)\n"; \
 	done; printf "\n%-24s %s\n$$table" plan "exit code"; [ -z "$$failed" ]
 
-selftest: $(PYTHON)    ## every mutant of chaoslab's own: is it caught?; about ten minutes
+selftest: $(PYTHON)    ## every mutant of chaoslab's own: is it caught?; about a quarter of an hour
 	$(PYTHON) -m chaoslab selftest
 
 wire:                  ## generate wire_pb2 from wire.proto, readable by every protobuf since 5.29
