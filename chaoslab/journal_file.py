@@ -90,6 +90,7 @@ def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
     event, or is not what was written.
     """
     path, events = directory / JOURNAL, list[Event]()
+    seal_said = sealed(directory)  # before the lines: a run that goes on appends, then seals
     written = _written(path)
     chain: bytes | None = _NOTHING
     for number, line in enumerate(_lines(written)):
@@ -107,7 +108,7 @@ def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
         events.append(event)
     seal = None if chain is None else Seal(lines=len(events), digest=chain.hex())
     is_whole = not written or written.endswith(b"\n")
-    _verify(path, seal, sealed(directory), is_whole=is_whole)
+    _verify(path, seal, seal_said, is_whole=is_whole)
     return events, seal
 
 

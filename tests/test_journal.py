@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from chaoslab import journal_file
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import ExitCode, FleetError
 from chaoslab.events import Event, Json, Kind, MalformedEvent
 from chaoslab.journal import JOURNAL, History, Journal
+from chaoslab.journal_file import JournalFile, read_journal
 
 from .histories import half_killed
 
@@ -188,6 +190,28 @@ def written(record: Path) -> list[bytes]:
 def renumbered(lines: list[bytes]) -> list[bytes]:
     """As somebody would who removes a line and wants nobody to see it."""
     return [re.sub(rb'^{"seq":\d+', b'{"seq":%d' % n, line) for n, line in enumerate(lines)]
+
+
+def test_a_run_that_ends_while_its_record_is_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = JournalFile(tmp_path)
+    first, last = half_killed().end().events[:2]
+    file.append(first.to_line())
+    read = journal_file._written
+
+    def ends_meanwhile(path: Path) -> bytes:
+        written = read(path)
+        file.append(last.to_line())
+        (tmp_path / "run.json").write_text(json.dumps({"journal": file.seal.to_json()}))
+        return written
+
+    monkeypatch.setattr(journal_file, "_written", ends_meanwhile)
+    events, seal = read_journal(tmp_path)
+    assert [event.seq for event in events] == [0]
+    assert seal is not None
+    assert seal.lines == 1
+    file.close()
 
 
 def test_the_writer_the_reader_and_run_json_agree_on_the_seal(record: Path) -> None:
