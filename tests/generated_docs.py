@@ -30,15 +30,15 @@ from tests.test_floors import FLOORS, PACKAGE, floor
 ROOT = PACKAGE.parent
 
 TITLES: Mapping[int | None, str] = {
-    0: "0 · words: plain data, no input or output",
-    1: "1 · paper: plans read, chance spent, the record written and read",
-    None: "The run under test, beside the floors: imports nothing above, only `events` and `units`",
-    2: "2 · places: where nodes run and how they are started",
-    3: "3 · verbs and judges: what breaks, and what is judged",
-    4: "4 · the page: one run, and what it leans on",
-    5: "5 · windows: for people, shells and CI",
+    0: "0 · data types: no input or output",
+    1: "1 · files: plans and schedules, the record of a run",
+    None: "The run under test: imports only `events` and `units`, and is imported by nothing",
+    2: "2 · fleets and links: where nodes run and how they are started",
+    3: "3 · faults and checks",
+    4: "4 · execution: one run, its undo and cleanup",
+    5: "5 · user interfaces: command line, reports, selftest, pytest",
 }
-"""Floors in the order in which they are read; None is `diloco`."""
+"""Layers in the order in which they are read; None is `diloco`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Block:
 
 
 def floors() -> str:
-    """Every module under the floor it stands on, with the first line of its docstring."""
+    """Every module by layer, with the first line of its docstring."""
     purposes = dict(modules())
     tables = []
     for level, title in TITLES.items():
@@ -86,13 +86,13 @@ def floors() -> str:
 
 
 def packages() -> str:
-    """The floors from the top, each with the modules and packages that stand on it."""
+    """The layers from the top, each with its modules and packages."""
     rows = []
     for level in sorted((level for level in TITLES if level is not None), reverse=True):
         names = [name for name in FLOORS[level] if name and not name.startswith("__")]
         rows.append((_title(level), " ".join(f"`{name}`" for name in names)))
     return _table(
-        ("floor", "modules and packages of `chaoslab`"), [*rows, (_title(None), "`diloco`")]
+        ("layer", "modules and packages of `chaoslab`"), [*rows, (_title(None), "`diloco`")]
     )
 
 
@@ -196,7 +196,7 @@ def checks() -> str:
 def plans() -> str:
     """Every plan that comes with chaoslab, and what it is about."""
     rows = [
-        (f"[`{name}`](fault_plans/{path.name})",
+        (f"[`{name}`](../fault_plans/{path.name})",
          load(path, faults=FAULTS, checks=CHECKS).description)
         for name, path in bundled_plans().items()
     ]  # fmt: skip
@@ -222,13 +222,13 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 
 BLOCKS = (
+    Block("ARCHITECTURE.md", "packages", packages),
     Block("ARCHITECTURE.md", "floors", floors),
-    Block("README.md", "plans", plans),
-    Block("README.md", "faults", faults),
+    Block("docs/plans.md", "plans", plans),
+    Block("docs/faults.md", "faults", faults),
     Block("docs/faults.md", "layers", acting_layers),
     Block("docs/faults.md", "stands-for", layers),
-    Block("README.md", "checks", checks),
-    Block("README.md", "packages", packages),
+    Block("docs/checks.md", "checks", checks),
     Block("docs/record.md", "kinds", kinds),
 )
 

@@ -27,6 +27,7 @@ from tests.generated_docs import BLOCKS, ROOT, Block
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PLANS = ROOT / "docs" / "plans.md"
 
 RUN_IT = "python3 -m venv .venv && .venv/bin/pip install -e . && .venv/bin/chaoslab run kill_half"
 TEST_IT = (
@@ -38,7 +39,7 @@ FORBIDDEN = (
     r"(?<![\w/])(/work|/tmp|/root|/home|/mnt|/Users)/",
     r"\bissues? #?\d",
     r"(?<!\w)#\d+\b",
-    r"\b(sessions?|helpers?|agents?|assistants?|prompts?)\b",
+    r"\b((this|an?|previous|earlier) session|helpers?|agents?|assistants?|prompts?)\b",
     r"\b(blazing|seamless|cutting.edge|state.of.the.art|world.class|revolutionary)\b",
 )
 
@@ -172,7 +173,7 @@ def plan_snippets() -> list[str]:
     return [body for body in found if body.startswith("version:")]
 
 
-def test_the_readme_shows_a_whole_plan() -> None:
+def test_a_page_shows_a_whole_plan() -> None:
     assert plan_snippets()
 
 
@@ -188,7 +189,7 @@ def test_a_plan_that_is_shown_loads_and_can_be_scheduled(text: str, tmp_path: Pa
 def test_the_mistake_that_is_shown_is_named_as_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (shown,) = (body for body in fences(ROOT / "README.md", "console") if "learnrs" in body)
+    (shown,) = (body for body in fences(PLANS, "console") if "learnrs" in body)
     monkeypatch.chdir(tmp_path)
     Path("my_plan.yaml").write_text(plan_snippets()[0].replace("learners: 3", "learnrs: 3"))
     done = CliRunner().invoke(main, ["plan", "my_plan.yaml"])
@@ -197,7 +198,7 @@ def test_the_mistake_that_is_shown_is_named_as_shown(
 
 
 def test_the_pytest_example_asks_for_a_plan_that_works() -> None:
-    (text,) = fences(ROOT / "README.md", "python")
+    text = "".join(body for page in PAGES for body in fences(page, "python"))
     (call,) = (
         node
         for node in ast.walk(ast.parse(text))
@@ -240,6 +241,13 @@ def test_links_lead_somewhere(page: Path) -> None:
         target = page.parent / path if path else page
         assert target.exists(), f"{page.name}: {link}"
         assert not anchor or anchor in anchors(target), f"{page.name}: {link}"
+
+
+def test_the_readme_leads_to_every_page() -> None:
+    index = ROOT / "docs" / "README.md"
+    assert "docs/README.md" in links(ROOT / "README.md")
+    pages = {page.name for page in (ROOT / "docs").glob("*.md")} - {index.name}
+    assert pages - {*links(index)} == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
