@@ -11,8 +11,8 @@ PYTHON ?= .venv/bin/python
 check: $(PYTHON)       ## format, lint, types, floors, all tests
 	$(PYTHON) -m pytest -n 2
 
-fast: $(PYTHON)        ## everything that starts no training
-	$(PYTHON) -m pytest -n 2 -m "not slow"
+fast: $(PYTHON)        ## starts no training, tries few seeds; two minutes
+	$(PYTHON) -m pytest -n 2 -m "not slow and not thorough"
 
 soak: $(PYTHON)        ## what holds once must hold a hundred times: kills of harness and syncer; half an hour
 	$(PYTHON) -m pytest -m soak --timeout 7200

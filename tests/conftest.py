@@ -1,4 +1,4 @@
-"""Order and frame of all tests: the fast ones first, those that start real trainings last."""
+"""Order of all tests: the fast ones first, then `thorough`, last those that start trainings."""
 
 import signal
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=_rank)
     for item in items:
-        if _rank(item):  # with -n: by one worker, one after another, once the fast ones are done
+        if _rank(item) > 1:  # with -n: by one worker, one after another, once the others are done
             item.add_marker(pytest.mark.xdist_group("real"))
     if "soak" not in config.option.markexpr:  # half an hour and more: only when asked for
         soaking = [item for item in items if item.get_closest_marker("soak")]
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _rank(item: pytest.Item) -> int:
-    marks: Sequence[str] = ("slow", "toxiproxy", "docker", "tpu", "soak")
+    marks: Sequence[str] = ("thorough", "slow", "toxiproxy", "docker", "tpu", "soak")
     return max(
         (1 + marks.index(mark) for mark in marks if item.get_closest_marker(mark)), default=0
     )

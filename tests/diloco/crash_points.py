@@ -33,6 +33,7 @@ from chaoslab.diloco.sealed import CorruptState
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.store import Given, StoredState, SyncerStore, TapeLine, Tensors
 from tests.diloco.disk_model import Killed, Operation, PowerCut, Recorder, State, lay_out
+from tests.memory_folder import in_memory
 
 SPECS = (
     TensorSpec(name="embed", shape=(40, 9), is_averaged=False),
@@ -43,7 +44,6 @@ _FRAGMENTS = Layout.balance(SPECS, RULES.fragments).fragments
 _NODE = "node"
 _FOLDER = Path(_NODE, "kept")
 _PAYLOAD_BYTES = 3000
-_MEMORY = Path("/dev/shm")  # a file system in memory, where there is one
 
 
 class Outcome(StrEnum):
@@ -103,13 +103,6 @@ class Account:
 
 
 # ---------------------------------------------------------------- lives that are recorded
-
-
-@contextmanager
-def in_memory() -> Iterator[Path]:
-    """A folder for thousands of small ones: on a disk they would take minutes."""
-    with TemporaryDirectory(dir=_MEMORY if _MEMORY.is_dir() else None) as place:
-        yield Path(place)
 
 
 @contextmanager

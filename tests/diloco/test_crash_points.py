@@ -12,11 +12,11 @@ from tests.diloco.crash_points import (
     Outcome,
     Subject,
     Tally,
-    in_memory,
     main,
     try_out,
 )
 from tests.diloco.disk_model import SECTOR, Operation, PowerCut
+from tests.memory_folder import in_memory
 
 SUBJECTS = pytest.mark.parametrize("subject", [SYNCER, LEARNER], ids=lambda one: one.name)
 
@@ -56,6 +56,7 @@ def test_wherever_the_power_fails_after_a_kill_at_every_operation() -> None:
     assert main(["--limit", "64"]) == 0
 
 
+@pytest.mark.thorough
 @SUBJECTS
 def test_a_store_with_its_durability_switched_off_is_caught(place: Path, subject: Subject) -> None:
     tally = try_out(subject, place / "live", durable=False, limit=8, kills=nobody)
@@ -66,6 +67,7 @@ def nothing(*_: object, **__: object) -> None:
     """In place of a flush."""
 
 
+@pytest.mark.thorough
 @SUBJECTS
 @pytest.mark.parametrize(
     ("owner", "name"), [(files.File, "flush"), (files, "flush_folder")], ids=["bytes", "names"]
@@ -84,6 +86,7 @@ def test_a_store_that_leaves_out_one_kind_of_flush_is_caught(
     assert found(tally) & {Outcome.LOST, Outcome.REFUSED, Outcome.MIXED}
 
 
+@pytest.mark.thorough
 def test_what_a_killed_life_could_not_flush_is_flushed_before_anybody_goes_by_it(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

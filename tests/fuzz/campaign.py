@@ -1,8 +1,8 @@
 """Runs many seeds of one target, and watches for what no exception shows: hangs and growth.
 
-A seed that takes more CPU time than the target's `SECONDS_MAX` is a defect, and one that takes ten
-times as long by the clock ends the process with the stacks of all threads. Memory that goes on
-growing after the first tenth of the seeds is a leak.
+A seed that takes more CPU time than the target's `SECONDS_MAX` is a defect, and a block of seeds
+that takes ten times as long by the clock ends the process with the stacks of all threads. Memory
+that goes on growing after the first tenth of the seeds is a leak.
 """
 
 import faulthandler
@@ -15,6 +15,8 @@ from types import ModuleType
 
 _HANG_S = 10.0
 """CPU time that one seed may take, unless its target says otherwise."""
+_BLOCK = 50
+"""Seeds that one watchdog guards: to arm it for each costs more than many a seed."""
 _GROWTH_BYTES_MAX = 64 << 20
 _PAGE_BYTES = 4096
 
@@ -35,12 +37,18 @@ class Defect:
 def campaign(name: str, first: int, seeds: int) -> Defect | None:
     """Run `seeds` seeds from `first` on; the first defect, or None."""
     target = importlib.import_module(f"tests.fuzz.{name}")
+    limit_s: float = getattr(target, "SECONDS_MAX", _HANG_S)
     settled_bytes = 0
-    for seed in range(first, first + seeds):
-        if (text := _one(target, seed)) is not None:
-            return Defect(target=name, seed=seed, text=text)
-        if seed - first == seeds // 10:
-            settled_bytes = _resident_bytes()
+    try:
+        for seed in range(first, first + seeds):
+            if (seed - first) % _BLOCK == 0:
+                faulthandler.dump_traceback_later(10 * limit_s, exit=True)
+            if (text := _one(target, seed, limit_s)) is not None:
+                return Defect(target=name, seed=seed, text=text)
+            if seed - first == seeds // 10:
+                settled_bytes = _resident_bytes()
+    finally:
+        faulthandler.cancel_dump_traceback_later()
     grown = _resident_bytes() - settled_bytes
     if grown > _GROWTH_BYTES_MAX:
         text = f"memory grew by {grown >> 20} MiB over the last nine tenths of {seeds} seeds"
@@ -48,17 +56,13 @@ def campaign(name: str, first: int, seeds: int) -> Defect | None:
     return None
 
 
-def _one(target: ModuleType, seed: int) -> str | None:
-    """What was wrong with one seed; a hang beyond help ends the process with all stacks shown."""
-    limit_s: float = getattr(target, "SECONDS_MAX", _HANG_S)
-    faulthandler.dump_traceback_later(10 * limit_s, exit=True)
+def _one(target: ModuleType, seed: int, limit_s: float) -> str | None:
+    """What was wrong with one seed."""
     began_s = time.process_time()
     try:
         target.one(seed)
     except Exception:  # noqa: BLE001  # what a target lets out is the defect that is looked for
         return traceback.format_exc()
-    finally:
-        faulthandler.cancel_dump_traceback_later()
     took_s = time.process_time() - began_s  # the machine may be busy with other things
     return f"took {took_s:.1f} s of {limit_s:.0f} s" if took_s > limit_s else None
 

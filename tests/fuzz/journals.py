@@ -9,7 +9,6 @@ The way is that of `chaoslab judge`, `list` and `show`. Refused is a ChaoslabErr
 
 import json
 import random
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -34,6 +33,7 @@ from chaoslab.report.files import VERDICT_JSON, junit_xml, read_verdict, report_
 from chaoslab.report.page import run_page, timeline
 from tests.fuzz.damage import HUGE, damaged_bytes, damaged_value
 from tests.histories import Story
+from tests.memory_folder import in_memory
 
 _EVERY_CHECK: Final = tuple(check() for check in CHECKS.values())
 _BOOK: Final = b"".join(
@@ -63,34 +63,22 @@ def one(seed: int) -> None:
     """One record of a run and what all commands that read one make of it."""
     chance = random.Random(seed)
     record = chance.choice(_records())
-    directory = RunDirectory(path=_empty_folder())
     must_not_pass = False
-    if chance.random() < 0.6:
-        files = _damaged(chance, record)
-        must_not_pass = _is_journal_changed(record.files, files)
-        for name, content in files.items():
-            (directory.path / name).write_bytes(content)
-    else:
-        _write_lies(chance, record, directory.path)
-    verdict = _judged(directory, record.checks if chance.random() < 0.5 else _EVERY_CHECK)
-    assert not (must_not_pass and verdict and verdict.outcome is Outcome.PASS)
-    _listed(directory)
-    if verdict and chance.random() < 0.1:
-        _shown(directory)
-
-
-@cache
-def _root() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="fuzz-journals-")
-
-
-def _empty_folder() -> Path:
-    """The same for all seeds: to make one takes longer than to judge a run."""
-    path = Path(_root().name) / "fuzz" / "20261120T050742Z-3f9a1c"
-    (path / "control").mkdir(parents=True, exist_ok=True)
-    for file in (*path.glob("*.*"), *path.glob("control/*")):
-        file.unlink()
-    return path
+    with in_memory() as folder:
+        directory = RunDirectory(path=folder / "fuzz" / "20261120T050742Z-3f9a1c")
+        (directory.path / "control").mkdir(parents=True)
+        if chance.random() < 0.6:
+            files = _damaged(chance, record)
+            must_not_pass = _is_journal_changed(record.files, files)
+            for name, content in files.items():
+                (directory.path / name).write_bytes(content)
+        else:
+            _write_lies(chance, record, directory.path)
+        verdict = _judged(directory, record.checks if chance.random() < 0.5 else _EVERY_CHECK)
+        assert not (must_not_pass and verdict and verdict.outcome is Outcome.PASS)
+        _listed(directory)
+        if verdict and chance.random() < 0.1:
+            _shown(directory)
 
 
 def _is_journal_changed(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> bool:
@@ -156,8 +144,7 @@ def _record(story: Story, *, is_chained: bool) -> Record:
     """What the writer of a run leaves, and the checks of which it passes all."""
     history = story.history()
     checks = tuple(check for check in _EVERY_CHECK if check.judge(history).outcome is Outcome.PASS)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder)
+    with in_memory() as path:
         lines = tuple(event.to_line() for event in history.events)
         _write_run(path, lines, is_chained=is_chained)
         if story.control:

@@ -10,7 +10,6 @@ one. Nothing is started, and nothing that a plan names is looked for.
 import json
 import os
 import random
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +25,7 @@ from chaoslab.plan import FaultPlan
 from chaoslab.plan_file import load, resolved_yaml
 from chaoslab.schedule import roster_of, schedule, to_lines
 from tests.fuzz.damage import ODD, damaged_bytes, damaged_value
+from tests.memory_folder import in_memory
 
 _PACKAGE: Final = Path(chaoslab.__file__).parent
 _TEXTS: Final = tuple(
@@ -62,8 +62,8 @@ def one(seed: int) -> None:
     """One plan file and what the command line adds to it."""
     chance = random.Random(seed)
     text, overrides = _text(chance), _overrides(chance)
-    with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, _ENVIRONMENT):
-        path = Path(folder) / "plan.yaml"
+    with in_memory() as folder, patch.dict(os.environ, _ENVIRONMENT):
+        path = folder / "plan.yaml"
         path.write_bytes(text)
         plan = _loaded(path, overrides)
         if plan is None:

@@ -3,16 +3,14 @@
     seed ─► Hello, Progress, Push, Checkpoint, Goodbye, ends ─► Syncer, its policy, books and disk
                                                                 └─► lines: JSON, of known kinds
 
-Without a network; the clock is a number, the disk is real. At the end an honest learner comes, and
+No network; the clock is a number, the files are real. At the end an honest learner comes, and
 must be welcomed: nothing that was said before may have shut it out.
 """
 
 import queue
 import random
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any, Final, cast
 
 import numpy as np
@@ -28,6 +26,7 @@ from chaoslab.diloco.syncer import Syncer
 from chaoslab.diloco.wire import Arrival, Closed, Garbled, Hub, Opened, Received
 from chaoslab.events import Json, Kind
 from chaoslab.events import encode as to_json
+from tests.memory_folder import in_memory
 
 SECONDS_MAX: Final = 5.0
 _NAMES: Final = ("learner-0", "learner-1", "learner-2")
@@ -263,8 +262,8 @@ def one(seed: int) -> None:
         lines += 1
         assert len(to_json({"kind": kind.value, "data": data})) < 1 << 16
 
-    with tempfile.TemporaryDirectory() as folder:
-        store = SyncerStore(Path(folder) / "state", durable=False)
+    with in_memory() as folder:
+        store = SyncerStore(folder / "state", durable=False)
         books = Books(_RULES, store, snapshots=None)
         syncer = Syncer(_RULES, cast("Hub", script), books, emit=emit, now=lambda: script.now_s)
         script.syncer = syncer
