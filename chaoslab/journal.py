@@ -165,7 +165,6 @@ class History:
         """What, where and remedy of each undo that the run, or its twin, still owes."""
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
-        self._by_party: dict[str, list[Event]] = defaultdict(list)
         for event in events:
             self.append(event)
 
@@ -194,13 +193,10 @@ class History:
         self._events.append(event)
         if not self._is_known(event):
             self._by_kind[event.kind].append(event)
-        named = (event.source, *(event.data.get(key) for key in _PARTIES))
-        for party in {name for name in named if isinstance(name, str)}:
-            self._by_party[party].append(event)
 
     def _is_known(self, event: Event) -> bool:
         """Whether it says again what was heard before: it stays in the record and counts once."""
-        if event.data.get("is_restated") is not True or event.kind is not Kind.ROUND_MERGED:
+        if event.kind is not Kind.ROUND_MERGED or event.data.get("is_restated") is not True:
             return False
         number = event.data.get("round")
         return any(e.data.get("round") == number for e in reversed(self._by_kind[event.kind]))
@@ -224,7 +220,11 @@ class History:
 
     def about(self, party: str) -> Sequence[Event]:
         """All that a node said, and all that names it as its node, learner or link, in order."""
-        return self._by_party.get(party, [])
+        return [
+            event
+            for event in self._events
+            if event.source == party or any(event.data.get(key) == party for key in _PARTIES)
+        ]
 
     def last(self, kind: Kind) -> Event | None:
         """The latest event of a kind."""
