@@ -86,6 +86,8 @@ class _Session:
     began_s: float = field(default_factory=time.monotonic)
     has_greeted: bool = False
     is_admitted: bool = False
+    is_ending: bool = False
+    """It made room for another one."""
 
 
 class Hub:
@@ -264,12 +266,15 @@ class Hub:
     def _make_room(self, session: _Session, context: grpc.ServicerContext) -> None:
         """Take it in among the others. One learner's streams leave room for everybody else's."""
         with self._lock:
-            own = [one for one in self._sessions.values() if one.learner == session.learner]
+            lasting = [one for one in self._sessions.values() if not one.is_ending]
+            own = [one for one in lasting if one.learner == session.learner]
             silent = next((one for one in own if not one.has_greeted), None)
             is_full = len(own) >= self._limits.sessions_per_learner_max
-            has_room = len(self._sessions) < self._limits.sessions_max and not is_full
+            has_room = len(lasting) < self._limits.sessions_max and not is_full
             if has_room or silent is not None:
                 self._sessions[session.number] = session
+            if not has_room and silent is not None:
+                silent.is_ending = True
         if has_room:
             return
         if silent is None:
@@ -288,7 +293,8 @@ class Hub:
 
     def _miss(self, session: _Session) -> None:
         """It goes, unless it has said hello meanwhile."""
-        if not session.has_greeted and session.number in self._sessions:
+        session.is_ending = not session.has_greeted
+        if session.is_ending and session.number in self._sessions:
             self.turned_away.note(Suspicion.NO_HELLO, session.peer, known_as=session.learner)
             session.cancel()
 

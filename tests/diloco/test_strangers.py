@@ -105,7 +105,7 @@ def silent_streams(
 @pytest.mark.parametrize("learner", ["", "learner-1"], ids=["strangers", "a learner"])
 def test_silent_streams_keep_no_learner_out(tmp_path: Path, learner: str) -> None:
     shown = [(TOKEN_KEY, TOKENS.of(learner).encode())] if learner else []
-    limits = Limits(sessions_max=8)
+    limits = Limits(sessions_max=8, hello_s=1000.0)  # longer than the test may take
     with (
         running_syncer(tmp_path, limits=limits) as syncer,
         silent_streams(syncer.address, 60, shown) as calls,
