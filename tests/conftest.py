@@ -25,6 +25,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if _rank(item) > 1:  # with -n: by one worker, one after another, once the others are done
             item.add_marker(pytest.mark.xdist_group("real"))
+        elif "strict_jax" in getattr(item, "fixturenames", ()):  # its module compiles once
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     if "soak" not in config.option.markexpr:  # half an hour and more: only when asked for
         soaking = [item for item in items if item.get_closest_marker("soak")]
         config.hook.pytest_deselected(items=soaking)

@@ -64,6 +64,7 @@ def by_hand(tree: Params, fragment: int) -> np.ndarray:
 # ---------------------------------------------------------------- training
 
 
+@pytest.mark.thorough
 def test_the_loss_goes_down_in_sixty_steps_of_nano():
     task = load("nano")
     inner = Inner(task)
