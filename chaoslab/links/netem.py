@@ -1,11 +1,11 @@
 """Duplicate, reordered and corrupt packets of one port, by the kernel's `tc netem`.
 
-    prio qdisc on the interface ─► filter: port P ─► band of this injection ─► netem
+    prio qdisc on the interface ─► filter: port P ─► band of this effect ─► netem
 
-UNVERIFIED: no kernel at hand had sch_netem when this was written, so nothing here but
-`is_available` has ever run; it says whether a kernel has it, by trying it in a network namespace
-that vanishes with the trial. Until this has passed the conformance kit on a kernel that has netem,
-do not trust it. Bands are handed out by whoever uses it (see `packets`), one harness per interface.
+Packets that suffer the same, of whichever link and way, share a band: since 2025 kernels refuse a
+netem that duplicates beside any other one. `is_available` tries it in a network namespace that
+vanishes with the trial. Bands and filters are numbered by whoever uses them (see `packets`), one
+harness per interface.
 """
 
 from dataclasses import dataclass
@@ -23,9 +23,12 @@ _PRIOMAP = ("1", "2", "2", "2", "1", "2", "0", "0", "1", "1", "1", "1", "1", "1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shake:
-    """One effect on the packets of one port that travel one way, in a band of its own."""
+    """One effect on the packets of one port that travel one way."""
 
     band: int
+    """Where packets with this effect go."""
+    number: int
+    """Of the filter that leads there; unique."""
     port: int
     way: Direction
     effect: PacketEffect
@@ -57,31 +60,50 @@ def close_bands(interface: str) -> bool:
 
     FleetError if another queue is there, which nobody here has put on.
     """
+    if not has_bands(interface):
+        return False
+    run("tc", "qdisc", "del", "dev", interface, "root", "handle", "1:", "prio")
+    return True
+
+
+def has_bands(interface: str) -> bool:
+    """Whether it is on; FleetError as for `close_bands`."""
     listed = run("tc", "qdisc", "show", "dev", interface, "root").splitlines()
     words = next((line.split() for line in listed), [])
     if words[1:3] != ["prio", "1:"]:
         return False
     if words[-len(_PRIOMAP) - 3 :] != ["bands", str(BANDS), "priomap", *_PRIOMAP]:
         raise FleetError(f"the queue on {interface} is not one of chaoslab's: {' '.join(words)}")
-    run("tc", "qdisc", "del", "dev", interface, "root", "handle", "1:", "prio")
     return True
 
 
+def open_band(shake: Shake) -> None:
+    """What happens to the packets in it; `open_bands` has been called."""
+    place = ("parent", f"1:{shake.band:x}", "handle", f"{shake.band}0:")
+    run("tc", "qdisc", "add", "dev", shake.interface, *place, "netem", *_words(shake.effect))
+
+
+def close_band(shake: Shake) -> None:
+    """Nothing leads there any more."""
+    run("tc", "qdisc", "del", "dev", shake.interface, "parent", f"1:{shake.band:x}")
+
+
 def add(shake: Shake) -> None:
-    """From now on; `open_bands` has been called."""
-    minor, side = f"{shake.band:x}", "dport" if shake.way is Direction.UP else "sport"
-    place = ("dev", shake.interface, "parent", f"1:{minor}", "handle", f"{shake.band}0:")
-    run("tc", "qdisc", "add", *place, "netem", *_words(shake.effect))
+    """From now on its packets go through its band."""
+    side = "dport" if shake.way is Direction.UP else "sport"
     match = ("match", "ip", "protocol", "6", "0xff", "match", "ip", side, str(shake.port), "0xffff")
-    where = ("dev", shake.interface, "parent", "1:", "protocol", "ip", "prio", str(shake.band))
-    run("tc", "filter", "add", *where, "u32", *match, "flowid", f"1:{minor}")
+    run("tc", "filter", "add", *_filter(shake), "u32", *match, "flowid", f"1:{shake.band:x}")
 
 
 def remove(shake: Shake) -> None:
-    """Exactly this band's filter and qdisc."""
-    where = ("dev", shake.interface, "parent", "1:", "protocol", "ip", "prio", str(shake.band))
-    run("tc", "filter", "del", *where)
-    run("tc", "qdisc", "del", "dev", shake.interface, "parent", f"1:{shake.band:x}")
+    """Exactly this filter."""
+    run("tc", "filter", "del", *_filter(shake))
+
+
+def _filter(shake: Shake) -> tuple[str, ...]:
+    return (
+        "dev", shake.interface, "parent", "1:", "protocol", "ip", "prio", str(shake.number),
+    )  # fmt: skip
 
 
 def _words(effect: PacketEffect) -> tuple[str, ...]:

@@ -8,7 +8,9 @@ Rules outlive a process, so each is an obligation: the janitor takes away what a
 
 import re
 import secrets
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -120,20 +122,15 @@ class KernelPackets:
         FleetError for a second injection of losses: what each drops could not be told apart.
         """
         if isinstance(effect, Loss):
-            self._refuse_a_second(injection, port)
-        for way in direction.ways:
-            key = (injection, port, way, effect.kind)
-            old = self._rules.pop(key, None)
-            if isinstance(effect, Loss):
-                label = f"chaoslab:{self._run}:{injection}:{port}:{way}:{secrets.token_hex(2)}"
-                drop = Drop(
-                    comment=label, port=port, way=way, share=effect.share, interface=self._interface
-                )
-                self._rules[key] = self._drop(drop)
-            if old is not None:
-                self._take_away(old)
-            if not isinstance(effect, Loss):
-                self._rules[key] = self._shake(port, way, effect)
+            self._lose(injection, port, direction, effect)
+            return
+        keys = {way: (injection, port, way, effect.kind) for way in direction.ways}
+        for key in keys.values():
+            if key in self._rules:
+                self._take_away(self._rules[key])
+                del self._rules[key]
+        for way, key in keys.items():
+            self._rules[key] = self._shake(port, way, effect)
 
     def remove(self, injection: str, port: int) -> None:
         """All of this injection's on that port."""
@@ -164,6 +161,20 @@ class KernelPackets:
 
     # ---------------------------------------------------------------- one rule
 
+    def _lose(self, injection: str, port: int, direction: Direction, loss: Loss) -> None:
+        """The old rule goes when the new one is there."""
+        self._refuse_a_second(injection, port)
+        for way in direction.ways:
+            key = (injection, port, way, loss.kind)
+            old = self._rules.pop(key, None)
+            label = f"chaoslab:{self._run}:{injection}:{port}:{way}:{secrets.token_hex(2)}"
+            drop = Drop(
+                comment=label, port=port, way=way, share=loss.share, interface=self._interface
+            )
+            self._rules[key] = self._drop(drop)
+            if old is not None:
+                self._take_away(old)
+
     def _refuse_a_second(self, injection: str, port: int) -> None:
         """The counters are the link's (`count`), and a second rule sees what the first one left."""
         for other, at, _, kind in self._rules:
@@ -183,19 +194,45 @@ class KernelPackets:
         if self._bands is None:
             self._bands = self._obligations.open(UNDO_BANDS, interface=self._interface)
             netem.open_bands(self._interface)
-        taken = {rule.what.band for rule in self._rules.values() if isinstance(rule.what, Shake)}
-        free = next((n for n in range(FIRST_BAND, netem.BANDS + 1) if n not in taken), None)
-        if free is None:
-            raise FleetError(f"{len(taken)} netem rules at once are all that {self._interface} has")
-        shake = Shake(band=free, port=port, way=way, effect=effect, interface=self._interface)
-        netem.add(shake)
+        band = next((one.band for one in self._shakes if one.effect == effect), None)
+        number = _free((one.number for one in self._shakes), 1)
+        shake = Shake(
+            band=band or _free((one.band for one in self._shakes), FIRST_BAND),
+            number=number, port=port, way=way, effect=effect, interface=self._interface,
+        )  # fmt: skip
+        if shake.band > netem.BANDS:
+            raise FleetError(
+                f"{self._interface} carries {netem.BANDS - FIRST_BAND + 1} different effects of "
+                "netem at once and no more"
+            )
+        if band is None:
+            netem.open_band(shake)
+        try:
+            netem.add(shake)
+        except FleetError:
+            if band is None:
+                netem.close_band(shake)
+            raise
         return _Rule(what=shake, obligation=self._bands)
+
+    @property
+    def _shakes(self) -> tuple[Shake, ...]:
+        whats = (rule.what for rule in self._rules.values())
+        return tuple(what for what in whats if isinstance(what, Shake))
 
     def _take_away(self, rule: _Rule) -> None:
         if isinstance(rule.what, Shake):
             netem.remove(rule.what)
+            others = (one for one in self._shakes if one != rule.what)
+            if all(one.band != rule.what.band for one in others):
+                netem.close_band(rule.what)
             return
         port = rule.what.port
         seen = self._place.drops().remove(rule.what.comment)
         self._gone[port] = self._gone.get(port, Seen()) + seen
         self._obligations.close(rule.obligation)
+
+
+def _free(taken: Iterable[int], first: int) -> int:
+    used = set(taken)
+    return next(number for number in count(first) if number not in used)

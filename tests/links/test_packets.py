@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,16 @@ from chaoslab.links.base import (
     Effect,
     LinkAbility,
     Loss,
+    PacketEffect,
     Reorder,
     require,
 )
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.kernel import ask, which
 from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
-from chaoslab.links.packets import UNDO_DROPS, KernelPackets, run_of
+from chaoslab.links.packets import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
 from chaoslab.undo import Obligation, still_there, undo
+from tests.contracts.link_stage import Upstream, is_open, read_exactly
 from tests.fleet.test_local import Remembered
 
 PORT = 45_871
@@ -148,6 +151,133 @@ def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
     packets.add("injection-1", PORT, Direction.DOWN, Loss(share=0.2))
     packets.close()
     assert "chaoslab" not in rules()
+
+
+# ---------------------------------------------------------------- netem
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `tc` was asked for, on a kernel that takes all of it."""
+    commands: list[str] = []
+    monkeypatch.setattr(netem, "run", lambda *words: commands.append(" ".join(words)) or "")
+    return commands
+
+
+def test_packets_that_suffer_the_same_share_a_queue(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    packets.add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    packets.add("injection-0", PORT + 1, Direction.UP, Duplicate(share=0.1))
+    packets.add("injection-1", PORT, Direction.UP, Corrupt(share=0.1))
+    assert [one for one in asked if "netem" in one] == [
+        "tc qdisc add dev lo parent 1:4 handle 40: netem duplicate 10%",
+        "tc qdisc add dev lo parent 1:5 handle 50: netem corrupt 10%",
+    ]
+    filters = [one.split() for one in asked if "filter add" in one]
+    assert [one[-1] for one in filters] == ["1:4", "1:4", "1:4", "1:5"]
+    assert len({one[one.index("prio") + 1] for one in filters}) == 4
+
+
+def test_a_shared_queue_goes_with_the_last_whose_packets_suffer(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    for port in (PORT, PORT + 1):
+        packets.add(f"injection-{port}", port, Direction.UP, Reorder(share=0.1, delay_s=0.01))
+    packets.remove(f"injection-{PORT}", PORT)
+    assert not [one for one in asked if "qdisc del" in one]
+    packets.remove(f"injection-{PORT + 1}", PORT + 1)
+    assert asked[-1] == "tc qdisc del dev lo parent 1:4"
+
+
+def test_another_share_of_duplicates_never_stands_beside_the_old_one(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    packets.add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    asked.clear()
+    packets.add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.2))
+    verbs = [" ".join(one.split()[1:3]) for one in asked]
+    assert verbs == ["filter del", "filter del", "qdisc del", "qdisc add", *["filter add"] * 2]
+
+
+def test_a_queue_to_which_no_filter_leads_is_taken_off(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise FleetError("no filters here")
+
+    monkeypatch.setattr(netem, "add", refuse)
+    packets = KernelPackets(Remembered())
+    with pytest.raises(FleetError, match="no filters here"):
+        packets.add("injection-0", PORT, Direction.UP, Corrupt(share=0.1))
+    assert asked[-1] == "tc qdisc del dev lo parent 1:4"
+
+
+def test_an_interface_has_room_for_so_many_effects(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    for number in range(13):
+        packets.add(f"injection-{number}", PORT, Direction.UP, Corrupt(share=0.01 * (number + 1)))
+    with pytest.raises(FleetError, match="13 different effects"):
+        packets.add("injection-13", PORT, Direction.UP, Corrupt(share=0.5))
+
+
+def tcp_counter(name: str) -> int:
+    """One of the kernel's own, of all connections of this machine."""
+    lines = [
+        line.split()
+        for place in ("snmp", "netstat")
+        for line in Path("/proc/net", place).read_text().splitlines()
+        if line.startswith(("Tcp:", "TcpExt:"))
+    ]
+    names, values = next(two for two in zip(lines[::2], lines[1::2], strict=True) if name in two[0])
+    return int(values[names.index(name)])
+
+
+@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+@pytest.mark.parametrize(
+    ("effect", "counter"),
+    [
+        (Duplicate(share=0.3), "TCPDSACKOldSent"),
+        (Reorder(share=0.3, delay_s=0.01), "TCPOFOQueue"),
+        (Corrupt(share=0.2), "InCsumErrors"),
+    ],
+    ids=lambda one: getattr(one, "kind", one),
+)
+@pytest.mark.parametrize("way", list(Direction))
+def test_the_kernel_counts_packets_that_suffer_and_tcp_repairs_them(
+    effect: PacketEffect, counter: str, way: Direction
+) -> None:
+    packets = KernelPackets(Remembered())
+    with closing(Upstream()) as upstream, closing(upstream.connect(upstream)) as pair:
+        port = int(upstream.address.rpartition(":")[2])
+        try:
+            packets.add("injection-0", port, way, effect)
+            before = tcp_counter(counter)
+            for direction in way.ways:
+                sender, receiver = pair.ends(direction)
+                for number in range(60):
+                    sender.sendall(number.to_bytes(4))
+                    if number % 3 == 2:  # a few at a time, or there is nothing to overtake
+                        assert len(read_exactly(receiver, 12)) == 12
+            assert tcp_counter(counter) - before >= 3
+            packets.remove("injection-0", port)
+            assert "netem" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
+            before = tcp_counter(counter)
+            assert is_open(pair)
+            assert tcp_counter(counter) == before
+        finally:
+            packets.close()
+    assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
+
+
+@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_path: Path) -> None:
+    obligations = Remembered()
+    KernelPackets(obligations).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    (facts,) = obligations.opened
+    owed = Obligation(number=0, do=UNDO_BANDS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert still_there(owed)
+    for _ in range(2):
+        assert not undo(owed).remaining
+        assert not still_there(owed)
+    assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
 
 
 # ---------------------------------------------------------------- where it cannot be had
