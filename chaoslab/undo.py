@@ -249,12 +249,14 @@ def _rules(facts: RuleFacts) -> tuple[str, ...]:
 
 def _close_bands(facts: BandFacts) -> Healed:
     """Take our queue off an interface; FleetError if the kernel refuses, or if it is not ours."""
-    was_there = netem.close_bands(facts.interface)
-    return Healed(actions=(f"{_bands(facts)}, removed",) if was_there else ())
+    what = _bands(facts)
+    netem.close_bands(facts.interface)
+    return Healed(actions=tuple(f"{one}, removed" for one in what))
 
 
-def _bands(facts: BandFacts) -> str:
-    return f"queues of the kernel for packets ({facts.interface})"
+def _bands(facts: BandFacts) -> tuple[str, ...]:
+    is_there = netem.has_bands(facts.interface)
+    return (f"queues of the kernel for packets ({facts.interface})",) if is_there else ()
 
 
 def _remove_cgroup(facts: CgroupFacts) -> Healed:
@@ -346,9 +348,7 @@ VERBS: Mapping[str, Verb[Any]] = MappingProxyType(
             facts=OwnProxyFacts, undo=_delete_proxy, left=lambda facts: (_proxy(facts),)
         ),
         packets.UNDO_DROPS: Verb(facts=RuleFacts, undo=_drop_rules, left=_rules, lets_go=True),
-        packets.UNDO_BANDS: Verb(
-            facts=BandFacts, undo=_close_bands, left=lambda facts: (_bands(facts),)
-        ),
+        packets.UNDO_BANDS: Verb(facts=BandFacts, undo=_close_bands, left=_bands),
         cgroups.UNDO_CGROUP: Verb(
             facts=CgroupFacts, undo=_remove_cgroup, left=_cgroup, lets_go=True
         ),

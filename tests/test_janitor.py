@@ -334,6 +334,7 @@ def test_what_links_left_is_named_and_undone(
     undone: list[object] = []
     monkeypatch.setattr(netfilter, "undo", lambda *done: undone.append(done))
     monkeypatch.setattr(netfilter, "count", lambda *_: 2)
+    monkeypatch.setattr(netem, "has_bands", lambda _: True)
     monkeypatch.setattr(netem, "close_bands", lambda *done: undone.append(done) or True)
     monkeypatch.setattr(toxiproxy, "undo", lambda *done: undone.append(done))
     if do == packets.UNDO_DROPS:
