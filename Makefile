@@ -1,7 +1,7 @@
 # Shortcuts; each target is one or two plain commands. `make check` is what CI does.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check test fast soak format demo plans selftest wire docs benchmarks clean
+.PHONY: check test fast soak format demo plans selftest vm wire docs benchmarks clean
 
 .venv/bin/python: pyproject.toml
 	python3 -m venv .venv
@@ -32,6 +32,11 @@ plans: $(PYTHON)       ## every plan of fault_plans/, one after the other, and a
 
 selftest: $(PYTHON)    ## every mutant of chaoslab's own: is it caught?; about a quarter of an hour
 	$(PYTHON) -m chaoslab selftest
+
+VM_TESTS ?= tests/links/test_packets.py tests/fleet/test_cgroups.py tests/virtual_machine
+
+vm: $(PYTHON)          ## tests under Debian's kernel, in QEMU: netem, nftables, cgroup v2; minutes
+	$(PYTHON) -m tests.virtual_machine --seconds 1500 -- $(PYTHON) -m pytest $(VM_TESTS)
 
 wire:                  ## generate wire_pb2 from wire.proto, readable by every protobuf since 5.29
 	python3 -m venv build/wire
