@@ -23,18 +23,18 @@ from chaoslab.private import replace_file
 CRASH_TXT = "crash.txt"
 
 SUMMARIES = {
-    "run": "Break a training run as a plan says, and judge it.",
-    "plan": "Show what a plan would do, without doing it.",
-    "schema": "Print the JSON Schema of plans, or of verdict.json.",
-    "faults": "List what can be broken, and how it is proved.",
-    "list": "List the runs on record.",
-    "show": "Show the record of one run.",
-    "judge": "Judge a run again, from its record alone.",
-    "halt": "Stop every run on this machine, healed.",
-    "heal": "Undo what a dead harness left behind.",
-    "selftest": "Break chaoslab's own promises, and see whether it notices.",
-    "doctor": "Say what this machine can do and what is left over.",
-    "images": "Build and list the images of the docker fleet.",
+    "run": "Run a fault plan and judge the result.",
+    "plan": "Validate and preview a fault plan; start nothing.",
+    "schema": "Print the JSON Schema of fault plans or of verdict.json.",
+    "faults": "List the faults, their settings and their evidence.",
+    "list": "List the recorded runs.",
+    "show": "Show the verdict and the timeline of a run.",
+    "judge": "Judge a run again from its record.",
+    "halt": "Stop and heal every run on this machine.",
+    "heal": "Undo what a killed harness left behind.",
+    "selftest": "Check that chaoslab detects deliberate defects.",
+    "doctor": "Show what this machine supports and what earlier runs left.",
+    "images": "Build and list the container images of the Docker fleet.",
 }
 """Every command in the order of `--help`, with the first line of its own help."""
 
@@ -79,14 +79,15 @@ class Commands(click.Group):
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="\b\nBegin with:\n"
-    "  chaoslab run kill_half      half of the learners die at once and come back\n"
-    "  chaoslab plan kill_half     what that would do, without doing it",
+    epilog="\b\nExamples:\n"
+    "  chaoslab plan kill_half     preview: which learners are hit, and when\n"
+    "  chaoslab run kill_half      kill half of the learners, restart them, judge the run\n"
+    "  chaoslab show               verdict and timeline of the latest run",
 )
 @click.version_option(__version__, prog_name="chaoslab")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Break a real multi-learner training run on purpose, and prove that it went on."""
+    """Inject faults into a multi-learner training run, and judge whether it recovers."""
     context.obj = Invocation()
 
 

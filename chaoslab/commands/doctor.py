@@ -27,17 +27,16 @@ _STYLES = {State.OK: "green", State.LIMITED: "yellow", State.MISSING: "dim"}
     name="doctor",
     epilog=examples("chaoslab doctor", "chaoslab doctor --fix", "chaoslab doctor --json"),
 )
-@click.option("--fix", "is_fixing", is_flag=True, help="Obtain what is missing and can be had: a "
-              "Toxiproxy server, built with Go or downloaded.")  # fmt: skip
+@click.option("--fix", "is_fixing", is_flag=True, help="Install a missing Toxiproxy server, built "
+              "with Go or downloaded.")  # fmt: skip
 @out_option
 @json_option
 @click.pass_context
 def command(context: click.Context, *, is_fixing: bool, out: Path, as_json: bool) -> None:
-    """Say what this machine can do and what is left over.
+    """Show what this machine supports and what earlier runs left.
 
-    Nothing is changed without --fix. What is missing only matters to plans that need it; `chaoslab
-    plan` says what a plan needs. Exit code 4 if an earlier run left something behind, or if what
-    was to be obtained could not be.
+    Changes nothing without --fix. A missing ability matters only to plans that need it, which
+    `chaoslab plan` shows. Exit code 4 if an earlier run left something behind, or if --fix failed.
     """
     found = examine(out)
     if is_fixing:

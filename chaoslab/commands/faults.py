@@ -30,9 +30,9 @@ from chaoslab.plan_file.writing import written_value
 @click.argument("name", required=False)
 @json_option
 def command(*, name: str | None, as_json: bool) -> None:
-    """List what can be broken, and how it is proved.
+    """List the faults, their settings and their evidence.
 
-    NAME narrows the list to a family such as `process`, or to one fault such as `process.kill`.
+    NAME selects a family such as `process`, or one fault such as `process.kill`.
     """
     chosen = [
         fault

@@ -19,8 +19,8 @@ from chaoslab.residue import strays
 )
 @click.argument("run", required=False)
 @click.option("--within", "within_s", type=click.FloatRange(min=0), default=60.0, show_default=True,
-              help="Seconds that a run may take to heal and end before it is killed.")  # fmt: skip
-@click.option("--dry-run", "is_dry", is_flag=True, help="Only say which runs these are.")
+              help="Seconds to wait for a run to heal and end before it is killed.")  # fmt: skip
+@click.option("--dry-run", "is_dry", is_flag=True, help="List the runs; change nothing.")
 @out_option
 @json_option
 @click.pass_context
@@ -33,13 +33,13 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Stop every run on this machine, healed.
+    """Stop and heal every run on this machine.
 
-    Each is asked to end as Ctrl-C does, wherever its record is; one that does not is killed, and
-    what it leaves is undone. What dead runs under --out left is undone, too; --out limits nothing
-    else. RUN (a path, `latest`, a plan's name or the beginning of an id) stops that one alone. Only
-    processes of this user are touched, and none that merely got the pid of one of ours. Exit code 0
-    when nothing is left, 4 otherwise.
+    Every run of this user is asked to end as by Ctrl-C, wherever its record is. A run that has not
+    ended within --within is killed and undone. What killed harnesses left below --out is undone
+    too. RUN (a path, `latest`, the name of a plan, or the beginning of an id) selects one run.
+    Processes of other users, and processes that reuse a pid, are not touched. Exit code 4 if
+    something is left.
     """
     runs = find_runs(out) if run is None else (RunDirectory.open(run, root=out).path,)
     if is_dry:

@@ -16,15 +16,17 @@ from chaoslab.undo import Healed
     name="heal", epilog=examples("chaoslab heal", "chaoslab heal 3f9a1c", "chaoslab heal --all")
 )
 @click.argument("run", default="latest")
-@click.option("--all", "is_all", is_flag=True, help="Every run under --out that owes an undo.")
+@click.option(
+    "--all", "is_all", is_flag=True, help="All runs below --out that have something to undo."
+)
 @out_option
 @json_option
 @click.pass_context
 def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_json: bool) -> None:
-    """Undo what a dead harness left behind.
+    """Undo what a killed harness left behind.
 
-    RUN is a path, `latest`, a plan's name or the beginning of an id. Safe to repeat; a run that is
-    going on is left alone. So is another user's, even by root: heal it as that user
+    RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. Safe to
+    repeat. Skipped are active runs and, even for root, runs of other users: heal these as that user
     (`sudo -u USER chaoslab heal RUN`). Exit code 4 if something could not be undone.
     """
     paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)

@@ -16,7 +16,7 @@ from chaoslab.errors import FleetError
     ),
 )
 def command() -> None:
-    """Build and list the images of the docker fleet."""
+    """Build and list the container images of the Docker fleet."""
 
 
 @command.command(
@@ -27,20 +27,19 @@ def command() -> None:
         "chaoslab images build --wheels wheelhouse/",
     ),
 )
-@click.option("--base", metavar="IMAGE", help="What the image of learner and syncer begins with: "
-              "Python 3.11 or newer with venv. Default: the official slim image, or one made of "
-              "Debian packages where no registry can be reached.")  # fmt: skip
+@click.option("--base", metavar="IMAGE", help="Base image of learner and syncer: Python 3.11 "
+              "or newer with venv. Default: the official slim image or, without a registry, one "
+              "made of Debian packages.")  # fmt: skip
 @click.option("--wheels", type=click.Path(exists=True, file_okay=False, path_type=Path),
-              help="A folder of wheels to install from, instead of collecting them.")  # fmt: skip
-@click.option("--force", is_flag=True, help="Also build what is there.")
+              help="Folder of wheels to install from instead of collecting them.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Rebuild images that exist.")
 @json_option
 def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) -> None:
-    """Build the images that are missing, and say what they were built on.
+    """Build the missing images and print their base image.
 
-    Tags carry the version and a hash of the source that goes in. The engine is that of DOCKER_HOST,
-    or of this machine. Another --base than that of the images builds them again; other --wheels do
-    with --force. Exit code 2 if there is no engine, 4 if an image that every run needs could not be
-    built.
+    Tags contain the version and a hash of the source. The engine is that of DOCKER_HOST, or of this
+    machine. Another --base than that of the present images rebuilds them; other --wheels need
+    --force. Exit code 2 if there is no engine, 4 if an image that every run needs was not built.
     """
     from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
@@ -70,9 +69,9 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
 )
 @json_option
 def show(*, as_json: bool) -> None:
-    """Say which images are needed, and which are there.
+    """List the images that this version of the source needs, and which exist.
 
-    They are those of this very source; a changed one needs others.
+    After a change of the source, other images are needed.
     """
     from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415

@@ -24,17 +24,19 @@ from chaoslab.report.page import verdict_page
     epilog=examples("chaoslab judge latest", "chaoslab judge 3f9a1c --expect-from stricter.yaml"),
 )
 @click.argument("run", default="latest")
-@click.option("--expect-from", metavar="PLAN", help="Use the `expect` of another plan.")
+@click.option(
+    "--expect-from", metavar="PLAN", help="Take `expect` from this plan instead of the record."
+)
 @out_option
 @json_option
 @click.pass_context
 def command(
     context: click.Context, *, run: str, expect_from: str | None, out: Path, as_json: bool
 ) -> None:
-    """Judge a run again, from its record alone.
+    """Judge a run again from its record.
 
-    Writes verdict.json, junit.xml and report.md into the run's directory and leaves with the exit
-    code of the verdict. RUN is a path, `latest`, a plan's name or the beginning of an id.
+    RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. Writes
+    verdict.json, junit.xml and report.md to the run directory; the exit code is the verdict's.
     """
     directory = RunDirectory.open(run, root=out)
     if expect_from is None:

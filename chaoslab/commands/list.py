@@ -29,9 +29,9 @@ _YES_NO = {True: "yes", False: "NO"}
 @out_option
 @json_option
 def command(*, out: Path, as_json: bool) -> None:
-    """List the runs on record.
+    """List the recorded runs.
 
-    The newest comes first. A run without a verdict is going on, or was never judged.
+    Newest first. A run without a verdict is still running, or was never judged.
     """
     runs = [run_json(run) for run in list_runs(out)]
     if as_json:

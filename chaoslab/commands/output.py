@@ -21,14 +21,14 @@ _PLAIN_COLUMNS = 110
 
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON value on stdout and nothing else there."
+    "--json", "as_json", is_flag=True, help="Print one JSON value on stdout, nothing else."
 )
 out_option = click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
     show_default=True,
-    help="Folder that holds the records of runs.",
+    help="Folder of the run records.",
 )
 
 

@@ -40,10 +40,10 @@ from chaoslab.units import show_duration, show_share
 @out_option
 @json_option
 def command(*, asked: Asked, out: Path, as_json: bool) -> None:
-    """Show what a plan would do, without doing it.
+    """Validate and preview a fault plan; start nothing.
 
-    Validates the plan, draws its whole schedule from the seed, and says whom it hits, what the
-    fleet must be able to do, and how long it may take. Exit code 2 if it cannot work here.
+    Prints the schedule that the seed gives, the learners that are hit, the abilities that the fleet
+    needs, warnings, and the expected duration. Exit code 2 if the plan cannot run here.
     """
     prepared = prepare(asked)
     lasted_s = _lasted_s(out, prepared.plan.name)

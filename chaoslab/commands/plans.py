@@ -79,10 +79,16 @@ def plan_options(function: Callable[..., None]) -> Callable[..., None]:
     """PLAN, --set, --seed and --fleet, given to the command as one `asked`."""
 
     @click.argument("plan")
-    @click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Override a key.")
-    @click.option("--seed", type=int, help="Draw another schedule: other victims, other times.")
     @click.option(
-        "--fleet", type=click.Choice([kind.value for kind in FleetKind]), help="Where to run."
+        "--set",
+        "settings",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Override a key of the plan; repeatable.",
+    )
+    @click.option("--seed", type=int, help="Another schedule: other targets, other times.")
+    @click.option(
+        "--fleet", type=click.Choice([kind.value for kind in FleetKind]), help="Run on this fleet."
     )
     @wraps(function)
     def with_asked(

@@ -134,7 +134,7 @@ def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
         "--repeat",
         type=click.IntRange(1, 10_000),
         metavar="N",
-        help="Run the plan N times and say how often each finding was not PASS.",
+        help="Run the plan N times and count how often each finding is not PASS.",
     )
     @click.option(
         "--until-failure",
@@ -144,7 +144,7 @@ def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
     @click.option(
         "--tolerate",
         metavar="N|P%",
-        help="With --repeat: leave with 0 if at most so many runs, or this share, are not PASS.",
+        help="With --repeat: exit with 0 if at most this many runs, or this share, are not PASS.",
     )
     @wraps(function)
     def with_repeating(

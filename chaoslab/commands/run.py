@@ -39,10 +39,10 @@ from chaoslab.report.view import ViewModel
     ),
 )
 @plan_options
-@click.option("--no-control", is_flag=True, help="Skip the fault-free twin; what is compared with "
-              "it is UNKNOWN then.")  # fmt: skip
+@click.option("--no-control", is_flag=True, help="Skip the fault-free twin; checks that compare "
+              "with it are UNKNOWN.")  # fmt: skip
 @repeat_options
-@click.option("--quiet", is_flag=True, help="No progress, only the verdict.")
+@click.option("--quiet", is_flag=True, help="Print only the verdict, no progress.")
 @out_option
 @json_option
 @click.pass_context
@@ -56,14 +56,14 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Break a training run as a plan says, and judge it.
+    """Run a fault plan and judge the result.
 
-    PLAN is a path, or the bare name of a plan that comes with chaoslab. Progress goes to stderr,
-    the verdict to stdout. Ctrl-C heals what is broken, writes the record and leaves with 130.
+    PLAN is a path or the name of an included plan. Progress is written to stderr, the verdict to
+    stdout, the record below --out. Ctrl-C heals all faults, writes the record and exits with 130.
 
-    Exit codes: 0 pass, 1 fail, 2 refused before anything started, 3 unknown, 4 the harness broke
+    Exit codes: 0 pass, 1 fail, 2 refused before anything started, 3 unknown, 4 the harness failed
     or left something behind, 130 interrupted. With --repeat: the worst of all runs, unless
-    --tolerate allows it; a harness that broke is never tolerated, and ends the repetition.
+    --tolerate allows it; a failed harness is never tolerated and ends the repetition.
     """
     if no_control:
         asked = replace(asked, settings=(*asked.settings, "control=none"))

@@ -15,9 +15,9 @@ from chaoslab.plan_file import json_schema
 )
 @click.argument("what", type=click.Choice(["plan", "verdict"]), default="plan")
 def command(*, what: str) -> None:
-    """Print the JSON Schema of plans, or of verdict.json.
+    """Print the JSON Schema of fault plans or of verdict.json.
 
-    With it, editors that know YAML complete and check a plan while it is written.
+    Editors with YAML support use it to complete and check a plan while it is written.
     """
     print_json(json_schema(FAULTS, CHECKS) if what == "plan" else schema())
     if what == "plan":

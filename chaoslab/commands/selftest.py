@@ -43,31 +43,31 @@ _STYLES = {Answer.CAUGHT: "green", Answer.PASSED: "green", Answer.INTERRUPTED: "
         "chaoslab selftest --only deaf_syncer --only idle_kill",
     ),
 )
-@click.option("--only", "names", multiple=True, metavar="NAME", help="Run this trial; may be given "
-              "more than once.")  # fmt: skip
-@click.option("--list", "is_listing", is_flag=True, help="Show all trials, without running any.")
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this trial; "
+              "repeatable.")  # fmt: skip
+@click.option("--list", "is_listing", is_flag=True, help="List all trials; run none.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs/selftest"),
     show_default=True,
-    help="Folder that keeps the records of the trials.",
+    help="Folder for the records of the trials.",
 )
 @json_option
 @click.pass_context
 def command(
     context: click.Context, *, names: tuple[str, ...], is_listing: bool, out: Path, as_json: bool
 ) -> None:
-    """Break chaoslab's own promises, and see whether it notices.
+    """Check that chaoslab detects deliberate defects.
 
-    Each trial is a short real run in which something is wrong: a syncer that loses pushes, a
-    learner that comes back with old weights, a kill that kills nobody. It is caught if the verdict
-    is not PASS and the finding that it was for says so. The last trials are controls: nothing is
-    wrong there, and the verdict must be PASS. Ctrl-C heals the run that goes on.
+    Each trial is a short real run with one defect: a syncer that loses pushes, a learner that
+    rejoins with old weights, a kill that has no effect. It is caught if the verdict is not PASS and
+    the finding of the intended check names the defect. The last trials are controls without a
+    defect; their verdict must be PASS. Ctrl-C heals the current run.
 
-    Exit codes: 0 all are caught and all controls pass, 1 something was missed, 3 a control was
-    UNKNOWN (a machine too busy, perhaps) or a trial cannot be had on this machine, 4 the harness
-    broke, 130 interrupted.
+    Exit codes: 0 all defects caught and all controls passed, 1 something was missed, 3 a control
+    was UNKNOWN (perhaps a busy machine) or a trial cannot run on this machine, 4 the harness
+    failed, 130 interrupted.
     """
     trials = _chosen(names)
     if is_listing:

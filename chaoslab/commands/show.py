@@ -28,9 +28,9 @@ from chaoslab.report.page import run_page, timeline
 @out_option
 @json_option
 def command(*, run: str, out: Path, as_json: bool) -> None:
-    """Show the record of one run.
+    """Show the verdict and the timeline of a run.
 
-    RUN is a path, `latest`, a plan's name or the beginning of an id; without it, the newest.
+    RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id.
     """
     directory = RunDirectory.open(run, root=out)
     verdict, history = read_verdict(directory.path), history_of(directory)
