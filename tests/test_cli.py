@@ -310,8 +310,8 @@ def test_a_plan_that_cannot_work_is_refused_at_its_place(
     [
         ("training.model=nanoo", "did you mean `nano`?"),
         ("training.data=/nonexistent", "no file matches '/nonexistent'"),
-        ("training.task=foo.bar:baz", "there is no module 'foo'"),
-        ("training.outer.lr=-1", "use above 0"),
+        ("training.task=foo.bar:baz", "no module 'foo'"),
+        ("training.outer.lr=-1", "above 0"),
         ("faults.one-dies.for=20m", "`limits.timeout` ends the run after 10m"),
         (
             "faults.one-dies.target={syncer: all}",

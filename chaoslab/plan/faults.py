@@ -63,26 +63,26 @@ class Trigger:
         if sum(value is not None for value in named) != 1:
             raise PlanError("`at` needs exactly one of time, round, step, loss, after, phase")
         if self.of is not None and self.step is None and self.phase is None:
-            raise PlanError("`of` goes with `step` or `phase`: {step: 200, of: learner-1}")
+            raise PlanError("`of` needs `step` or `phase`: {step: 200, of: learner-1}")
         if self.phase is None and (self.after_round or self.hold_s):
             key = "hold" if self.hold_s else "after_round"
-            raise PlanError(f"`{key}` goes with `phase`: {{phase: written, {key}: {_LIKE[key]}}}")
+            raise PlanError(f"`{key}` needs `phase`: {{phase: written, {key}: {_LIKE[key]}}}")
         if self.hold_s < 0 or self.after_round < 0:
-            raise PlanError("`hold` and `after_round` are at least 0")
+            raise PlanError("`hold` and `after_round` must be at least 0")
         if self.phase in SYNCER_PHASES and self.of not in (None, _SYNCER):
-            raise PlanError(f"`{self.phase}` is a point of the syncer's: leave `of` out")
+            raise PlanError(f"`{self.phase}` is a phase of the syncer: leave `of` out")
         if self.of == _SYNCER and self.phase not in SYNCER_PHASES:
             raise PlanError(
-                f"the syncer announces {', '.join(sorted(SYNCER_PHASES))}; for a point of the "
-                "learners write `of: learner-1`, or leave it out"
+                f"`of: syncer` needs a phase of the syncer: {', '.join(sorted(SYNCER_PHASES))}; "
+                "otherwise write `of: learner-1`, or leave `of` out"
             )
         if self.offset_s and self.after is None:
-            raise PlanError("`offset` goes with `after`: {after: half-dies, offset: 2s}")
+            raise PlanError("`offset` needs `after`: {after: half-dies, offset: 2s}")
         if (
             any(isinstance(value, int | float) and value < 0 for value in named)
             or self.offset_s < 0
         ):
-            raise PlanError("a trigger cannot lie in the past: use a value of at least 0")
+            raise PlanError("the value of a trigger must be at least 0")
 
     def __str__(self) -> str:
         if self.time_s is not None:
@@ -135,11 +135,11 @@ class Target:
                 "syncer: all, or a label such as region: eu"
             )
         if self.share is not None and not 0 < self.share <= 1:
-            raise PlanError("a share of learners lies above 0% and up to 100%")
+            raise PlanError("a share of learners must be above 0% and at most 100%")
         if self.count is not None and self.count < 1:
-            raise PlanError("a count of learners is at least 1")
+            raise PlanError(f"a count of learners must be at least 1, got {self.count}")
         if self.pick is Pick.AT_PHASE and (self.count != 1 or self.reserve):
-            raise PlanError("`pick: at_phase` is one learner: {learners: 1, pick: at_phase}")
+            raise PlanError("`pick: at_phase` needs `learners: 1`: {learners: 1, pick: at_phase}")
 
 
 class Distribution(StrEnum):
@@ -170,11 +170,11 @@ class Arrivals:
             if not self.trace_s:
                 raise PlanError("`dist: trace` needs `trace: [12s, 40s]`, seconds since the start")
         elif self.mtbf_s is None or self.mtbf_s <= 0:
-            raise PlanError("`arrivals` needs `mtbf`, a duration above zero")
+            raise PlanError("`arrivals` needs `mtbf`, a duration above 0s")
         if self.dist is Distribution.LOGNORMAL or self.dist is Distribution.FIXED:
-            raise PlanError("`arrivals` knows exponential, weibull and trace")
+            raise PlanError("`dist` of `arrivals` must be exponential, weibull or trace")
         if self.shape <= 0:
-            raise PlanError("`shape` is above zero")
+            raise PlanError("`shape` must be above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +192,15 @@ class Outage:
 
     def __post_init__(self) -> None:
         if self.rest == (self.seconds is not None):
-            raise PlanError("`for` is a duration such as 5s, or the word rest")
+            raise PlanError("`for` must be a duration such as 5s, or rest")
         if self.seconds is not None and self.seconds <= 0:
-            raise PlanError("an outage of 0s breaks nothing: use a length above 0s, such as 5s")
+            raise PlanError("the duration of a fault must be above 0s, for example 5s")
         if self.dist is Distribution.TRACE:
-            raise PlanError("an outage is fixed, exponential, weibull or lognormal")
+            raise PlanError("`dist` of `outage` must be exponential, weibull or lognormal")
         if self.at_most_s is not None and self.at_most_s <= 0:
-            raise PlanError("`at_most` is above 0s")
+            raise PlanError("`at_most` must be above 0s")
         if self.sigma < 0 or self.shape <= 0:
-            raise PlanError("`sigma` is at least 0 and `shape` above 0")
+            raise PlanError("`sigma` must be at least 0 and `shape` above 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,7 +229,7 @@ class FaultSpec:
         if self.target.pick is Pick.AT_PHASE and (phase is None or phase in SYNCER_PHASES):
             learners = ", ".join(sorted(set(Phase) - SYNCER_PHASES))
             raise PlanError(
-                f"fault {self.id!r}: `pick: at_phase` needs a trigger that learners announce, "
+                f"fault {self.id!r}: `pick: at_phase` needs a phase of the learners: "
                 f"`at: {{phase: …}}` with one of {learners}",
                 where=self.where,
             )

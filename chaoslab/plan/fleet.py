@@ -59,11 +59,11 @@ class Containers:
 
     def __post_init__(self) -> None:
         if self.cpus is not None and self.cpus <= 0:
-            raise PlanError(f"`cpus: {self.cpus:g}` lets nothing run: write 0.5, or leave it out")
+            raise PlanError(f"must be above 0, got {self.cpus:g}", key="cpus")
         if self.memory_bytes is not None and self.memory_bytes < _MEMORY_LEAST:
-            raise PlanError("`memory` is too little for a learner: write 512MB or more")
+            raise PlanError("must be at least 64MB; a learner needs about 512MB", key="memory")
         if self.processes < 1:
-            raise PlanError(f"`processes: {self.processes}` lets nothing run: write 512")
+            raise PlanError(f"must be at least 1, got {self.processes}", key="processes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +90,11 @@ class FleetSpec:
     def __post_init__(self) -> None:
         for region, members in self.regions.items():
             if not members:
-                raise PlanError(f"the region {region!r} has no learners: write 2, or [learner-0]")
+                raise PlanError(f"region {region!r} has no learners: write 2, or [learner-0]")
         if self.profiles and self.links is LinkKind.NONE:
             raise PlanError("`profiles` need links: use `links: embedded`, or leave `links` out")
         if self.toxiproxy is not None and self.links is not LinkKind.TOXIPROXY:
-            raise PlanError("`toxiproxy` names a server: write `links: toxiproxy` with it")
+            raise PlanError("`toxiproxy` needs `links: toxiproxy`")
         for role, module in self.programs.items():
             if role not in PROGRAMS:
                 raise PlanError(
@@ -102,4 +102,4 @@ class FleetSpec:
                     f"{PROGRAMS[-1]}"
                 )
             if not _MODULE.fullmatch(module):
-                raise PlanError(f"{module!r} is no module of the {role}: write package.module")
+                raise PlanError(f"the program of a {role} must be package.module, got {module!r}")

@@ -34,9 +34,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.min_alive < 0 or not 0 <= self.max_affected <= 1:
-            raise PlanError("`min_alive` is at least 0 and `max_affected` at most 100%")
+            raise PlanError("`min_alive` must be at least 0 and `max_affected` at most 100%")
         if self.timeout_s <= 0:
-            raise PlanError("`timeout` is above 0s")
+            raise PlanError("`timeout` must be above 0s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +50,7 @@ class AbortRule:
     def __post_init__(self) -> None:
         values = (self.no_round_for_s, self.loss_above, self.alive_below)
         if sum(value is not None for value in values) != 1:
-            raise PlanError("an abort rule is one of no_round_for, loss_above, alive_below")
+            raise PlanError("`when` needs exactly one of no_round_for, loss_above, alive_below")
 
 
 class Control(StrEnum):

@@ -27,13 +27,12 @@ class LearnerGroup:
 
     def __post_init__(self) -> None:
         if self.count < 1:
-            raise PlanError(f"{self.count} learners are no group: use at least 1", key="count")
+            raise PlanError(f"must be at least 1, got {self.count}", key="count")
         if self.region is not None and not self.region.strip():
-            raise PlanError("a region has a name: write one, or leave it out", key="region")
+            raise PlanError("must not be empty: write a name, or leave it out", key="region")
         if not 0.01 <= self.speed <= 1:
             raise PlanError(
-                f"{show_share(self.speed)} cannot be: a chip is slowed to 1% to 100% of its speed, "
-                "never made faster",
+                f"must be 1% to 100%, got {show_share(self.speed)}: a chip can only be slowed",
                 key="speed",
             )
 

@@ -95,7 +95,7 @@ class Stop:
         if all(value is None for value in values):
             raise PlanError("`stop` needs at least one of rounds, tokens, steps, time, loss")
         if any(value is not None and value <= 0 for value in values):
-            raise PlanError("every limit under `stop` is above zero")
+            raise PlanError("every limit under `stop` must be above 0")
 
 
 class Algorithm(StrEnum):
@@ -151,15 +151,15 @@ class Training:
         self._refuse_single_mistakes()
         if not 1 <= self.quorum <= self.learners:
             raise PlanError(
-                f"`training.quorum` is {self.quorum}, but there are {self.learners} learners: "
-                f"use 1 to {self.learners}"
+                f"must be 1 to {self.learners}, the number of learners, got {self.quorum}",
+                key="quorum",
             )
         if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
-            raise PlanError("`sync_every` and `fragments` are at least 1, `overlap` at least 0")
+            raise PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
         if self.overlap >= self.sync_every and self.sync_every > 1:
-            raise PlanError("`overlap` is smaller than `sync_every`")
+            raise PlanError("`overlap` must be smaller than `sync_every`")
         if self.suspect_after_s >= self.drop_after_s:
-            raise PlanError("`suspect_after` is shorter than `drop_after`")
+            raise PlanError("`suspect_after` must be shorter than `drop_after`")
 
     @property
     def speeds(self) -> Mapping[str, float]:
@@ -175,7 +175,7 @@ class Training:
         room = MOST_LEARNERS - self.learners
         _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         if self.task is not None and not _TASK.fullmatch(self.task):
-            raise PlanError(f"{self.task!r} is no task: write package.module:make", key="task")
+            raise PlanError(f"must be package.module:function, got {self.task!r}", key="task")
         _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
         _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
         if self.norm_limit is not None:
@@ -185,7 +185,7 @@ class Training:
             _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
         if self.task is None and self.algorithm is not Algorithm.DILOCO:
             tensors = TENSORS[self.model]
-            rule = f"1 to {tensors}, because {self.model} has {tensors} tensors, which stay whole"
+            rule = f"1 to {tensors}, the number of tensors of {self.model}"
             _hold(self.fragments <= tensors, "fragments", self.fragments, rule)
 
     @property
@@ -209,4 +209,4 @@ def _hold(is_held: bool, key: str, value: object, rule: str) -> None:
     """PlanError at `key` unless the rule is held."""
     if not is_held:
         shown = f"{value:g}" if isinstance(value, float) else value
-        raise PlanError(f"{shown} cannot be: use {rule}", key=key)
+        raise PlanError(f"must be {rule}, got {shown}", key=key)

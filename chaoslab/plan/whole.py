@@ -45,15 +45,15 @@ class FaultPlan:
 
     def __post_init__(self) -> None:
         if not -(2**_SEED_BITS) <= self.seed < 2**_SEED_BITS:
-            raise PlanError(f"{self.seed} is too long: use up to 18 digits", key="seed")
+            raise PlanError(f"must have at most 18 digits, got {self.seed}", key="seed")
         seen: set[str] = set()
         for fault in self.faults:
             if fault.id in seen:
-                raise PlanError(f"two faults are called {fault.id!r}", where=fault.where)
+                raise PlanError(f"fault id {fault.id!r} is used twice", where=fault.where)
             if fault.at is not None and fault.at.after is not None and fault.at.after not in seen:
                 raise PlanError(
-                    f"fault {fault.id!r} waits for {fault.at.after!r}, which no earlier fault is "
-                    f"called; earlier ones are {', '.join(sorted(seen)) or 'none'}",
+                    f"fault {fault.id!r}: `after: {fault.at.after}` is not the id of an earlier "
+                    f"fault; earlier ids: {', '.join(sorted(seen)) or 'none'}",
                     where=fault.where,
                 )
             seen.add(fault.id)
@@ -62,8 +62,7 @@ class FaultPlan:
         regions = {labels.get(REGION) for labels in self.labels.values()}
         if unknown := sorted(set(self.fleet.profiles) - regions):
             raise PlanError(
-                f"`fleet.profiles` names {unknown[0]!r}, and no learner is in that region: write "
-                f"regions: {{{unknown[0]}: 2}}",
+                f"region {unknown[0]!r} has no learners: write `regions: {{{unknown[0]}: 2}}`",
                 key="fleet.profiles",
             )
 
@@ -73,15 +72,15 @@ class FaultPlan:
         round_ = max(at.round or 0, at.after_round) if at else 0
         if stop.rounds is not None and round_ > stop.rounds:
             raise PlanError(
-                f"fault {fault.id!r} waits for round {round_}, and training may end at round "
-                f"{stop.rounds}: raise `training.stop.rounds` or take an earlier round",
+                f"fault {fault.id!r} needs round {round_}, but training may end at round "
+                f"{stop.rounds}: raise `training.stop.rounds` or use an earlier round",
                 where=fault.where,
             )
         is_open = arrivals and arrivals.dist is not Distribution.TRACE and arrivals.most is None
         if arrivals and is_open and arrivals.until_s is None and stop.time_s is None:
             raise PlanError(
-                f"nothing says when the arrivals of fault {fault.id!r} end: write `until: 90s` "
-                "below `arrivals`, or let training stop by time",
+                f"the arrivals of fault {fault.id!r} have no end: write `until: 90s` below "
+                "`arrivals`, or a `time` below `training.stop`",
                 where=fault.where,
             )
 
@@ -90,17 +89,17 @@ class FaultPlan:
         outage, timeout_s = fault.outage, self.limits.timeout_s
         if fault.at and fault.at.hold_s >= timeout_s:
             raise PlanError(
-                f"fault {fault.id!r} holds a node for up to {show_duration(fault.at.hold_s)}, and "
-                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: the node goes on "
-                "as soon as the fault is in, so `hold: 5s` is enough",
+                f"fault {fault.id!r} holds a node for up to {show_duration(fault.at.hold_s)}, but "
+                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: `hold: 5s` is "
+                "enough, because the node continues once the fault is injected",
                 where=fault.where,
             )
         lengths = [one for one in (outage.seconds, outage.at_most_s) if one is not None]
         if lengths and min(lengths) >= timeout_s:
             raise PlanError(
-                f"fault {fault.id!r} is healed after {show_duration(min(lengths))}, and "
+                f"fault {fault.id!r} is healed after {show_duration(min(lengths))}, but "
                 f"`limits.timeout` ends the run after {show_duration(timeout_s)}: use a shorter "
-                "outage or a longer timeout, or write `for: rest`",
+                "outage, a longer timeout, or `for: rest`",
                 where=fault.where,
             )
 
@@ -126,15 +125,15 @@ class FaultPlan:
                     one for some in regions.values() if isinstance(some, tuple) for one in some
                 ]
                 key = "fleet.regions" if name in listed else "fleet.labels"
-                raise PlanError(f"{name} is in two regions: name it once", key=key)
+                raise PlanError(f"{name} is in two regions: list it once", key=key)
         free = [name for name in learners if name not in named]
         found: dict[str, Sequence[str]] = {**grouped}
         for region, some in regions.items():
             number = some if isinstance(some, int) else 0
             if number > len(free):
                 raise PlanError(
-                    f"the region {region!r} wants {number} learners, and {len(free)} of "
-                    f"{len(learners)} are left: use fewer, or more under `training.learners`",
+                    f"region {region!r} needs {number} learners, but only {len(free)} of "
+                    f"{len(learners)} are left: use fewer, or raise `training.learners`",
                     key="fleet.regions",
                 )
             more = some if isinstance(some, tuple) else free[:number]

@@ -168,8 +168,8 @@ def _refuse_secret_names(plan: FaultPlan, secrets: Secrets) -> None:
     for key, name in named:
         if secrets.text(name) != name:
             raise PlanError(
-                "cannot be a secret, because it stands in folders and command lines: write "
-                "${env.public:NAME} if everybody may read it",
+                "cannot be a secret, because folder names and command lines show it: write "
+                "${env.public:NAME} if it may be public",
                 key=key if "[" not in key else "",
             )
 

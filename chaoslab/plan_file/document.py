@@ -117,7 +117,9 @@ def read(path: Path) -> Document:
     tree = _Reader(document, str(path)).tree(text, ())
     if not isinstance(tree, dict):
         if not document.problems:
-            document.blame((), "a plan is a mapping that begins with `version: 1` and `name: …`")
+            document.blame(
+                (), "a plan must be a mapping that begins with `version: 1` and `name: …`"
+            )
         raise document.error()
     document.tree = tree
     return document
@@ -128,7 +130,7 @@ def override(document: Document, setting: str, *, label: str) -> None:
     key, found, text = setting.partition("=")
     branch, problem = _locate(document.tree, key.split("."))
     if len(branch) > DEEPEST:
-        problem = f"is nested more than {DEEPEST} deep, and nothing in a plan is"
+        problem = f"is nested more than {DEEPEST} levels deep"
         key = f"{key[:20]}…"
     if not found or problem:
         example = "write it as key=value, for example training.learners=8"
@@ -194,10 +196,10 @@ class _Reader:
                 self._place(mark.line, mark.column) if mark else self.file
             )
             hint = "; inside braces, ${…} needs quotes" if mark and "${" in text else ""
-            self.document.blame(branch, f"this is not YAML: {error.problem or error.context}{hint}")
+            self.document.blame(branch, f"invalid YAML: {error.problem or error.context}{hint}")
             return None
         except YAMLError as error:
-            self.document.blame(branch, f"this is not YAML: {error}")
+            self.document.blame(branch, f"invalid YAML: {error}")
             return None
         self.document.values[branch] = self._place(0, 0)
         return None if node is None else self._value(node, branch)
@@ -211,7 +213,7 @@ class _Reader:
             if depth > DEEPEST:
                 mark = event.start_mark
                 self.document.values[branch] = self._place(mark.line, mark.column)
-                problem = f"is nested more than {DEEPEST} deep here, and nothing in a plan is"
+                problem = f"is nested more than {DEEPEST} levels deep"
                 self.document.blame(branch, problem)
                 return True
         return False
@@ -222,12 +224,12 @@ class _Reader:
     def _value(self, node: Node, branch: Branch) -> Tree:
         self.document.values[branch] = self._place(node.start_mark.line, node.start_mark.column)
         if id(node) in self._seen:
-            self.document.blame(branch, "aliases (*name) are not used in plans: use `vars:`")
+            self.document.blame(branch, "YAML aliases (*name) are not supported: use `vars:`")
             return None
         self._seen.add(id(node))
         tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
         if tag not in _TAGS:
-            self.document.blame(branch, f"the tag {node.tag} is not used in plans: take it out")
+            self.document.blame(branch, f"YAML tag {node.tag} is not supported: remove it")
             return None
         if isinstance(node, SequenceNode):
             return [self._value(item, (*branch, n)) for n, item in enumerate(node.value)]
@@ -251,7 +253,7 @@ class _Reader:
 
     def _scalar(self, tag: str, text: str, branch: Branch) -> Tree:
         if tag == "null":
-            text = "has no value: give it one, or take the key out"
+            text = "has no value: write one, or remove the key"
             self.document.blame(branch, text, is_key=True)
         elif tag == "bool":
             return text.lower() == "true"
@@ -284,7 +286,7 @@ def _locate(tree: Tree, names: Sequence[str]) -> tuple[Branch, str]:
         elif isinstance(tree, dict):
             branch, tree = (*branch, name), tree.get(name, {})
         else:
-            return branch, f"`{dotted(branch)}` is {tree!r} and has no keys"
+            return branch, f"`{dotted(branch)}` is {tree!r}, not a mapping"
     if names[0] == "vars" and len(branch) == 2 and isinstance(tree, dict) and tree:
         branch = (*branch, "default")  # of a variable that is written out, set the default alone
     return branch, "" if all(names) else "write it as key=value, for example training.learners=8"

@@ -33,7 +33,7 @@ VERSION_KNOWN: Final = 1
 
 def _version(value: object) -> int:
     if value != VERSION_KNOWN or isinstance(value, bool):
-        raise PlanError(f"{value!r} is not known here: write version: {VERSION_KNOWN}")
+        raise PlanError(f"must be {VERSION_KNOWN}, got {value!r}")
     return VERSION_KNOWN
 
 
@@ -43,13 +43,13 @@ def _labels(value: object) -> dict[str, dict[str, str]]:
         is_text = isinstance(labels, dict) and all(isinstance(v, str) for v in labels.values())
         if not is_text:
             of = f"labels of {node}" if node else "labels"
-            raise PlanError(f"{labels!r} are no {of}: write {{learner-0: {{region: eu}}}}")
+            raise PlanError(f"{of} must be like {{learner-0: {{region: eu}}}}, got {labels!r}")
     return dict(nodes)
 
 
 def _regions(value: object) -> dict[str, int | tuple[str, ...]]:
     if not isinstance(value, dict):
-        raise PlanError(f"{value!r} are no regions: write {{eu: [learner-0, learner-1], us: 2}}")
+        raise PlanError(f"must be like {{eu: [learner-0, learner-1], us: 2}}, got {value!r}")
     found: dict[str, int | tuple[str, ...]] = {}
     for region, members in value.items():
         if isinstance(members, list) and all(isinstance(name, str) for name in members):
@@ -58,20 +58,20 @@ def _regions(value: object) -> dict[str, int | tuple[str, ...]]:
             found[region] = members
         else:
             raise PlanError(
-                f"{members!r} are no learners of the region {region}: write 2, or [learner-0]"
+                f"region {region!r} must be a count or a list such as [learner-0], got {members!r}"
             )
     return found
 
 
 def _programs(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-        raise PlanError(f"{value!r} are no programs: write {{learner: my_package.my_learner}}")
+        raise PlanError(f"must be like {{learner: my_package.my_learner}}, got {value!r}")
     return dict(value)
 
 
 def _profiles(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-        raise PlanError(f"{value!r} are no profiles: write {{eu: transatlantic}}")
+        raise PlanError(f"must be like {{eu: transatlantic}}, got {value!r}")
     return dict(value)
 
 

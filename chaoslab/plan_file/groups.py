@@ -51,11 +51,11 @@ _FORMS: Final[list[Tree]] = [
 def _learners(value: object, decode: Callable[[object], tuple[LearnerGroup, ...]]) -> object:
     """A count, or the groups; a mistake in one of them is placed there."""
     if isinstance(value, bool) or not isinstance(value, int | list):
-        raise refusal(f"{value!r} is not a whole number of learners: write {_EXAMPLE}")
+        raise refusal(f"{value!r} is not a whole number: write {_EXAMPLE}")
     if isinstance(value, int):
         return value
     if not value:
-        raise refusal(f"no group of learners: write {_EXAMPLE}")
+        raise refusal(f"must not be an empty list: write {_EXAMPLE}")
     return decode(value)
 
 

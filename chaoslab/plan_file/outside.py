@@ -48,11 +48,11 @@ def _trouble_with_data(data: str) -> str:
     try:
         if next(_files(data), None) is None:
             return (
-                f"no file matches {data!r} (seen from {Path.cwd()}): write stdlib, or a file, "
+                f"no file matches {data!r} in {Path.cwd()}: write stdlib, or a file, "
                 "a folder, or a glob pattern such as 'books/**/*.txt'"
             )
         if not any(os.access(file, os.R_OK) and file.stat().st_size for file in _files(data)):
-            return f"{data!r} holds nothing that can be read: name a file with text in it"
+            return f"{data!r} has no readable text: name a file that contains some"
     except (OSError, ValueError) as error:
         return f"{data!r} cannot be read ({error}): write stdlib, or a file, a folder or a pattern"
     return ""
@@ -106,7 +106,7 @@ def _trouble_with_task(task: str) -> str:
     names = set(_bound(tree))
     if name in names or not names.isdisjoint(("*", "__getattr__")):
         return ""
-    return f"{origin} has nothing called {name!r}: write def {name}(data), or another name"
+    return f"{origin} does not define {name!r}: write def {name}(data), or another name"
 
 
 def _bound(scope: ast.AST) -> Iterator[str]:
@@ -132,8 +132,8 @@ def _trouble_with_module(name: str) -> str:
     if spec is not None:
         return ""
     return (
-        f"there is no module {found!r} (seen from {Path.cwd()} and PYTHONPATH): start in the "
-        f"folder that holds {name.partition('.')[0]!r}, or name that folder in PYTHONPATH"
+        f"no module {found!r} in {Path.cwd()} or PYTHONPATH: run in the folder that contains "
+        f"{name.partition('.')[0]!r}, or add that folder to PYTHONPATH"
     )
 
 

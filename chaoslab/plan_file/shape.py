@@ -208,7 +208,7 @@ class Variants:
     def _check_tag(self, value: object) -> object:
         if not isinstance(value, dict) or not isinstance(value.get(self.tag), str):
             example = min(self.shapes, default="…")
-            raise refusal(f"must say which {self.tag}: write {{{self.tag}: {example}, …}}")
+            raise refusal(f"`{self.tag}` is missing: write {{{self.tag}: {example}, …}}")
         if value[self.tag] not in self.shapes:
             mistake = InitErrorDetails(
                 type=refusal(nearest(value[self.tag], self.shapes, noun=self.tag)),
@@ -315,7 +315,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "int_type": "{input!r} is not a whole number",
     "float_type": "{input!r} is not a number",
     "finite_number": "{input!r} is not a finite number",
-    "bool_type": "{input!r} is neither true nor false",
+    "bool_type": "{input!r} is not true or false",
 }
 
 

@@ -37,7 +37,7 @@ def interpolate(document: Document) -> None:
     """Replace every reference in place and take `vars` out of the tree."""
     variables = document.tree.pop("vars", {})
     if not isinstance(variables, dict):
-        document.blame(("vars",), "write a name and a default each, as {outage: 5s}")
+        document.blame(("vars",), "must be a mapping of names to defaults, such as {outage: 5s}")
         variables = {}
     values: dict[str, Tree] = {}
     for name, entry in variables.items():
@@ -103,8 +103,8 @@ def _referred(document: Document, branch: Branch, name: str, values: Mapping[str
         elif trouble := why_not_hidden(value):
             document.blame(
                 branch,
-                f"the value of {short} {trouble}, so a record cannot hide it: use a longer one of "
-                f"letters, digits and marks, or, if it is no secret, write ${{env.public:{short}}}",
+                f"the value of {short} {trouble}, so it cannot be hidden in a record: use a longer "
+                f"one of letters, digits and marks, or ${{env.public:{short}}} if it is not secret",
             )
         else:
             document.secrets[short] = value
@@ -118,7 +118,7 @@ def _referred(document: Document, branch: Branch, name: str, values: Mapping[str
     else:
         document.blame(
             branch,
-            f"${{{name}}} means nothing: write ${{vars.name}}, ${{env:NAME}} "
+            f"unknown reference ${{{name}}}: write ${{vars.name}}, ${{env:NAME}} "
             "for a secret, or ${env.public:NAME}",
         )
     return f"${{{name}}}"

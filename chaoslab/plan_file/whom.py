@@ -40,7 +40,7 @@ def _learners(value: object) -> Found:
         return {"names": tuple(value)}
     if isinstance(value, str) and re.match("[0-9]", value):
         return {"share": units.share(value)}
-    raise PlanError(f"{value!r} names no learners: write 50%, 2, all, or [learner-0, learner-3]")
+    raise PlanError(f"must be 50%, 2, all or a list such as [learner-0, learner-3], got {value!r}")
 
 
 def _target(found: Found) -> Target:
@@ -52,14 +52,12 @@ def _target(found: Found) -> Target:
         if isinstance(value, list):
             named = f"learners: [{', '.join(map(str, value))}]"
             raise PlanError(
-                f"the label `{label}` is {value!r}, which is not text; names are written `{named}`"
+                f"label `{label}` must be text, got {value!r}; write names as `{named}`"
             )
         if not isinstance(value, str):
-            raise PlanError(
-                f"the label `{label}` is {value!r}, which is not text: put it in quotes"
-            )
+            raise PlanError(f"label `{label}` must be text, got {value!r}: put it in quotes")
     if "learners" in found and "reserve" in found:
-        raise PlanError("a target is either `learners` or `reserve`: write two faults")
+        raise PlanError("`learners` and `reserve` exclude each other: write two faults")
     ways: Found = dict(found["reserve"] if "reserve" in found else found.get("learners", {}))
     ways |= {"reserve": "reserve" in found}
     ways |= {key: found[key] for key in ("pick", "exclude") if key in found}
@@ -101,7 +99,7 @@ def _for(value: object) -> Outage:
     if value == "rest":
         return Outage(rest=True)
     if isinstance(value, list | dict):
-        raise PlanError(f"{value!r} is not a duration: write 5s, rest, or `outage` for a drawn one")
+        raise PlanError(f"must be 5s or rest, got {value!r}; `outage` draws a random time")
     return Outage(seconds=units.duration_s(str(value)))
 
 

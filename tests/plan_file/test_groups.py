@@ -59,7 +59,7 @@ def test_a_learner_in_two_regions_is_a_mistake(load: Loader) -> None:
 
 
 def test_a_region_without_a_name_is_a_mistake(load: Loader) -> None:
-    with pytest.raises(PlanError, match=r"learners\[0\].region: a region has a name"):
+    with pytest.raises(PlanError, match=r"learners\[0\].region: must not be empty"):
         load(HEAD + "training: {learners: [{count: 2, region: ''}]}\n")
 
 
@@ -89,11 +89,11 @@ def test_what_is_written_reads_as_it_was(load: Loader) -> None:
 @pytest.mark.parametrize(
     ("learners", "place", "says"),
     [
-        ("[{count: 2}, {count: 2, speed: 120%}]", "4:44", "100% of its speed"),
+        ("[{count: 2}, {count: 2, speed: 120%}]", "4:44", "1% to 100%"),
         ("[{count: 2}, {count: 0}]", "4:34", "at least 1"),
         ("[{count: 2}, {cuont: 2}]", "4:27", "did you mean `count`"),
         ("[{count: 2}, {count: 2, speed: fast}]", "4:44", "is not a percentage"),
-        ("[]", "4:13", "no group"),
+        ("[]", "4:13", "empty list"),
         ("{count: 2}", "4:13", "not a whole number"),
         ("0", "4:13", "1 to"),
     ],

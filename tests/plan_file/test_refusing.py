@@ -1,5 +1,6 @@
 """What a mistaken plan is told: the place, the key, and what to write."""
 
+import re
 from dataclasses import make_dataclass
 from pathlib import Path
 
@@ -18,95 +19,103 @@ def told(load: Loader, text: str, *overrides: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("line", "place", "words"),
+    ("line", "place", "key", "word"),
     [
-        ("lerners: 3", "3:1", "lerners: unknown key `lerners`; known: abort"),
-        ("training: {lerners: 3}", "3:12", "training.lerners: unknown key `lerners`; did you mean"),
-        ("training: {learners: four}", "3:22", "training.learners: 'four' is not a whole number"),
-        ("training: {learners: true}", "3:22", "True is not a whole number"),
-        ("training: {learners: 4.5}", "3:22", "4.5 is not a whole number"),
-        ("training: {outer: {lr: .nan}}", "3:24", "nan is not a finite number"),
-        ("training: {data: 3}", "3:18", "3 is not text: put it in quotes"),
-        ("training: {merge: rad}", "3:19", "unknown value `rad`; did you mean `rda`?"),
-        ("training: {compression: int2}", "3:25", "did you mean `int8`?"),
-        ("training: {algorithm: decopled}", "3:23", "did you mean `decoupled`?"),
-        ("training: {stop: {tokens: 2m}}", "3:27", "'2m' is not a count: write 2M"),
-        ("training: {quorum: 9}", "3:11", "use 1 to 4"),
-        ("training: {learners: 0}", "3:22", "0 cannot be: use 1 to 10,000"),
-        ("training: {learners: 1000000000000000000000}", "3:22", "use 1 to 10,000"),
-        ("training: {model: nanoo}", "3:19", "unknown value `nanoo`; did you mean `nano`?"),
-        ("training: {model: gpt}", "3:19", "known: micro, mini, nano, small"),
-        ("training: {task: foo.bar}", "3:18", "'foo.bar' is no task: write package.module:make"),
-        ("training: {task: 'foo bar:make'}", "3:18", "write package.module:make"),
-        ("training: {task: 'foo:'}", "3:18", "write package.module:make"),
-        ("training: {fragments: 21}", "3:23", "use 1 to 20, because nano has 20 tensors"),
-        ("training: {suspect_after: 0s}", "3:27", "use above 0s"),
-        ("training: {drop_after: 0s}", "3:24", "use above 0s"),
-        ("training: {evaluate_every: 0}", "3:28", "use at least 1"),
-        ("training: {grace: {gamma: 1}}", "3:27", "use at least 0 and below 1"),
-        ("training: {grace: {max_steps: -1}}", "3:31", "use at least 0"),
-        ("training: {outer: {lr: -1}}", "3:24", "training.outer.lr: -1 cannot be: use above 0"),
-        ("training: {outer: {lr: 0}}", "3:24", "use above 0"),
-        ("training: {outer: {momentum: 1}}", "3:30", "use at least 0 and below 1"),
-        ("training: {outer: {momentum: -0.1}}", "3:30", "use at least 0 and below 1"),
-        ("training: {inner: {lr: 0}}", "3:24", "training.inner.lr: 0 cannot be: use above 0"),
-        ("training: {inner: {batch: 0}}", "3:27", "use at least 1"),
-        ("training: {inner: {sequence: -128}}", "3:30", "use at least 1"),
-        ("training: {inner: {warmup_steps: -1}}", "3:34", "use at least 0"),
-        ("training: {inner: {warmup_steps: 5000}}", "3:34", "below `decay_steps`, which is 5000"),
-        ("training: {inner: {decay_steps: 0}}", "3:33", "use at least 1"),
-        ("training: {inner: {final_share: 150%}}", "3:33", "150% cannot be: use 0% to 100%"),
-        ("training: {inner: {weight_decay: -1}}", "3:34", "use at least 0"),
-        ("seed: 9223372036854775808", "3:7", "seed: 9223372036854775808 is too long"),
-        (f"seed: {'9' * 5000}", "3:7", "a number of 5000 characters is too long"),
-        ("training: 3", "3:11", "3 is not a mapping"),
-        ("settle: 30", "3:9", "'30' has no unit, so it is not a duration: write 30s"),
-        ("settle: [30s]", "3:9", "['30s'] is not a duration: write 250ms"),
-        ("settle:", "3:1", "has no value"),
-        ("settle: ~", "3:1", "has no value"),
-        ("baseline: {warmup: 12}", "3:20", "'12' is not a number of rounds: write 12 rounds"),
-        ("baseline: {max_variation: 0.25}", "3:27", "write 25%"),
-        ("limits: {max_affected: 150%}", "3:9", "at most 100%"),
-        ("limits: {protected: learner-0}", "3:21", "'learner-0' is not a list: write [learner-0]"),
-        ("fleet: {kind: dockr}", "3:15", "unknown value `dockr`; did you mean `docker`?"),
-        ("fleet: {links: embeded}", "3:16", "did you mean `embedded`?"),
-        ("fleet: {regions: [eu]}", "3:18", "write {eu: [learner-0, learner-1], us: 2}"),
-        ("fleet: {regions: {eu: half}}", "3:18", "no learners of the region eu: write 2"),
-        ("fleet: {regions: {eu: 0}}", "3:8", "the region 'eu' has no learners"),
-        ("fleet: {profiles: {eu: 3}}", "3:19", "write {eu: transatlantic}"),
-        ("fleet: {programs: [a]}", "3:19", "write {learner: my_package.my_learner}"),
-        ("fleet: {programs: {lerner: a.b}}", "3:8", "use syncer, learner or evaluator"),
-        ("fleet: {programs: {learner: a/b}}", "3:8", "write package.module"),
-        ("fleet: {links: toxiproxy, toxiproxy: x}", "3:38", "'x' is not an address"),
-        ("fleet: {toxiproxy: h:8474}", "3:8", "write `links: toxiproxy` with it"),
-        ("fleet: {links: none, profiles: {eu: lan}}", "3:8", "`profiles` need links"),
-        ("fleet: {labels: {learner-0: eu}}", "3:17", "{learner-0: {region: eu}}"),
-        ("control: run-3", "3:10", "unknown value `run-3`; known: none, twin"),
-        ("abort: [{when: {no_round_for: 120}}]", "3:31", "write 120s"),
-        ("abort: [{when: {}}]", "3:16", "one of no_round_for"),
-        ("abort: [{when: {x: 2m}}]", "3:17", "unknown key `x`; known: alive_below, loss_above"),
-        ("expect: [{check: rejon}]", "3:18", "unknown check `rejon`; did you mean `rejoin`?"),
-        ("expect: [{within: 3s}]", "3:10", "must say which check"),
-        ("expect: [rejoin]", "3:10", "must say which check"),
-        ("expect: {check: rejoin}", "3:9", "is not a list"),
-        ("expect: [{check: rejoin, within: 30}]", "3:34", "write 30s"),
-        ("expect: [{check: continuity, max_gap: 3}]", "3:39", "write 2s, or 3x baseline"),
-        ("seed: &x 3", "3:7", ""),
-        ("vars: [1]", "3:7", "write a name and a default each"),
-        ("training: !!python/object:os.system {}", "3:11", "the tag"),
-        ("training: !secret x", "3:11", "the tag !secret is not used"),
+        ("lerners: 3", "3:1", "lerners", "known: abort"),
+        ("training: {lerners: 3}", "3:12", "training.lerners", "`learners`?"),
+        ("training: {learners: four}", "3:22", "training.learners", "'four'"),
+        ("training: {learners: true}", "3:22", "training.learners", "True"),
+        ("training: {learners: 4.5}", "3:22", "training.learners", "4.5"),
+        ("training: {outer: {lr: .nan}}", "3:24", "training.outer.lr", "nan"),
+        ("training: {data: 3}", "3:18", "training.data", "quotes"),
+        ("training: {merge: rad}", "3:19", "training.merge", "`rda`?"),
+        ("training: {compression: int2}", "3:25", "training.compression", "`int8`?"),
+        ("training: {algorithm: decopled}", "3:23", "training.algorithm", "`decoupled`?"),
+        ("training: {stop: {tokens: 2m}}", "3:27", "training.stop.tokens", "2M"),
+        ("training: {quorum: 9}", "3:20", "training.quorum", "1 to 4"),
+        ("training: {learners: 0}", "3:22", "training.learners", "1 to 10,000"),
+        ("training: {learners: 1000000000000000000000}", "3:22", "training.learners",
+         "1 to 10,000"),
+        ("training: {model: nanoo}", "3:19", "training.model", "`nano`?"),
+        ("training: {model: gpt}", "3:19", "training.model", "known: micro, mini, nano, small"),
+        ("training: {task: foo.bar}", "3:18", "training.task", "package.module:function"),
+        ("training: {task: 'foo bar:make'}", "3:18", "training.task", "package.module:function"),
+        ("training: {task: 'foo:'}", "3:18", "training.task", "package.module:function"),
+        ("training: {fragments: 21}", "3:23", "training.fragments", "1 to 20"),
+        ("training: {suspect_after: 0s}", "3:27", "training.suspect_after", "above 0s"),
+        ("training: {drop_after: 0s}", "3:24", "training.drop_after", "above 0s"),
+        ("training: {evaluate_every: 0}", "3:28", "training.evaluate_every", "at least 1"),
+        ("training: {grace: {gamma: 1}}", "3:27", "training.grace.gamma", "below 1"),
+        ("training: {grace: {max_steps: -1}}", "3:31", "training.grace.max_steps", "at least 0"),
+        ("training: {outer: {lr: -1}}", "3:24", "training.outer.lr", "above 0"),
+        ("training: {outer: {lr: 0}}", "3:24", "training.outer.lr", "above 0"),
+        ("training: {outer: {momentum: 1}}", "3:30", "training.outer.momentum", "below 1"),
+        ("training: {outer: {momentum: -0.1}}", "3:30", "training.outer.momentum", "below 1"),
+        ("training: {inner: {lr: 0}}", "3:24", "training.inner.lr", "above 0"),
+        ("training: {inner: {batch: 0}}", "3:27", "training.inner.batch", "at least 1"),
+        ("training: {inner: {sequence: -128}}", "3:30", "training.inner.sequence", "at least 1"),
+        ("training: {inner: {warmup_steps: -1}}", "3:34", "training.inner.warmup_steps",
+         "at least 0"),
+        ("training: {inner: {warmup_steps: 5000}}", "3:34", "training.inner.warmup_steps",
+         "below `decay_steps`"),
+        ("training: {inner: {decay_steps: 0}}", "3:33", "training.inner.decay_steps", "at least 1"),
+        ("training: {inner: {final_share: 150%}}", "3:33", "training.inner.final_share",
+         "0% to 100%"),
+        ("training: {inner: {weight_decay: -1}}", "3:34", "training.inner.weight_decay",
+         "at least 0"),
+        ("seed: 9223372036854775808", "3:7", "seed", "18 digits"),
+        (f"seed: {'9' * 5000}", "3:7", "seed", "too long"),
+        ("training: 3", "3:11", "training", "not a mapping"),
+        ("settle: 30", "3:9", "settle", "write 30s"),
+        ("settle: [30s]", "3:9", "settle", "not a duration"),
+        ("settle:", "3:1", "settle", "has no value"),
+        ("settle: ~", "3:1", "settle", "has no value"),
+        ("baseline: {warmup: 12}", "3:20", "baseline.warmup", "write 12 rounds"),
+        ("baseline: {max_variation: 0.25}", "3:27", "baseline.max_variation", "write 25%"),
+        ("limits: {max_affected: 150%}", "3:9", "limits", "at most 100%"),
+        ("limits: {protected: learner-0}", "3:21", "limits.protected", "write [learner-0]"),
+        ("fleet: {kind: dockr}", "3:15", "fleet.kind", "`docker`?"),
+        ("fleet: {links: embeded}", "3:16", "fleet.links", "`embedded`?"),
+        ("fleet: {regions: [eu]}", "3:18", "fleet.regions", "{eu: [learner-0, learner-1], us: 2}"),
+        ("fleet: {regions: {eu: half}}", "3:18", "fleet.regions", "'half'"),
+        ("fleet: {regions: {eu: 0}}", "3:8", "fleet", "'eu' has no learners"),
+        ("fleet: {profiles: {eu: 3}}", "3:19", "fleet.profiles", "{eu: transatlantic}"),
+        ("fleet: {programs: [a]}", "3:19", "fleet.programs", "{learner: my_package.my_learner}"),
+        ("fleet: {programs: {lerner: a.b}}", "3:8", "fleet", "use syncer, learner or evaluator"),
+        ("fleet: {programs: {learner: a/b}}", "3:8", "fleet", "package.module"),
+        ("fleet: {links: toxiproxy, toxiproxy: x}", "3:38", "fleet.toxiproxy",
+         "'x' is not an address"),
+        ("fleet: {toxiproxy: h:8474}", "3:8", "fleet", "`links: toxiproxy`"),
+        ("fleet: {links: none, profiles: {eu: lan}}", "3:8", "fleet", "`profiles` need links"),
+        ("fleet: {labels: {learner-0: eu}}", "3:17", "fleet.labels", "{learner-0: {region: eu}}"),
+        ("control: run-3", "3:10", "control", "known: none, twin"),
+        ("abort: [{when: {no_round_for: 120}}]", "3:31", "abort[0].when.no_round_for",
+         "write 120s"),
+        ("abort: [{when: {}}]", "3:16", "abort[0].when", "one of no_round_for"),
+        ("abort: [{when: {x: 2m}}]", "3:17", "abort[0].when.x", "known: alive_below"),
+        ("expect: [{check: rejon}]", "3:18", "expect[0].check", "`rejoin`?"),
+        ("expect: [{within: 3s}]", "3:10", "expect[0]", "`check` is missing"),
+        ("expect: [rejoin]", "3:10", "expect[0]", "`check` is missing"),
+        ("expect: {check: rejoin}", "3:9", "expect", "is not a list"),
+        ("expect: [{check: rejoin, within: 30}]", "3:34", "expect[0].within", "write 30s"),
+        ("expect: [{check: continuity, max_gap: 3}]", "3:39", "expect[0].max_gap",
+         "write 2s, or 3x baseline"),
+        ("vars: [1]", "3:7", "vars", "defaults"),
+        ("training: !!python/object:os.system {}", "3:11", "training", "tag"),
+        ("training: !secret x", "3:11", "training", "!secret"),
     ],
 )  # fmt: skip
-def test_a_mistake_is_named_with_its_place_and_its_repair(
-    load: Loader, line: str, place: str, words: str
+def test_a_mistake_is_named_with_its_place_and_its_key(
+    load: Loader, line: str, place: str, key: str, word: str
 ) -> None:
-    if not words:
-        assert load(HEAD + line).seed == 3  # an anchor that nobody refers to does no harm
-        return
     message = told(load, HEAD + line)
-    assert f"trial.yaml:{place}: " in message
-    assert words in message
+    assert f"trial.yaml:{place}: {key}: " in message
+    assert word in message
     assert len(message.splitlines()) == 1
+
+
+def test_an_anchor_that_nobody_refers_to_does_no_harm(load: Loader) -> None:
+    assert load(HEAD + "seed: &x 3").seed == 3
 
 
 FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
@@ -118,30 +127,30 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace(".kill", ".kil"), "fault: unknown fault `process.kil`; did you mean"),
         (FAULT + ", signl: SIGTERM", "unknown key `signl`; did you mean `signal`?"),
         (FAULT + ", signal: SIGTREM", "did you mean `SIGTERM`?"),
-        (FAULT.replace("1}, at", "no}, at"), "'no' names no learners: write 50%, 2, all"),
+        (FAULT.replace("1}, at", "no}, at"), "'no'"),
         (FAULT.replace("learners: 1", "learner: 1"), "did you mean `learners`"),
         (FAULT.replace("learners: 1", "learners: 0"), "at least 1"),
-        (FAULT.replace("learners: 1", "learners: 0.5"), "0.5 names no learners"),
-        (FAULT.replace("learners: 1", "learners: 200%"), "up to 100%"),
+        (FAULT.replace("learners: 1", "learners: 0.5"), "0.5"),
+        (FAULT.replace("learners: 1", "learners: 200%"), "at most 100%"),
         (FAULT.replace("learners: 1", ""), "`target` needs one of"),
         (FAULT.replace("learners: 1", "learners: 1, syncer: all"), "`target` needs one of"),
         (FAULT.replace("learners: 1", "syncer: 1"), "unknown value `1`; known: all"),
-        (FAULT.replace("learners: 1", "zone: 3"), "put it in quotes"),
+        (FAULT.replace("learners: 1", "zone: 3"), "quotes"),
         (
             FAULT.replace("learners: 1", "learners: 1, pick: slowest"),
             "known: at_phase, first, last_victim",
         ),
         (FAULT.replace("round: 3", "phase: writen"), "unknown value `writen`"),
-        (FAULT.replace("round: 3", "round: 3, hold: 5s"), "`hold` goes with `phase`"),
-        (FAULT.replace("round: 3", "phase: written, of: learner-1"), "a point of the syncer's"),
-        (FAULT.replace("round: 3", "phase: push, of: syncer"), "the syncer announces"),
+        (FAULT.replace("round: 3", "round: 3, hold: 5s"), "`hold`"),
+        (FAULT.replace("round: 3", "phase: written, of: learner-1"), "`of`"),
+        (FAULT.replace("round: 3", "phase: push, of: syncer"), "`of: syncer`"),
         (
             FAULT.replace("learners: 1", "learners: 2, pick: at_phase"),
             "{learners: 1, pick: at_phase}",
         ),
         (
             FAULT.replace("learners: 1", "learners: 1, pick: at_phase"),
-            "needs a trigger that learners announce",
+            "`pick: at_phase`",
         ),
         (FAULT.replace("round: 3", "rond: 3"), "unknown key `rond`; did you mean `round`?"),
         (FAULT.replace("round: 3", "round: 3, time: 2s"), "exactly one of"),
@@ -149,21 +158,21 @@ FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
         (FAULT.replace(", at: {round: 3}", ""), "`arrivals`: write `at: {round: 60}`"),
         (FAULT.replace(", for: 5s", ""), "needs either `for: 5s`"),
         (FAULT.replace("for: 5s", "for: 5"), "write 5s"),
-        (FAULT.replace("for: 5s", "for: 0s"), "faults[0].for: an outage of 0s breaks nothing"),
+        (FAULT.replace("for: 5s", "for: 0s"), "above 0s"),
         (FAULT.replace("for: 5s", "for: 10m"),
-         "fault 'kill-0' is healed after 10m, and `limits.timeout` ends the run after 10m"),
+         "healed after 10m"),
         (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 11m}"), "healed after 11m"),
-        (FAULT.replace("round: 3", "phase: push, hold: 10m"), "holds a node for up to 10m"),
-        (FAULT.replace("round: 3", "phase: push, after_round: 9999"), "waits for round 9999"),
+        (FAULT.replace("round: 3", "phase: push, hold: 10m"), "10m"),
+        (FAULT.replace("round: 3", "phase: push, after_round: 9999"), "round 9999"),
         (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 3s, at_most: 0s}"),
-         "`at_most` is above 0s"),
+         "`at_most`"),
         (FAULT.replace("learners: 1", "names: [learner-9]"),
-         "which is not text; names are written `learners: [learner-9]`"),
-        (FAULT.replace("for: 5s", "for: {dist: fixed}"), "or `outage` for a drawn one"),
+         "`learners: [learner-9]`"),
+        (FAULT.replace("for: 5s", "for: {dist: fixed}"), "`outage`"),
         (FAULT + ", outage: {dist: exponential, mean: 3s}", "needs either `for: 5s`"),
         (FAULT.replace("for: 5s", "outage: {dist: lognormal, mean: 3s}"), "did you mean `median`?"),
         (FAULT.replace("for: 5s", "outage: {dist: fixed, time: 3s}"), "unknown dist `fixed`"),
-        (FAULT.replace("for: 5s", "outage: {mean: 3s}"), "must say which dist"),
+        (FAULT.replace("for: 5s", "outage: {mean: 3s}"), "`dist` is missing"),
         (FAULT.replace("for: 5s", "outage: {dist: weibull, mean: 3s, shape: 0}"), "above 0"),
         (FAULT.replace("at: {round: 3}", "arrivals: {dist: trace}"), "needs `trace: [12s, 40s]`"),
         (FAULT.replace("at: {round: 3}", "arrivals: {dist: weibull}"), "needs `mtbf`"),
@@ -182,7 +191,7 @@ def test_a_mistake_in_a_fault_is_named(load: Loader, entry: str, words: str) -> 
 def test_a_plan_needs_its_version_and_its_name(load: Loader) -> None:
     assert "version: is missing: write `version: 1`" in told(load, "name: trial")
     assert "name: is missing: write `name: my-plan`" in told(load, "version: 1")
-    assert "write version: 1" in told(load, "version: 2\nname: trial")
+    assert "trial.yaml:1:10: version: must be 1" in told(load, "version: 2\nname: trial")
     assert "'a/b' is not a name" in told(load, "version: 1\nname: a/b")
 
 
@@ -214,13 +223,12 @@ def test_a_reference_in_braces_without_quotes_is_explained(load: Loader) -> None
 
 @pytest.mark.parametrize("text", ["a: [1", "a: b: c", "a:\n\t- b", HEAD + "---\nb: 2\n"])
 def test_what_is_not_yaml_is_refused_with_its_place(load: Loader, text: str) -> None:
-    assert "this is not YAML" in told(load, text)
-    assert "trial.yaml:" in told(load, text)
+    assert re.search(r"trial\.yaml:\d+:\d+: .*YAML", told(load, text))
 
 
 @pytest.mark.parametrize("text", ["", "3", "- a", "just words"])
 def test_what_is_not_a_mapping_is_refused(load: Loader, text: str) -> None:
-    assert "a plan is a mapping" in told(load, text)
+    assert "trial.yaml:1:1: a plan must be a mapping" in told(load, text)
 
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
@@ -237,17 +245,17 @@ def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path: Path) -> Non
 @pytest.mark.parametrize("line", ["a: " + "[" * 3000, "a: " + "{b: " * 3000, "a: " + "[" * 200])
 def test_what_is_nested_too_deep_is_refused_with_its_place(load: Loader, line: str) -> None:
     message = told(load, HEAD + line)
-    assert "is nested more than 50 deep" in message
+    assert "more than 50 levels" in message
     assert "trial.yaml:3:" in message
     assert len(message) < 300
-    assert "nested more than 50 deep" in told(load, HEAD, f"settle={line[3:]}")
-    assert "nested more than 50 deep" in told(load, HEAD, ".".join("a" * 3000) + "=1")
+    assert "more than 50 levels" in told(load, HEAD, f"settle={line[3:]}")
+    assert "more than 50 levels" in told(load, HEAD, ".".join("a" * 3000) + "=1")
 
 
 def test_a_mistake_of_an_override_is_named_by_the_override(load: Loader) -> None:
     written = HEAD + "training:\n  model: nano\n  outer: {lr: 0.7}\n"
     message = told(load, written, "training.outer.lr=-1")
-    assert message.startswith("--set training.outer.lr=-1: training.outer.lr: -1 cannot be")
+    assert message.startswith("--set training.outer.lr=-1: training.outer.lr: ")
     assert told(load, written, "training.model=nanoo").startswith("--set training.model=nanoo: ")
     assert told(load, HEAD, "training.inner.lr=0").startswith("--set training.inner.lr=0: ")
 
@@ -269,18 +277,18 @@ def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Load
         + KILL.replace("fault:", "id: x, fault:").split("\n", 1)[1]
     )
     message = told(load, HEAD + twice)
-    assert "trial.yaml:5:3: two faults are called 'x'" in message
+    assert "trial.yaml:5:3: fault id 'x'" in message
 
 
 def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
     message = told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
-    assert "waits for 'nothing'" in message
+    assert "`after: nothing`" in message
 
 
 def test_a_fault_that_waits_for_a_round_after_the_end_is_refused(load: Loader) -> None:
     message = told(load, HEAD + KILL.replace("round: 3", "round: 121"))
     assert "trial.yaml:4:" in message
-    assert "waits for round 121, and training may end at round 120" in message
+    assert "round 121" in message
 
 
 def test_arrivals_that_no_end_is_known_of_are_refused(load: Loader) -> None:

@@ -46,7 +46,7 @@ def test_a_variable_is_set_from_the_command_line(load: Loader) -> None:
         ("", "vars.outage=7", "--set vars.outage=7: vars.outage.default: '7' has no unit"),
         ("seed: ${vars.m}", "", "unknown variable `m`; known: half, n, outage"),
         ("seed: ${vars.outag}", "", "did you mean `outage`?"),
-        ("seed: ${outage}", "", "means nothing: write ${vars.name}, ${env:NAME} for a secret"),
+        ("seed: ${outage}", "", "unknown reference ${outage}"),
         ("seed: ${vars.half}", "", "'50%' is not a whole number"),
     ],
 )

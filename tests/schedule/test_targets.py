@@ -69,7 +69,7 @@ def test_regions_label_their_learners_by_name_and_by_number() -> None:
 @pytest.mark.parametrize(
     ("fleet", "says"),
     [
-        ({"regions": {"eu": 5}}, "'eu' wants 5 learners, and 4 of 4 are left"),
+        ({"regions": {"eu": 5}}, "'eu' needs 5 learners"),
         ({"regions": {"eu": ("learner-0",), "us": ("learner-0",)}}, "learner-0 is in two regions"),
         ({"regions": {"eu": 2}, "profiles": {"us": "lan"}}, "regions: {us: 2}"),
         ({"regions": {"eu": ("learner-9",)}}, "`fleet.regions` names learner-9"),
