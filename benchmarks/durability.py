@@ -23,7 +23,8 @@ from figures import Cell, Figure, Result, Surroundings, add_options, finish
 from trainings import by_hand
 
 from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.store import SyncerStore, TapeLine, Tensors
+from chaoslab.diloco.store import SyncerStore, Tensors
+from chaoslab.diloco.tape import TapeLine
 from chaoslab.events import Event, Kind
 
 AT_LEAST = 0.9

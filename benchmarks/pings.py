@@ -19,8 +19,7 @@ from typing import IO
 
 from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.identity import Tokens, claimed_by
-from chaoslab.diloco.link import MEASURE_S, PING_S
-from chaoslab.diloco.meter import Meter
+from chaoslab.diloco.meter import MEASURE_S, PING_S, Meter
 from chaoslab.diloco.node import now_s
 from chaoslab.diloco.wire import Connection, Hub, Opened
 from chaoslab.events import Kind, node_line

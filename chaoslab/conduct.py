@@ -10,30 +10,26 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Protocol
 
 from chaoslab import twin
-from chaoslab.clock import Clock, WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.base import Ability, Fleet, NoObligations, ObligationLog
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.janitor import start_janitor
 from chaoslab.journal import History, Journal, Observer
 from chaoslab.lifeline import UNDONE, Lapse, Lifeline, Silence
-from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.machine import Machine
 from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Control, FaultPlan, Injection
 from chaoslab.record import RunDirectory, fingerprint
-from chaoslab.refusal import refuse_missing_abilities, require_all
 from chaoslab.run import Basis, Run
 from chaoslab.schedule import Schedule, to_lines
 from chaoslab.secrets import Secrets
+from chaoslab.setup import FleetFactory, Ground, LinkSetup, PlanText, refuse_impossible
 from chaoslab.surroundings import git_state, host, versions
 from chaoslab.undo import leftovers
 from chaoslab.watch import Interrupts, Outcome
@@ -41,66 +37,6 @@ from chaoslab.watch import Interrupts, Outcome
 _TWIN_GOES_ON = 1.1
 """Times the committed tokens of the run that it is for."""
 _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
-
-
-class FleetFactory(Protocol):
-    """Makes a fleet for one run directory; the class of a fleet is one."""
-
-    @property
-    def kind(self) -> str:
-        """The fleet's name in plans."""
-        ...
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """What it can do on this machine."""
-        ...
-
-    def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
-    ) -> Fleet: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a run stands on: a fleet, and the clock that goes with it."""
-
-    fleet: FleetFactory
-    clock: Callable[[], Clock] = WallClock
-
-
-class LinksFactory(Protocol):
-    """Makes the links of one run. Nothing is started before they are entered."""
-
-    def __call__(self, run_directory: Path, /, *, obligations: ObligationLog) -> Links: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSetup:
-    """By which links the learners of a plan reach the syncer, and what holds from the start."""
-
-    factory: LinksFactory = lambda _run_directory, *, obligations: NoLinks()  # noqa: ARG005 - none owe
-    standing: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
-    """By learner: the profile of its region."""
-
-    def ask(self) -> Links:
-        """Links that are never entered: what can they do here? AbilityError if there are none."""
-        return self.factory(Path(), obligations=NoObligations())
-
-    def refuse_what_cannot_be(self) -> None:
-        """AbilityError or PlanError when these links, or their profiles, cannot be had here."""
-        links = self.ask()
-        for shapings in self.standing.values():
-            require_all(links, shapings)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanText:
-    """The plan as YAML: what was asked, and what it resolved to, without its secrets."""
-
-    source: str
-    resolved: str
-    secrets: Secrets = field(default_factory=Secrets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,15 +100,6 @@ def run_plan(
         if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
             directory.note(control=_make_twin(plan, directory, root, means, observers))
     return directory
-
-
-def refuse_impossible(
-    plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, links: LinkSetup
-) -> None:
-    """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
-    links.refuse_what_cannot_be()
-    places = {spec.id: spec.where for spec in plan.faults}
-    refuse_missing_abilities(schedule.injections, fleet.abilities, fleet.kind, links.ask(), places)
 
 
 def was_interrupted(directory: RunDirectory) -> bool:

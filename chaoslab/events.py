@@ -479,3 +479,13 @@ def _scalar(value: Json) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """Something a node said or that happened to it; `run` stamps it into the journal."""
+
+    source: str
+    kind: Kind
+    data: Mapping[str, Json]
+    node_s: float | None = None

@@ -21,8 +21,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import NODE_MARK
-from chaoslab.fleet.identity import Identity, send
+from chaoslab.fleet.identity import NODE_MARK, Identity, send
 from chaoslab.fleet.tree import is_running
 from chaoslab.janitor import heal
 from chaoslab.obligations import OBLIGATIONS, holder_of, is_owned, may_owe, open_obligations

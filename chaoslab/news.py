@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Event, Json, Kind, MalformedEvent
-from chaoslab.fleet.base import Fleet, Sighting
+from chaoslab.events import Event, Json, Kind, MalformedEvent, Sighting
+from chaoslab.fleet.base import Fleet
 from chaoslab.journal import Journal
 from chaoslab.triggers import Progress
 

@@ -20,8 +20,8 @@ import psutil
 
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.fleet import cgroups, volume
-from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.docker.verbs import LABEL_RUN
+from chaoslab.fleet.identity import NODE_MARK
 from chaoslab.fleet.tree import is_running
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.janitor import find_runs, half_written

@@ -11,7 +11,8 @@ import pytest
 
 from chaoslab.clock import Clock
 from chaoslab.errors import AbilityError
-from chaoslab.fleet.base import NodeSpec, ObligationLog, Role
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.obligation_log import ObligationLog
 from tests.contracts import node_program
 
 IS_REQUIRED = "docker" in os.environ.get("CHAOSLAB_REQUIRE", "")

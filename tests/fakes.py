@@ -16,12 +16,11 @@ from typing import Self
 
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, Role, Sighting, probed
+from chaoslab.events import Json, Kind, Sighting
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, Role, probed
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.links.base import Link
-
-from .fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
+from tests.fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
 
 
 class FakeFleet:

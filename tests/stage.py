@@ -11,10 +11,9 @@ from chaoslab.plan import Baseline, FaultPlan, Injection, Stop, Training, Trigge
 from chaoslab.record import RunDirectory
 from chaoslab.run import Run
 from chaoslab.watch import Interrupts
-
-from .fake_faults import FakeKill
-from .fake_nodes import Troubles
-from .fakes import FakeFleet
+from tests.fake_faults import FakeKill
+from tests.fake_nodes import Troubles
+from tests.fakes import FakeFleet
 
 PLAN = FaultPlan(
     name="fake",

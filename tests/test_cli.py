@@ -19,14 +19,14 @@ from chaoslab.cli import SUMMARIES, main
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands import plans
 from chaoslab.errors import ExitCode, FleetError
-from chaoslab.fleet.base import Ability, ObligationLog
+from chaoslab.fleet.base import Ability
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.journal import JOURNAL
 from chaoslab.lifeline import Lifeline
+from chaoslab.obligation_log import ObligationLog
 from chaoslab.plan import FleetKind
 from chaoslab.record import RunDirectory, list_runs
-
-from .fakes import FakeFleet, Troubles
+from tests.fakes import FakeFleet, Troubles
 
 PLAN = """
 version: 1

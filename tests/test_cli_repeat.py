@@ -7,9 +7,8 @@ import pytest
 
 from chaoslab.commands.repetition import Allowed, allowed
 from chaoslab.errors import ExitCode, FleetError, PlanError
-
-from .fakes import FakeFleet, Troubles
-from .test_cli import FakeFleets, call, fleets, run_once  # noqa: F401  # a fixture
+from tests.fakes import FakeFleet, Troubles
+from tests.test_cli import FakeFleets, call, fleets, run_once  # noqa: F401  # a fixture
 
 ALL = frozenset({"learner-0", "learner-1", "learner-2"})
 

@@ -15,24 +15,25 @@ from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.verdict import judge
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.commands.records import history_of
-from chaoslab.conduct import Ground, PlanText, run_plan, was_interrupted
+from chaoslab.conduct import run_plan, was_interrupted
 from chaoslab.errors import AbilityError, ExitCode, FleetError
 from chaoslab.events import Event, Kind
-from chaoslab.fleet.base import Ability, ObligationLog
+from chaoslab.fleet.base import Ability
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.journal import History
 from chaoslab.lifeline import Lifeline
+from chaoslab.obligation_log import ObligationLog
 from chaoslab.obligations import append
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory, list_runs
 from chaoslab.schedule import Schedule
 from chaoslab.secrets import Secrets
+from chaoslab.setup import Ground, PlanText
 from chaoslab.twin import reach_tokens
-
-from .fake_faults import FakeKill
-from .fake_nodes import Troubles
-from .fakes import FakeFleet
+from tests.fake_faults import FakeKill
+from tests.fake_nodes import Troubles
+from tests.fakes import FakeFleet
 
 PLAN = FaultPlan(
     name="fake",

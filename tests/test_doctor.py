@@ -11,9 +11,8 @@ import pytest
 
 from chaoslab.doctor import Diagnosis, State, examine, repair
 from chaoslab.fleet import cgroups, volume
-from chaoslab.fleet.base import NODE_MARK
 from chaoslab.fleet.cgroups import Controller
-from chaoslab.fleet.identity import identify
+from chaoslab.fleet.identity import NODE_MARK, identify
 from chaoslab.janitor import heal
 from chaoslab.links import netfilter, toxiproxy_binary
 from chaoslab.links.effects import Direction

@@ -22,7 +22,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "urgency",
         "private",
     ),
-    2: ("fleet", "links", "launch", "undo_facts"),
+    2: ("fleet", "links", "launch", "undo_facts", "obligation_log"),
     3: ("faults", "checks"),
     4: (
         "run",
@@ -39,6 +39,7 @@ FLOORS: dict[int, tuple[str, ...]] = {
         "janitor",
         "lifeline",
         "machine",
+        "setup",
         "obligations",
         "halt",
         "residue",

@@ -14,14 +14,14 @@ import pytest
 
 from chaoslab import residue
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.fleet.identity import Identity, identify
+from chaoslab.fleet.identity import NODE_MARK, Identity, identify
 from chaoslab.fleet.tree import end_tree, resume_tree, stopped
 from chaoslab.halt import find_runs as known_runs
 from chaoslab.halt import halt
 from chaoslab.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
 from chaoslab.lifeline import Lapse
 from chaoslab.links import netem, netfilter, packets, toxiproxy
+from chaoslab.obligation_log import ObligationLog
 from chaoslab.obligations import OBLIGATIONS, Obligations, holder_of, open_obligations
 from chaoslab.undo import Healed, leftovers
 from tests.contracts.fleet_kit import wait_until

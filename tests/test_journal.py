@@ -15,8 +15,7 @@ from chaoslab.errors import ExitCode, FleetError
 from chaoslab.events import Event, Json, Kind, MalformedEvent
 from chaoslab.journal import JOURNAL, History, Journal
 from chaoslab.journal_file import JournalFile, read_journal
-
-from .histories import half_killed
+from tests.histories import half_killed
 
 
 @pytest.fixture

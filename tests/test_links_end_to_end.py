@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from chaoslab.events import Kind
-from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.identity import NODE_MARK
 from chaoslab.journal import History
 from chaoslab.links import toxiproxy_binary
 from chaoslab.obligations import open_obligations

@@ -9,9 +9,8 @@ import pytest
 
 from chaoslab.events import Event, Kind
 from chaoslab.plan import Control, Trigger
-
-from .fake_faults import FakeKill, FakePause
-from .stage import HALF, PLAN, Stage, ending, the
+from tests.fake_faults import FakeKill, FakePause
+from tests.stage import HALF, PLAN, Stage, ending, the
 
 STOP_ROUNDS = PLAN.training.stop.rounds or 0
 

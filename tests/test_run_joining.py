@@ -6,9 +6,8 @@ from pathlib import Path
 from chaoslab.events import Kind
 from chaoslab.faults.control import ControlScaleUp
 from chaoslab.plan import Injection, Trigger
-
-from .fake_nodes import Troubles
-from .stage import HALF, PLAN, Stage, ending, the
+from tests.fake_nodes import Troubles
+from tests.stage import HALF, PLAN, Stage, ending, the
 
 NEW = ("learner-4", "learner-5")
 GROWING = replace(PLAN, training=replace(PLAN.training, reserve=2))

@@ -11,26 +11,27 @@ from chaoslab import conduct
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import judge
 from chaoslab.clock import Clock, VirtualClock
-from chaoslab.conduct import Ground, LinkSetup, PlanText, run_plan
+from chaoslab.conduct import run_plan
 from chaoslab.errors import AbilityError, ExitCode, PlanError
 from chaoslab.events import Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.network import NetworkLatency
 from chaoslab.faults.network_cut import NetworkFreeze
 from chaoslab.faults.region import RegionOutage
-from chaoslab.fleet.base import Ability, ObligationLog
+from chaoslab.fleet.base import Ability
 from chaoslab.fleet.linkage import STANDING, Linkage
 from chaoslab.journal import History
 from chaoslab.lifeline import Lifeline
 from chaoslab.links.base import Direction, Latency, LinkAbility
+from chaoslab.obligation_log import ObligationLog
 from chaoslab.plan import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record import RunDirectory
 from chaoslab.schedule import Schedule
-
-from .fake_faults import FakePause
-from .fake_links import FakeLinks
-from .fakes import FakeFleet
-from .stage import ending, the
+from chaoslab.setup import Ground, LinkSetup, PlanText
+from tests.fake_faults import FakePause
+from tests.fake_links import FakeLinks
+from tests.fakes import FakeFleet
+from tests.stage import ending, the
 
 PLAN = FaultPlan(
     name="fake",

@@ -10,16 +10,15 @@ import pytest
 from chaoslab.checks import base
 from chaoslab.checks.rules import always_judged
 from chaoslab.errors import FleetError
-from chaoslab.events import Kind
-from chaoslab.fleet.base import Sighting, probed
+from chaoslab.events import Kind, Sighting
+from chaoslab.fleet.base import probed
 from chaoslab.journal import History
 from chaoslab.lifeline import Lifeline, Silence
 from chaoslab.plan import AbortRule, Control, Limits, Stop, Training, Trigger
 from chaoslab.watch import Outcome
-
-from .fake_faults import FakePause
-from .fake_nodes import Troubles
-from .stage import HALF, PLAN, Stage, ending, the
+from tests.fake_faults import FakePause
+from tests.fake_nodes import Troubles
+from tests.stage import HALF, PLAN, Stage, ending, the
 
 REFUSED = ("restart", "learner-1")
 

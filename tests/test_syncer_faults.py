@@ -13,8 +13,7 @@ from chaoslab.fleet.base import Ability
 from chaoslab.links.base import NoLinks
 from chaoslab.plan import Injection, Trigger
 from chaoslab.refusal import refuse_missing_abilities
-
-from .stage import Stage, ending, the
+from tests.stage import Stage, ending, the
 
 CRASH = Injection(
     number=0,

@@ -23,7 +23,7 @@ from chaoslab.commands.judged_run import Judged, carry_out
 from chaoslab.commands.plans import Asked, prepare
 from chaoslab.errors import ExitCode
 from chaoslab.events import Event, Kind
-from chaoslab.fleet.base import NODE_MARK
+from chaoslab.fleet.identity import NODE_MARK
 from chaoslab.journal import History
 from chaoslab.obligations import open_obligations
 from chaoslab.record import RunDirectory

@@ -7,9 +7,8 @@ from pathlib import Path
 from chaoslab.events import Event, Json, Kind
 from chaoslab.journal import History
 from chaoslab.plan import Injection, Phase, Trigger
-
-from .fake_faults import FakeKill
-from .stage import PLAN, Stage, ending, the
+from tests.fake_faults import FakeKill
+from tests.stage import PLAN, Stage, ending, the
 
 LEARNERS = PLAN.training.learner_names
 AT_WRITTEN = Injection(

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from chaoslab.clock import Clock
 from chaoslab.commands.task_trial import TRIAL_S, problem_in
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.fleet.base import Ability, Fleet, ObligationLog, Premises
+from chaoslab.fleet.base import Ability, Fleet, Premises
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.launch import Command, programs, task_trial
+from chaoslab.obligation_log import ObligationLog
 from chaoslab.plan import Containers, FaultPlan
 
 if TYPE_CHECKING:

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from chaoslab.conduct import LinkSetup, LinksFactory
 from chaoslab.errors import AbilityError, PlanError
 from chaoslab.faults.base import ShapesLinks
-from chaoslab.fleet.base import ObligationLog
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.profiles import profile
+from chaoslab.obligation_log import ObligationLog
 from chaoslab.plan import REGION, FaultPlan, FaultSpec, FleetKind, LinkKind
 from chaoslab.schedule import Schedule
+from chaoslab.setup import LinkSetup, LinksFactory
 
 
 def link_setup(plan: FaultPlan) -> LinkSetup:

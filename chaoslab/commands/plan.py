@@ -18,7 +18,8 @@ from chaoslab.commands.output import (
     print_json,
     print_page,
 )
-from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
+from chaoslab.commands.plan_options import plan_options
+from chaoslab.commands.plans import Asked, Prepared, prepare
 from chaoslab.events import Json
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Ability

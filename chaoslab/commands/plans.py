@@ -8,12 +8,9 @@ Nothing is started here but, in a process of its own, the trial of a plan's own 
 import difflib
 import os
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from pathlib import Path
-
-import click
 
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
@@ -22,13 +19,13 @@ from chaoslab.commands.containers import containers
 from chaoslab.commands.links import link_kind, link_setup
 from chaoslab.commands.lint import doubtful, impossible
 from chaoslab.commands.task_trial import refuse_untrainable
-from chaoslab.conduct import Ground, LinkSetup, PlanText, refuse_impossible
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.plan import FaultPlan, FleetKind
 from chaoslab.plan_file import load, refuse, refuse_what_is_not_here, resolved_yaml, secrets_of
 from chaoslab.schedule import RosterEntry, Schedule, roster_of, schedule
+from chaoslab.setup import Ground, LinkSetup, PlanText, refuse_impossible
 
 GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
 """Of the kinds that need nothing from a plan."""
@@ -73,36 +70,6 @@ class Prepared:
     def refuse_impossible(self) -> None:
         """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
         refuse_impossible(self.plan, self.schedule, self.ground.fleet, self.links)
-
-
-def plan_options(function: Callable[..., None]) -> Callable[..., None]:
-    """PLAN, --set, --seed and --fleet, given to the command as one `asked`."""
-
-    @click.argument("plan")
-    @click.option(
-        "--set",
-        "settings",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="Override a key of the plan; repeatable.",
-    )
-    @click.option("--seed", type=int, help="Another schedule: other targets, other times.")
-    @click.option(
-        "--fleet", type=click.Choice([kind.value for kind in FleetKind]), help="Run on this fleet."
-    )
-    @wraps(function)
-    def with_asked(
-        *context: click.Context,
-        plan: str,
-        settings: tuple[str, ...],
-        seed: int | None,
-        fleet: str | None,
-        **others: object,
-    ) -> None:
-        asked = Asked(plan=plan, settings=settings, seed=seed, fleet=fleet)
-        function(*context, asked=asked, **others)
-
-    return with_asked
 
 
 def prepare(asked: Asked) -> Prepared:

@@ -20,7 +20,8 @@ from chaoslab.commands.output import (
     shown_path,
     warn,
 )
-from chaoslab.commands.plans import Asked, Prepared, plan_options, prepare
+from chaoslab.commands.plan_options import plan_options
+from chaoslab.commands.plans import Asked, Prepared, prepare
 from chaoslab.commands.repetition import Repeating, repeat_options
 from chaoslab.plan import Control
 from chaoslab.report.console import screen

@@ -6,7 +6,8 @@ Frozen data only; `policy.py` says what each means in a round. Standard library 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chaoslab.diloco.membership import Leaving, Member, Source
+from chaoslab.diloco.membership import Leaving, Member
+from chaoslab.diloco.settings import Source
 
 
 class Refusal(StrEnum):

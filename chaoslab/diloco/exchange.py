@@ -10,8 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from chaoslab.diloco.fragments import FloatArray, Layout
-from chaoslab.diloco.membership import Source
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, Source
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

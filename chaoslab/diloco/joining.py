@@ -10,11 +10,11 @@ Whom to ask is the syncer's decision; renewing a membership while training goes 
 
 from collections.abc import Callable
 
+from chaoslab.diloco.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.exchange import Adoption, Inbox, Joined
-from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.replica import Replica
-from chaoslab.diloco.store import LearnerCheckpoint, LearnerStore
+from chaoslab.diloco.settings import Source
 
 
 class TrainingEnded(Exception):

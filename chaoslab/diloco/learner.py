@@ -17,6 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chaoslab.diloco.checkpoints import LearnerStore
 from chaoslab.diloco.clocks import Clocks
 from chaoslab.diloco.data import DataError
 from chaoslab.diloco.exchange import Adoption, Inbox, Joined
@@ -26,16 +27,15 @@ from chaoslab.diloco.hooks import Hooks
 from chaoslab.diloco.inner import Inner, InnerSettings, enable_compilation_cache
 from chaoslab.diloco.joining import Joining, JoinRefused, TrainingEnded
 from chaoslab.diloco.learner_options import parser, remember_life, token_of
-from chaoslab.diloco.link import PING_S
-from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
+from chaoslab.diloco.meter import PING_S
 from chaoslab.diloco.node import Emit, say
 from chaoslab.diloco.pace import Pace
 from chaoslab.diloco.phases import Phase, Phases
 from chaoslab.diloco.probe import Probe
 from chaoslab.diloco.replica import Replica, by_fragment
+from chaoslab.diloco.settings import Source
 from chaoslab.diloco.signals import Wedge, obey_signals
-from chaoslab.diloco.store import LearnerStore
 from chaoslab.diloco.tampering import Tampering
 from chaoslab.diloco.task import Batch, Task, TaskError, load
 from chaoslab.diloco.wire import Connection, check_address, tls_of

@@ -13,8 +13,7 @@ from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec, decode, digest
 from chaoslab.diloco.exchange import Adoption, Handover, Joined, Snapshot
 from chaoslab.diloco.fragments import Layout, TensorSpec, specs_to_json
-from chaoslab.diloco.membership import Source
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, Source
 
 # ---------------------------------------------------------------- what is said
 

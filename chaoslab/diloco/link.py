@@ -19,12 +19,10 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.meter import Every, Meter
+from chaoslab.diloco.meter import MEASURE_S, PING_S, Every, Meter
 from chaoslab.diloco.wire import Backoff, Closed, Connection, Garbled, Received
 from chaoslab.events import Json, Kind
 
-PING_S = 0.25
-MEASURE_S = 1.0
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
 """A stream that lived for less was never of use."""

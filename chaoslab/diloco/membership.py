@@ -14,22 +14,9 @@ Part of the policy: no input or output, no clock, standard library only.
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, Source
 
 _PACES = 8
-
-
-class Source(StrEnum):
-    """Where a joining learner's parameters come from."""
-
-    INITIAL = "initial"
-    """Training has not begun: this learner hands in the initial parameters."""
-    DONOR = "donor"
-    """A checkpoint of a healthy learner: global fragments, AdamW moments, data position."""
-    SYNCER = "syncer"
-    """The syncer's fragments, with fresh moments: no healthy learner could help."""
-    RESUMED = "resumed"
-    """It kept its own state; only newer fragments are sent."""
 
 
 class Leaving(StrEnum):

@@ -18,6 +18,11 @@ from statistics import median
 
 from chaoslab.events import Json
 
+PING_S = 0.25
+"""How often each end pings."""
+MEASURE_S = 1.0
+"""How often each end reports."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:

@@ -29,9 +29,9 @@ from chaoslab.diloco.decisions import (
     Suspect,
     Welcome,
 )
-from chaoslab.diloco.membership import Hello, Leaving, Member, Membership, Source
+from chaoslab.diloco.membership import Hello, Leaving, Member, Membership
 from chaoslab.diloco.rounds import Round, Rounds
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.transfers import Transfers
 
 _MOST = 1 << 53

@@ -12,7 +12,8 @@ and for a moment the first round waits for those who took part in the last ones.
 
 from chaoslab.diloco.decisions import Merge
 from chaoslab.diloco.policy import Awaited, Policy
-from chaoslab.diloco.store import Given, Reserved, StoredState, TapeLine
+from chaoslab.diloco.store import Reserved, StoredState
+from chaoslab.diloco.tape import Given, TapeLine
 from chaoslab.events import Json
 
 

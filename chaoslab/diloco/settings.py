@@ -8,6 +8,7 @@ measured for this project (`experiments/outer_optimizer/`).
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
 from typing import Any, Literal
 
 from chaoslab.events import Json
@@ -110,3 +111,16 @@ def _typed(given: Mapping[str, Json]) -> dict[str, Any]:  # checked here, then p
     if isinstance(names, list):
         return {**given, "learners": tuple(str(name) for name in names)}
     return dict(given)
+
+
+class Source(StrEnum):
+    """Where a joining learner's parameters come from."""
+
+    INITIAL = "initial"
+    """Training has not begun: this learner hands in the initial parameters."""
+    DONOR = "donor"
+    """A checkpoint of a healthy learner: global fragments, AdamW moments, data position."""
+    SYNCER = "syncer"
+    """The syncer's fragments, with fresh moments: no healthy learner could help."""
+    RESUMED = "resumed"
+    """It kept its own state; only newer fragments are sent."""

@@ -27,17 +27,11 @@ from pathlib import Path
 
 import numpy as np
 
-from chaoslab.diloco.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.files import File, appearing, flush_all, flush_folder, make_folder
 from chaoslab.diloco.fragments import FloatArray
 from chaoslab.diloco.sealed import CorruptState, read_sealed, write_sealed
-from chaoslab.diloco.tape import Given, Tape, TapeLine, latest
+from chaoslab.diloco.tape import Tape, TapeLine, latest
 from chaoslab.events import Json, encode
-
-__all__ = [
-    "CorruptState", "Given", "LearnerCheckpoint", "LearnerStore", "Reserved", "StoredState",
-    "SyncerStore", "TapeLine", "Tensors",
-]  # fmt: skip
 
 _SPECS = "specs.json"
 _TAPE = "tape.jsonl"

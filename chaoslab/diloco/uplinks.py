@@ -10,8 +10,7 @@ there is no stream: then it is silent, and the line says for how long. Decides n
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaoslab.diloco.link import MEASURE_S, PING_S
-from chaoslab.diloco.meter import Every, Meter
+from chaoslab.diloco.meter import MEASURE_S, PING_S, Every, Meter
 from chaoslab.diloco.node import Emit
 from chaoslab.diloco.wire import Hub
 from chaoslab.events import Json, Kind

@@ -17,12 +17,9 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
+from chaoslab.events import Json, Kind, Sighting
 from chaoslab.fleet.burdens import Burden
 from chaoslab.links.base import Link
-
-NODE_MARK = "CHAOSLAB_NODE"
-"""Set in every node's environment and inherited by all it starts: which run, node, incarnation."""
 
 
 class Ability(StrEnum):
@@ -128,39 +125,6 @@ class Node:
     incarnation: int
     """Which life this is; 1 at the first start, +1 at each further one; 0 before it."""
     is_alive: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
-    """Something a node said or that happened to it; `run` stamps it into the journal."""
-
-    source: str
-    kind: Kind
-    data: Mapping[str, Json]
-    node_s: float | None = None
-
-
-class ObligationLog(Protocol):
-    """What must be undone should the harness die; `janitor.Obligations` is the durable one."""
-
-    def open(self, do: str, **facts: Json) -> int:
-        """Write down the undo verb `do` and all it needs, durably, BEFORE the action."""
-        ...
-
-    def close(self, number: int) -> None:
-        """The action is undone, and that was verified."""
-        ...
-
-
-class NoObligations:
-    """The log that remembers nothing: for fleets that leave nothing behind."""
-
-    def open(self, do: str, **facts: Json) -> int:  # noqa: ARG002 - the protocol's signature
-        """Forget it."""
-        return 0
-
-    def close(self, number: int) -> None:
-        """Nothing was kept."""
 
 
 class Fleet(Protocol):

@@ -12,7 +12,8 @@ from chaoslab.fleet.burdened import Bearer, Wish
 from chaoslab.fleet.burdens import MemoryLimit, Slowness
 from chaoslab.fleet.cgroups import Controller
 from chaoslab.fleet.crowding import Beside, SharedLimit, promised_bytes
-from chaoslab.fleet.life import Life, Place
+from chaoslab.fleet.life import Life
+from chaoslab.fleet.life_files import Place
 from chaoslab.fleet.slowing import slower
 
 

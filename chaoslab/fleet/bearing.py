@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 from chaoslab.errors import FleetError
 from chaoslab.fleet import cgroups, tree
-from chaoslab.fleet.base import ObligationLog
 from chaoslab.fleet.burdened import share
 from chaoslab.fleet.cgroups import Cgroup, Controller
 from chaoslab.fleet.keeping import Keeper
 from chaoslab.fleet.life import Life
+from chaoslab.obligation_log import ObligationLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,8 +19,8 @@ from typing import Generic, Protocol, TypeVar
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import NodeSpec, Sighting
+from chaoslab.events import Json, Kind, Sighting
+from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.burdens import Burden, Slowness
 
 HARNESS = "harness"

@@ -19,8 +19,9 @@ import psutil
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.base import NODE_MARK
 
+NODE_MARK = "CHAOSLAB_NODE"
+"""Set in every node's environment and inherited by all it starts: which run, node, incarnation."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SAME_START_S = 1.01
 """Older files date a process by the wall clock, which the kernel may correct by 1 s."""

@@ -15,9 +15,9 @@ from pathlib import Path
 from chaoslab.errors import FleetError, HarnessBug
 from chaoslab.events import Json
 from chaoslab.fleet import tree
-from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.fleet.identity import Identity, identify
+from chaoslab.fleet.identity import NODE_MARK, Identity, identify
 from chaoslab.fleet.tree import Look
+from chaoslab.obligation_log import ObligationLog
 
 _PROGRAM = Path(__file__).with_name("keeper.py")
 _END_S = 5.0

@@ -15,22 +15,20 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 import psutil
 
-from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.events import Json, Kind, encode
+from chaoslab.events import Json, Kind, Sighting, encode
 from chaoslab.exits import ENDING_SIGNALS
 from chaoslab.fleet import tree
-from chaoslab.fleet.base import NODE_MARK, NodeSpec, ObligationLog, Sighting, probed
-from chaoslab.fleet.debts import Debts
-from chaoslab.fleet.identity import identify, is_same, send
-from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
+from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.identity import NODE_MARK, identify, is_same, send
+from chaoslab.fleet.life_files import LifeFiles, Place, exited, signal_name
 from chaoslab.fleet.output import NodeOutput
+from chaoslab.obligation_log import Debts
 
 _log = logging.getLogger(__name__)
 _CRADLE = Path(__file__).with_name("cradle.py")
@@ -45,19 +43,6 @@ _GOING_S = 1.0
 """How long a tree that was resumed may take until all of it was seen going on."""
 _STOPPING_S = 0.5
 """How long a probe waits for a stopped process to show it: it may be inside the kernel."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """Where lives are led and written down."""
-
-    run_directory: Path
-    clock: Clock
-    obligations: ObligationLog
-
-    def home(self, node: str) -> Path:
-        """The folder of a node, across its lives."""
-        return self.run_directory / "nodes" / node
 
 
 class Life:

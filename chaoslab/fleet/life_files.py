@@ -10,11 +10,13 @@ import json
 import shutil
 import signal
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.clock import Clock
-from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import NodeSpec, Sighting
+from chaoslab.events import Json, Kind, Sighting
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.obligation_log import ObligationLog
 
 _ASKED = ("SIGKILL", "SIGTERM")
 """Signals by which the harness ends nodes."""
@@ -72,3 +74,16 @@ def signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return f"SIG{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where lives are led and written down."""
+
+    run_directory: Path
+    clock: Clock
+    obligations: ObligationLog
+
+    def home(self, node: str) -> Path:
+        """The folder of a node, across its lives."""
+        return self.run_directory / "nodes" / node

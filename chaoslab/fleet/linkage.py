@@ -15,8 +15,7 @@ from typing import Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import Sighting
+from chaoslab.events import Json, Kind, Sighting
 from chaoslab.links.base import Counters, Direction, Effect, Link, Links, NoLinks, Shaping
 
 HARNESS = "harness"

@@ -24,26 +24,19 @@ from typing import Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.events import Json
-from chaoslab.fleet.base import (
-    Ability,
-    Damage,
-    Node,
-    NodeSpec,
-    ObligationLog,
-    Premises,
-    Sighting,
-    known_already,
-)
+from chaoslab.events import Json, Sighting
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, known_already
 from chaoslab.fleet.bearers import bearers_of, lacking
 from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
-from chaoslab.fleet.life import Life, Place, signal_trees
+from chaoslab.fleet.life import Life, signal_trees
+from chaoslab.fleet.life_files import Place
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.storage import FilesHere, Storage
 from chaoslab.fleet.unborn import Unborn
 from chaoslab.fleet.volume import can_lose_power, can_mount
 from chaoslab.links.base import Link
+from chaoslab.obligation_log import ObligationLog
 
 _RESUME, _UNWEDGE = "resume_process", "unwedge_process"
 """The undo verbs for what holds a node up."""

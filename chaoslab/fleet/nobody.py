@@ -12,14 +12,13 @@ from typing import Self
 
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json
+from chaoslab.events import Json, Sighting
 from chaoslab.fleet.base import (
     Ability,
     Damage,
     Node,
     NodeSpec,
     Premises,
-    Sighting,
     known_already,
     probed,
     unborn,

@@ -14,8 +14,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from chaoslab.events import Event, Json, Kind, MalformedEvent, encode, read_node_line
-from chaoslab.fleet.base import Role, Sighting
+from chaoslab.events import Event, Json, Kind, MalformedEvent, Sighting, encode, read_node_line
+from chaoslab.fleet.base import Role
 
 LINE_BYTES_MOST = 1 << 20
 """A longer line is ordinary output, whatever it begins with."""

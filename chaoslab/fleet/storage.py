@@ -12,13 +12,13 @@ from dataclasses import asdict
 from typing import Protocol
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
+from chaoslab.events import Json, Kind, Sighting
 from chaoslab.fleet import disk, volume
-from chaoslab.fleet.base import Damage, NodeSpec, Sighting
-from chaoslab.fleet.debts import Debts
+from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.disk import Measured, Space
-from chaoslab.fleet.life import Place
+from chaoslab.fleet.life_files import Place
 from chaoslab.fleet.power import Cut
+from chaoslab.obligation_log import Debts
 
 UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
 """The obligations' verbs; their fact is `folder`."""

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.fleet.base import NODE_MARK
-from chaoslab.fleet.identity import Identity, identify, is_same, send
+from chaoslab.fleet.identity import NODE_MARK, Identity, identify, is_same, send
 from chaoslab.urgency import first_in_line
 
 _PAUSE_S = 0.005

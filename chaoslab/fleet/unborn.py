@@ -5,7 +5,8 @@
 It is over from the beginning, so that every verb does to it what it does to a dead node.
 """
 
-from chaoslab.fleet.base import NodeSpec, Sighting, probed
+from chaoslab.events import Sighting
+from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.life import Life
 
 

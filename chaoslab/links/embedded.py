@@ -15,7 +15,6 @@ from pathlib import Path
 
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.base import NoObligations, ObligationLog
 from chaoslab.links.base import Counters
 from chaoslab.links.carrier import Carrier, Sight, Toxic
 from chaoslab.links.effects import Direction, Effect, LinkAbility
@@ -27,6 +26,7 @@ from chaoslab.links.proxied import ProxiedLinks
 from chaoslab.links.proxy.guard import TOKEN
 from chaoslab.links.server import Server
 from chaoslab.links.toxics import STREAMS, require_same, sight, translate
+from chaoslab.obligation_log import NoObligations, ObligationLog
 
 _LOOK_S = 2.0
 

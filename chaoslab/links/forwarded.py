@@ -15,7 +15,6 @@ from types import TracebackType
 from typing import ClassVar, Final, Self
 
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.fleet.base import NoObligations
 from chaoslab.links.base import Counters, require
 from chaoslab.links.container_drops import GatewayDrops
 from chaoslab.links.effects import (
@@ -39,6 +38,7 @@ from chaoslab.links.gateway import INTERFACE, Ends, Forwarding, Gateway
 from chaoslab.links.netfilter import Drops
 from chaoslab.links.packets import KernelPackets
 from chaoslab.links.queues import Queued, Queues
+from chaoslab.obligation_log import NoObligations
 
 _FIRST_PORT: Final = 4701
 ABILITIES: Final = frozenset(

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Protocol
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import ObligationLog
 from chaoslab.links import netem, netfilter
 from chaoslab.links.effects import Direction, LinkAbility, Loss, PacketEffect
 from chaoslab.links.netem import FIRST_BAND, Shake
 from chaoslab.links.netfilter import Drop, Drops, Seen
+from chaoslab.obligation_log import ObligationLog
 
 BY_NETEM = frozenset({LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT})
 PACKET_ABILITIES = BY_NETEM | {LinkAbility.LOSS}

@@ -17,8 +17,6 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.fleet.base import NoObligations, ObligationLog
-from chaoslab.fleet.debts import Debts
 from chaoslab.links.base import Counters, require
 from chaoslab.links.carrier import Carrier, Sight, Toxic
 from chaoslab.links.effects import (
@@ -38,6 +36,7 @@ from chaoslab.links.packets import PACKET_ABILITIES, KernelPackets, run_of
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.standing import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.links.toxics import interference
+from chaoslab.obligation_log import Debts, NoObligations, ObligationLog
 
 
 class ProxiedLink:

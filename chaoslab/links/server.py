@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import NODE_MARK, ObligationLog
-from chaoslab.fleet.identity import identify
+from chaoslab.fleet.identity import NODE_MARK, identify
 from chaoslab.fleet.tree import end_tree
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import HeldPort
+from chaoslab.obligation_log import ObligationLog
 
 _CRADLE = Path(__file__).parent.parent / "fleet" / "cradle.py"
 _READY_S = 20.0

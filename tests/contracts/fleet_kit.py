@@ -14,8 +14,8 @@ import pytest
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
-from chaoslab.events import Kind
-from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Sighting
+from chaoslab.events import Kind, Sighting
+from chaoslab.fleet.base import Ability, Fleet, NodeSpec
 from chaoslab.fleet.burdens import Neighbours, Slowness
 
 PATIENCE_S = 60.0

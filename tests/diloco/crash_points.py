@@ -31,7 +31,8 @@ from chaoslab.diloco.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.sealed import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import Given, StoredState, SyncerStore, TapeLine, Tensors
+from chaoslab.diloco.store import StoredState, SyncerStore, Tensors
+from chaoslab.diloco.tape import Given, TapeLine
 from tests.diloco.disk_model import Killed, Operation, PowerCut, Recorder, State, lay_out
 from tests.memory_folder import in_memory
 

@@ -23,9 +23,9 @@ from chaoslab.diloco.decisions import (
     Stop,
     Welcome,
 )  # fmt: skip
-from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
+from chaoslab.diloco.membership import Hello, Leaving, Refused
 from chaoslab.diloco.policy import Policy
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, Source
 
 TOKENS_PER_STEP = 10
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from chaoslab.diloco import wire_pb2 as pb
+from chaoslab.diloco.checkpoints import LearnerStore
 from chaoslab.diloco.codec import digest
 from chaoslab.diloco.exchange import Inbox
 from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
@@ -20,7 +21,6 @@ from chaoslab.diloco.inner import Inner
 from chaoslab.diloco.learner import Assignment, JoinRefused, Learner, TrainingEnded
 from chaoslab.diloco.messenger import Messenger
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import LearnerStore
 from chaoslab.diloco.task import load
 from chaoslab.diloco.wire import Connection
 from chaoslab.events import Json, Kind

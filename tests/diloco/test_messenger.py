@@ -15,9 +15,8 @@ from chaoslab.diloco import wire_pb2 as pb
 from chaoslab.diloco.codec import Codec, decode
 from chaoslab.diloco.exchange import Inbox, Snapshot
 from chaoslab.diloco.fragments import FloatArray, specs_from_json
-from chaoslab.diloco.membership import Source
 from chaoslab.diloco.messenger import Messenger
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import Connection, Limits
 from chaoslab.events import Json, Kind
 from tests.diloco.hand_syncer import PATIENCE_S, SIZES, SPECS, HandSyncer

@@ -6,8 +6,8 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from chaoslab.diloco.decisions import Abandon, Donate, Offer, Progress, Refusal, Welcome
-from chaoslab.diloco.membership import Hello, Leaving, Refused, Source
-from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.membership import Hello, Leaving, Refused
+from chaoslab.diloco.settings import Settings, Source
 from tests.diloco.policy_world import TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))

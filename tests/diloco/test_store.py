@@ -16,8 +16,10 @@ from chaoslab.diloco.books import Books
 from chaoslab.diloco.codec import digest
 from chaoslab.diloco.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.sealed import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import CorruptState, Given, StoredState, SyncerStore, TapeLine, Tensors
+from chaoslab.diloco.store import StoredState, SyncerStore, Tensors
+from chaoslab.diloco.tape import Given, TapeLine
 
 SPECS = '[{"name": "embedding"}]'
 SHAPES = {

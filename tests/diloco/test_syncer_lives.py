@@ -14,8 +14,9 @@ from chaoslab.diloco.membership import Hello
 from chaoslab.diloco.policy import Policy
 from chaoslab.diloco.resuming import go_on
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import Reserved, SyncerStore, TapeLine, Tensors
+from chaoslab.diloco.store import Reserved, SyncerStore, Tensors
 from chaoslab.diloco.syncer_options import once_there_is_room
+from chaoslab.diloco.tape import TapeLine
 from chaoslab.events import Kind
 from tests.diloco.hand_learner import RunningSyncer, Told, running_syncer
 from tests.diloco.little_learner import LittleLearner

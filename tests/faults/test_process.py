@@ -14,9 +14,10 @@ from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
 from chaoslab.faults.starving import ProcessOom
-from chaoslab.fleet.base import NodeSpec, NoObligations, Role
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local import LocalFleet
 from chaoslab.journal import History, Journal
+from chaoslab.obligation_log import NoObligations
 from chaoslab.plan import Injection, Trigger
 from tests.contracts import node_program
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, injection_of

@@ -3,8 +3,9 @@
 import pytest
 
 from chaoslab.clock import VirtualClock, WallClock
-from chaoslab.fleet.base import Fleet, NodeSpec, NoObligations, ObligationLog, Role
+from chaoslab.fleet.base import Fleet, NodeSpec, Role
 from chaoslab.fleet.nobody import NoFleet
+from chaoslab.obligation_log import NoObligations, ObligationLog
 from tests.contracts.fleet_kit import FleetKit, Stage
 
 

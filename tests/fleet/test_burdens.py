@@ -10,9 +10,9 @@ import pytest
 
 from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError
-from chaoslab.events import Kind
+from chaoslab.events import Kind, Sighting
 from chaoslab.fleet import cgroups
-from chaoslab.fleet.base import Ability, NodeSpec, Role, Sighting
+from chaoslab.fleet.base import Ability, NodeSpec, Role
 from chaoslab.fleet.bearing import Bearing
 from chaoslab.fleet.burdens import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
 from chaoslab.fleet.cgroups import Controller

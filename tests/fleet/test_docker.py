@@ -18,9 +18,10 @@ from chaoslab.commands.containers import ContainerFleets
 from chaoslab.doctor import State, examine
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Kind
-from chaoslab.fleet.base import NodeSpec, NoObligations
+from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.burdens import Slowness
 from chaoslab.janitor import heal
+from chaoslab.obligation_log import NoObligations
 from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.plan import Containers
 from chaoslab.undo import VERBS, leftovers

@@ -7,7 +7,6 @@ from contextlib import closing
 import pytest
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import NoObligations
 from chaoslab.links.base import (
     Bandwidth,
     Blackhole,
@@ -22,6 +21,7 @@ from chaoslab.links.base import (
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.forwarded import ABILITIES, NetemLinks
 from chaoslab.links.proxied import ProxiedLinks
+from chaoslab.obligation_log import NoObligations
 from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
 from tests.contracts.link_stage import (

@@ -14,8 +14,15 @@ import pytest
 from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.fleet import identity, tree
-from chaoslab.fleet.base import NODE_MARK
-from chaoslab.fleet.identity import Identity, identify, is_same, meant_by, names_process, send
+from chaoslab.fleet.identity import (
+    NODE_MARK,
+    Identity,
+    identify,
+    is_same,
+    meant_by,
+    names_process,
+    send,
+)
 from chaoslab.janitor import heal
 from chaoslab.obligations import OBLIGATIONS, Obligations, holder_of, open_obligations
 from tests.contracts.fleet_kit import wait_until

@@ -4,8 +4,7 @@ import pytest
 
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
-from chaoslab.events import Kind
-from chaoslab.fleet.base import Sighting
+from chaoslab.events import Kind, Sighting
 from chaoslab.fleet.linkage import STANDING, Linkage
 from chaoslab.links.base import Direction, Freeze, Latency
 from tests.fake_links import FakeLinks

@@ -15,8 +15,9 @@ from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet import volume
-from chaoslab.fleet.base import Damage, NodeSpec, NoObligations, Role
+from chaoslab.fleet.base import Damage, NodeSpec, Role
 from chaoslab.fleet.local import LocalFleet
+from chaoslab.obligation_log import NoObligations
 from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 

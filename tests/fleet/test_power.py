@@ -11,7 +11,7 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet import local, power, volume
 from chaoslab.fleet.base import Ability, NodeSpec, Role
-from chaoslab.fleet.life import Place
+from chaoslab.fleet.life_files import Place
 from chaoslab.fleet.storage import UNDO_VOLUME, FilesHere, Storage
 from chaoslab.obligations import Obligations, open_obligations
 from chaoslab.undo import leftovers, undo

@@ -6,8 +6,8 @@ import pytest
 
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import NodeSpec, Role, Sighting
+from chaoslab.events import Json, Kind, Sighting
+from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.burdened import Bearer, Burdened
 from chaoslab.fleet.burdens import Burden, Neighbours, Slowness
 

@@ -9,9 +9,10 @@ from chaoslab.clock import WallClock
 from chaoslab.errors import FleetError
 from chaoslab.events import Kind
 from chaoslab.fleet import local, volume
-from chaoslab.fleet.base import Ability, Damage, NodeSpec, NoObligations, Role
-from chaoslab.fleet.life import Place
+from chaoslab.fleet.base import Ability, Damage, NodeSpec, Role
+from chaoslab.fleet.life_files import Place
 from chaoslab.fleet.storage import FilesHere, Storage
+from chaoslab.obligation_log import NoObligations
 
 
 def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:

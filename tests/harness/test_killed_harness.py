@@ -19,12 +19,12 @@ import pytest
 
 from chaoslab.errors import ExitCode
 from chaoslab.events import Kind
-from chaoslab.fleet.base import NoObligations
 from chaoslab.janitor import find_runs
 from chaoslab.journal import History
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.server import Server
+from chaoslab.obligation_log import NoObligations
 from chaoslab.obligations import open_obligations
 from chaoslab.record import RUN_JSON
 from tests.harness.machine import look

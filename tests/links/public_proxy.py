@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chaoslab.fleet.base import NoObligations
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.server import Server
+from chaoslab.obligation_log import NoObligations
 
 
 @contextmanager

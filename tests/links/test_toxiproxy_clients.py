@@ -10,12 +10,12 @@ from typing import Any, Final, cast
 
 import pytest
 
-from chaoslab.fleet.base import NoObligations
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.base import Direction, Link
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.server import Server
+from chaoslab.obligation_log import NoObligations
 from tests.contracts.link_stage import (
     Pair,
     Upstream,

@@ -20,8 +20,7 @@ from chaoslab.report.files import (
     verdict_json,
     write_reports,
 )
-
-from ..histories import Story, half_killed
+from tests.histories import Story, half_killed
 
 PLACE = Path("runs/a story/20261120T050742Z-3f9a1c")
 

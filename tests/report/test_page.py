@@ -13,8 +13,7 @@ from chaoslab.checks.verdict import judge
 from chaoslab.events import Kind
 from chaoslab.journal import History
 from chaoslab.report.page import run_page, timeline, verdict_page
-
-from ..histories import Story, half_killed
+from tests.histories import Story, half_killed
 
 PLACE = Path("runs/a story/20261120T050742Z-3f9a1c")
 

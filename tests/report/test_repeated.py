@@ -6,8 +6,7 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.report.repeated import repeated, repeated_json, wilson
-
-from ..histories import Story, half_killed
+from tests.histories import Story, half_killed
 
 
 def verdict_of(story: Story) -> Verdict:

@@ -18,16 +18,16 @@ from datetime import datetime
 from typing import Final
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind, encode
+from chaoslab.events import Json, Kind, Sighting, encode
 from chaoslab.exits import ENDING_SIGNALS
-from chaoslab.fleet.base import NodeSpec, Sighting, probed
-from chaoslab.fleet.debts import Debts
+from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
 from chaoslab.fleet.docker.meter import Meter
 from chaoslab.fleet.docker.stream import STDERR
 from chaoslab.fleet.docker.yard import ENTRY, Arrival, Yard, container_of
 from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
 from chaoslab.fleet.output import LOG_BYTES_MOST, NodeOutput
+from chaoslab.obligation_log import Debts
 
 _log = logging.getLogger(__name__)
 _ENDED_S: Final = 10.0

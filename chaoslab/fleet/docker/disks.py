@@ -20,13 +20,13 @@ from chaoslab.errors import FleetError
 from chaoslab.events import Json
 from chaoslab.fleet import disk
 from chaoslab.fleet.base import Damage, NodeSpec
-from chaoslab.fleet.debts import Debts
 from chaoslab.fleet.disk import Measured, Space
 from chaoslab.fleet.docker import verbs
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.yard import NODE, Yard
 from chaoslab.fleet.power import Cut
 from chaoslab.fleet.storage import Storage
+from chaoslab.obligation_log import Debts
 
 _PYTHON: Final = ("python3", "-I", "-S", "-c")
 _HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")

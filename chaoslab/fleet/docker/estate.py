@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import ObligationLog
 from chaoslab.fleet.docker.asking import APIError
 from chaoslab.fleet.docker.engine import Engine
 from chaoslab.fleet.docker.verbs import (
@@ -28,6 +27,7 @@ from chaoslab.fleet.docker.verbs import (
     own_name,
     run_name,
 )
+from chaoslab.obligation_log import ObligationLog
 
 LABEL_NODE: Final = "chaoslab.node"
 CACHE: Final = "chaoslab-cache"

@@ -21,17 +21,8 @@ from typing import Final, Self
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
-from chaoslab.events import Json
-from chaoslab.fleet.base import (
-    Ability,
-    Damage,
-    Node,
-    NodeSpec,
-    ObligationLog,
-    Premises,
-    Sighting,
-    probed,
-)
+from chaoslab.events import Json, Sighting
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, probed
 from chaoslab.fleet.burdened import Burdened
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.docker import holding
@@ -45,6 +36,7 @@ from chaoslab.fleet.docker.yard import CACHE, HEALTH, SHARED, Arrival, Yard
 from chaoslab.fleet.linkage import Linkage
 from chaoslab.fleet.storage import Storage
 from chaoslab.links.base import Link
+from chaoslab.obligation_log import ObligationLog
 
 SYNCER_PORT: Final = 4600
 ABILITIES: Final = frozenset(

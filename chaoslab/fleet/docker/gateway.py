@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.fleet.base import NoObligations
 from chaoslab.fleet.docker.engine import Engine, Missing
 from chaoslab.fleet.docker.estate import LABEL_NODE, Estate
 from chaoslab.fleet.docker.tools import Tools
 from chaoslab.fleet.docker.trial import tried
 from chaoslab.links.effects import LinkAbility
 from chaoslab.links.gateway import Ends
+from chaoslab.obligation_log import NoObligations
 
 
 class ContainerGateway:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Final
 
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import Node, NodeSpec, Role, Sighting, known_already, unborn
+from chaoslab.events import Sighting
+from chaoslab.fleet.base import Node, NodeSpec, Role, known_already, unborn
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import Missing
 from chaoslab.fleet.docker.holding import together

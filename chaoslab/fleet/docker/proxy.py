@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.errors import AbilityError, FleetError
-from chaoslab.fleet.base import NoObligations
 from chaoslab.fleet.docker import images
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits, Missing
 from chaoslab.fleet.docker.estate import Estate
@@ -27,6 +26,7 @@ from chaoslab.links.container_drops import ProxyDrops
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import established
 from chaoslab.links.proxy.guard import TOKEN
+from chaoslab.obligation_log import NoObligations
 
 _API_PORT: Final = 8474
 _FIRST_PORT: Final = 4700

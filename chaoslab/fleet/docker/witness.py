@@ -14,8 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind
-from chaoslab.fleet.base import Sighting
+from chaoslab.events import Json, Kind, Sighting
 from chaoslab.fleet.docker.estate import LABEL_NODE, Estate
 from chaoslab.fleet.docker.verbs import LABEL_RUN
 from chaoslab.fleet.docker.yard import Arrival

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from chaoslab.clock import Clock
 from chaoslab.errors import FleetError
-from chaoslab.fleet.base import NODE_MARK, NodeSpec, Sighting
+from chaoslab.events import Sighting
+from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.engine import ContainerSpec, Limits
 from chaoslab.fleet.docker.estate import HOME, LABEL_NODE, Estate
+from chaoslab.fleet.identity import NODE_MARK
 
 if TYPE_CHECKING:
     from chaoslab.fleet.docker.container import Container

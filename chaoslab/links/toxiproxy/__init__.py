@@ -21,7 +21,6 @@ from typing import ClassVar, Final
 
 from chaoslab.errors import AbilityError, FleetError
 from chaoslab.events import Json
-from chaoslab.fleet.base import NoObligations, ObligationLog
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.carrier import Carrier
 from chaoslab.links.effects import (
@@ -41,6 +40,7 @@ from chaoslab.links.proxied import ProxiedLinks
 from chaoslab.links.server import Server
 from chaoslab.links.toxics import whole_numbers
 from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
+from chaoslab.obligation_log import NoObligations, ObligationLog
 
 UNDO_PROXY = "delete_proxy"
 """The undo verb for a proxy on a server that is not ours: api, proxy."""

@@ -9,7 +9,8 @@ import signal
 import time
 
 from chaoslab.diloco import learner, messenger
-from chaoslab.diloco.link import MEASURE_S, Link
+from chaoslab.diloco.link import Link
+from chaoslab.diloco.meter import MEASURE_S
 from chaoslab.selftest.mutants import Mutant, Part
 
 _ALONE_S = 30.0

@@ -3,7 +3,8 @@
 import time
 from collections.abc import Sequence
 
-from chaoslab.fleet.base import Node, Sighting
+from chaoslab.events import Sighting
+from chaoslab.fleet.base import Node
 from chaoslab.fleet.local import LocalFleet
 
 
