@@ -15,7 +15,8 @@ from functools import partial
 from chaoslab.blast_radius import Forbidden, Obstacle, forbidden
 from chaoslab.errors import FleetError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import BringsIn, Evidence, Fault, ShapesLinks
+from chaoslab.faults.base import BringsIn, Fault, ShapesLinks
+from chaoslab.faults.evidence_types import Evidence
 from chaoslab.fleet.base import Role
 from chaoslab.lifeline import Owing, StillThere, nothing_owed
 from chaoslab.news import News

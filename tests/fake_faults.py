@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.events import Kind
-from chaoslab.faults.base import Evidence, Layer, Status
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History
 from chaoslab.plan import Injection

@@ -9,26 +9,14 @@ A later beat exists for faults that go on happening (a crash loop, a preemption 
 To add one: one class, one line in the catalogue, one run of the contract kit.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
-from chaoslab.events import Json
+from chaoslab.faults.evidence_types import Evidence
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.journal import History
 from chaoslab.links.base import Shaping
 from chaoslab.plan import Injection
-
-
-class Status(StrEnum):
-    """What the evidence says of one fault on one target."""
-
-    PROVED = "proved"
-    WEAK = "weak"
-    """It took effect, but not with the strength or for the time that was asked."""
-    FAILED = "failed"
-    """Nothing shows that it took effect."""
 
 
 class Layer(StrEnum):
@@ -52,32 +40,6 @@ class Layer(StrEnum):
     """A file system: its room, and what of it was flushed."""
     PROGRAM = "program"
     """The node itself, by its test hooks."""
-
-
-class Lack(StrEnum):
-    """When what a fault breaks was not there: a link without traffic, no push.
-
-    The record, not the fault, says whether another of the plan's own faults explains it.
-    """
-
-    AT_START = "at_start"
-    THROUGHOUT = "throughout"
-    """From its beginning to its end, or of unknown extent."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """Independent proof that a fault took effect on one target. `text` is one sentence."""
-
-    target: str
-    status: Status
-    requested: Mapping[str, Json]
-    measured: Mapping[str, Json]
-    text: str
-    proof: tuple[int, ...] = ()
-    """Sequence numbers of the journal events that show it."""
-    lack: Lack | None = None
-    """Of a fault that found nothing to break: when it was missing."""
 
 
 @runtime_checkable

@@ -17,7 +17,8 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Layer, OneAct, Status
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.journal import History

@@ -15,7 +15,8 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json
-from chaoslab.faults.base import Evidence, Layer
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Evidence
 from chaoslab.faults.pace import Stage, look_slowed
 from chaoslab.faults.proof import Found, Scene, look_at_each
 from chaoslab.fleet.base import Ability, Fleet

@@ -10,7 +10,8 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0, was_ended_by
-from chaoslab.faults.base import Evidence, Layer, OneAct, Status
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.process import start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.silence import look_silent

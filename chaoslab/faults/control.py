@@ -17,7 +17,8 @@ from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0
-from chaoslab.faults.base import Evidence, Layer, OneAct, Status
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet

@@ -18,7 +18,8 @@ from typing import ClassVar
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, Layer, Status
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.proof import Found, Scene, look_at_each, nothing, scenes
 from chaoslab.fleet.base import Ability, Fleet

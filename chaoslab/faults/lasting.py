@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chaoslab.events import Json
-from chaoslab.faults.base import Status
+from chaoslab.faults.evidence_types import Status
 from chaoslab.faults.proof import Found, Scene
 
 Span = tuple[float, float]

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from chaoslab.events import Json
-from chaoslab.faults.base import Evidence, OneAct
+from chaoslab.faults.base import OneAct
+from chaoslab.faults.evidence_types import Evidence
 from chaoslab.faults.proof import Found, Scene, look_at_each
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History

@@ -16,7 +16,7 @@ from itertools import pairwise
 from statistics import median
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Lack, Status
+from chaoslab.faults.evidence_types import Lack, Status
 from chaoslab.faults.lasting import Span, held
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, lacking, nothing
 from chaoslab.links.base import Direction

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Layer, Status
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Status
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.link_proof import (
     Tolerance,

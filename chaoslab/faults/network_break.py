@@ -10,7 +10,8 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json
-from chaoslab.faults.base import Lack, Layer, Status
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Lack, Status
 from chaoslab.faults.link import LinkFault, clear_all, shape_all
 from chaoslab.faults.link_proof import closings, failed_dials, is_soon, openings, was_open
 from chaoslab.faults.proof import Found, Scene, lacking, nothing

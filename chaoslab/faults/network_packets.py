@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Lack, Layer, Status
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Lack, Status
 from chaoslab.faults.link import LinkFault
 from chaoslab.faults.link_proof import reports, round_trip_s, whole
 from chaoslab.faults.proof import Found, Scene, lacking, nothing

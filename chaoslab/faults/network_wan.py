@@ -14,7 +14,8 @@ from typing import ClassVar
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json
-from chaoslab.faults.base import Layer, Status
+from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence_types import Status
 from chaoslab.faults.lasting import held
 from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.link_proof import (

@@ -14,7 +14,7 @@ from itertools import combinations
 from statistics import fmean, median
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Status
+from chaoslab.faults.evidence_types import Status
 from chaoslab.faults.proof import Found, Scene, how_it_ended, nothing
 from chaoslab.journal import History
 

@@ -14,7 +14,8 @@ from typing import ClassVar
 from chaoslab.errors import FleetError, PlanError
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import has_code_0, was_ended_by
-from chaoslab.faults.base import Evidence, Layer, OneAct, Status
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Lack, Status
+from chaoslab.faults.evidence_types import Evidence, Lack, Status
 from chaoslab.journal import History
 from chaoslab.plan import Injection
 

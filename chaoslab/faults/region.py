@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, Layer, OneAct, Status
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.link_proof import openings, worst
 from chaoslab.faults.process import death, start_all

@@ -11,7 +11,7 @@ faults that silence one link only the one that found it alive is proved.
 from collections.abc import Sequence
 
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Lack
+from chaoslab.faults.evidence_types import Lack
 from chaoslab.faults.link_proof import FRESH_S, lasted_s, reports, worst
 from chaoslab.faults.proof import Found, Scene, lacking, nothing
 from chaoslab.links.base import Direction

@@ -13,7 +13,8 @@ from typing import ClassVar
 
 from chaoslab.events import Event, Json, Kind
 from chaoslab.exits import was_ended_by
-from chaoslab.faults.base import Evidence, Layer, OneAct
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence
 from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.journal import History

@@ -18,7 +18,8 @@ from typing import ClassVar, TypeAlias
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Lack, Layer, OneAct, Status
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence_types import Evidence, Lack, Status
 from chaoslab.faults.proof import Found, Scene, lacking, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.journal import History

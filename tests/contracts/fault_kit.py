@@ -15,7 +15,8 @@ import pytest
 
 from chaoslab.clock import Clock, VirtualClock
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Layer, ShapesLinks, Status
+from chaoslab.faults.base import Fault, Layer, ShapesLinks
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, Role
 from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.nobody import NoFleet

@@ -6,9 +6,10 @@ import pytest
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Kind
-from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.journal import History
 from chaoslab.plan import Injection, Trigger
 from tests.contracts.fault_kit import FaultKit

@@ -4,9 +4,10 @@ import pytest
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.starving import ComputeSteal, Killer, MemoryPressure, ProcessOom
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.burdens import Mechanism

@@ -4,8 +4,9 @@ import pytest
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Kind
-from chaoslab.faults.base import Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
+from chaoslab.faults.evidence_types import Status
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import SILENT, Record
 

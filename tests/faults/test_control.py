@@ -8,10 +8,11 @@ import pytest
 from chaoslab.clock import VirtualClock
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.journal import History, Journal
 from chaoslab.links.base import Direction, Latency

@@ -7,8 +7,9 @@ import pytest
 
 from chaoslab.errors import AbilityError, PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Lack, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence_types import Evidence, Lack, Status
 from chaoslab.faults.network import (
     NetworkBandwidth,
     NetworkLatency,

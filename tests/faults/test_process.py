@@ -9,8 +9,9 @@ import pytest
 from chaoslab.clock import WallClock
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_held import ProcessHang, ProcessPause
 from chaoslab.faults.starving import ProcessOom

@@ -4,8 +4,9 @@ import pytest
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence_types import Status
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,

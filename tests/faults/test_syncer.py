@@ -6,8 +6,9 @@ import pytest
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Event, Json, Kind
-from chaoslab.faults.base import Evidence, Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence_types import Evidence, Status
 from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
 from chaoslab.journal import History

@@ -6,8 +6,9 @@ import pytest
 
 from chaoslab.errors import PlanError
 from chaoslab.events import Json, Kind
-from chaoslab.faults.base import Fault, Status
+from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence_types import Status
 from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record
