@@ -41,7 +41,7 @@ vm: $(PYTHON)          ## tests under Debian's kernel, in QEMU: netem, nftables,
 wire:                  ## generate wire_pb2 from wire.proto, readable by every protobuf since 5.29
 	python3 -m venv build/wire
 	build/wire/bin/pip install --quiet 'grpcio-tools==1.71.2' 'setuptools<81'
-	build/wire/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. chaoslab/diloco/wire.proto
+	build/wire/bin/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. chaoslab/diloco/wire/wire.proto
 
 docs: $(PYTHON)        ## rewrite what is made from the code: module map, kinds, catalogues
 	$(PYTHON) -m tests.generated_docs

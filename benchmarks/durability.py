@@ -22,10 +22,10 @@ import numpy as np
 from figures import Cell, Figure, Result, Surroundings, add_options, finish
 from trainings import by_hand
 
-from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.store import SyncerStore, Tensors
-from chaoslab.diloco.tape import TapeLine
-from chaoslab.events import Event, Kind
+from chaoslab.core.events import Event, Kind
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.syncer.commit_log import TapeLine
+from chaoslab.diloco.syncer.store import SyncerStore, Tensors
 
 AT_LEAST = 0.9
 """Rounds per second with fsync, as a share of those without."""

@@ -20,8 +20,8 @@ from tempfile import TemporaryDirectory
 
 from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 TURNS = 3
 WITHIN_S = 300.0

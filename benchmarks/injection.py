@@ -18,8 +18,8 @@ from figures import Cell, Figure, Result, Surroundings, quantile
 from onlooker import STALL_S, Hold, Onlooker
 from trainings import BenchmarkError, run_plan, workplace
 
-from chaoslab.events import Event, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import FaultStory, History
 
 DELAY_AT_MOST_MS = 50.0
 APART_AT_MOST_MS = 10.0

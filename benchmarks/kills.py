@@ -16,8 +16,8 @@ from figures import Cell, Figure, Result, Surroundings
 from trainings import BenchmarkError, run_plan, workplace
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.events import Event, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import FaultStory, History
 
 REJOIN_AT_MOST_S = 3.0
 NOISE_STEPS = 1.0

@@ -30,7 +30,7 @@ from typing import IO
 
 from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
-from chaoslab.errors import AbilityError
+from chaoslab.core.errors import AbilityError
 from chaoslab.links.base import Links
 from chaoslab.links.embedded import EmbeddedLinks
 

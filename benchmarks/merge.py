@@ -18,8 +18,8 @@ from time import perf_counter
 import numpy as np
 from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
-from chaoslab.diloco.fragments import FloatArray, Fragment, Layout, TensorSpec
-from chaoslab.diloco.merge import Method, OuterState, merge, outer_step
+from chaoslab.diloco.model.fragments import FloatArray, Fragment, Layout, TensorSpec
+from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
 
 RATIO_TARGET = 0.5
 """Least rate of `merge rda` as a share of the copy's."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from chaoslab.events import Event, MalformedEvent
+from chaoslab.core.events import Event, MalformedEvent
 
 STALL_S = 0.01
 _LOOK_EVERY_S = 0.002

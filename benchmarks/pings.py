@@ -17,12 +17,12 @@ import sys
 import time
 from typing import IO
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.identity import Tokens, claimed_by
-from chaoslab.diloco.meter import MEASURE_S, PING_S, Meter
-from chaoslab.diloco.node import now_s
-from chaoslab.diloco.wire import Connection, Hub, Opened
-from chaoslab.events import Kind, node_line
+from chaoslab.core.events import Kind, node_line
+from chaoslab.diloco.node.events import now_s
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.identity import Tokens, claimed_by
+from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter
+from chaoslab.diloco.wire.service import Connection, Hub, Opened
 
 TARGET_SHARE = 0.01
 

@@ -19,8 +19,8 @@ from figures import Surroundings, table
 from trainings import run_plan, workplace
 
 from chaoslab.checks.timeline import parts, training_end_s
-from chaoslab.events import Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
 
 HERE = Path(__file__).parent.parent / "experiments" / "quorum_and_grace"
 BEGIN, END = "<!-- generated: results -->\n", "<!-- end: results -->"

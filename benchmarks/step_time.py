@@ -14,7 +14,7 @@ from statistics import median
 from figures import Cell, Figure, Result, Surroundings
 from trainings import by_hand, run_plan, workplace
 
-from chaoslab.events import Event, Kind
+from chaoslab.core.events import Event, Kind
 
 AT_MOST = 1.03
 TURNS = 10

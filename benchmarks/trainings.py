@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from chaoslab.commands.plans import Asked, decode
-from chaoslab.events import Event, Kind, read_node_line
+from chaoslab.core.events import Event, Kind, read_node_line
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.journal import History
-from chaoslab.launch import Launch
+from chaoslab.prepare.launch import Launch
+from chaoslab.prepare.plans import Asked, decode
+from chaoslab.record.journal import History
 
 _HEAL_S = 30.0
 """How long a run that is told to end may take until it is ended by force."""

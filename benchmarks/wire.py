@@ -23,9 +23,9 @@ from typing import IO
 
 from figures import Cell, Figure, Result, Surroundings, add_options, finish
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.identity import Tokens
-from chaoslab.diloco.wire import Connection, Hub, Received
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.identity import Tokens
+from chaoslab.diloco.wire.service import Connection, Hub, Received
 
 TARGET_RATIO = 0.5
 BUFFER_BYTES = 1 << 20

@@ -1,6 +1,6 @@
 """`python -m chaoslab`: the same as the `chaoslab` command."""
 
-from chaoslab.cli import main
+from chaoslab.cli.main import main
 
 if __name__ == "__main__":
     main()

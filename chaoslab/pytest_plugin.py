@@ -40,11 +40,11 @@ class ChaosRun:
         work here; FleetError or HarnessBug if the harness broke. What happened goes to stderr,
         which pytest shows when the test fails.
         """
-        from chaoslab.commands.judged_run import carry_out  # noqa: PLC0415  # heavy, see above
-        from chaoslab.commands.plans import Asked, prepare  # noqa: PLC0415
-        from chaoslab.errors import ExitCode  # noqa: PLC0415
+        from chaoslab.core.errors import ExitCode  # noqa: PLC0415
+        from chaoslab.prepare.plans import Asked, prepare  # noqa: PLC0415
         from chaoslab.report.console import Plain  # noqa: PLC0415
         from chaoslab.report.view import ViewModel  # noqa: PLC0415
+        from chaoslab.run.judged_run import carry_out  # noqa: PLC0415  # heavy, see above
 
         settings = [f"{key}={value}" for key, value in (set or {}).items()]
         settings += [] if control else ["control=none"]

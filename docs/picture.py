@@ -22,9 +22,9 @@ from rich.text import Text
 
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.journal import History
-from chaoslab.plan import Control, FaultPlan
-from chaoslab.plan_file import load
+from chaoslab.plan.file import load
+from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.record.journal import History
 from chaoslab.report.console import draw
 from chaoslab.report.files import read_verdict
 from chaoslab.report.page import verdict_page

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.events import Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
 from tests.engine import IS_REQUIRED, Engine, engine_or_skip
 
 from chaoslab.fleet.docker import images  # isort: skip  # after the engine, which may skip all this
-from chaoslab.fleet.docker.estate import remains, run_name  # isort: skip
+from chaoslab.fleet.docker.run_resources import remains, run_name  # isort: skip
 
 __all__ = [
     "Engine", "engine_with_images", "nothing_is_left", "run_name", "start", "verdict_of",

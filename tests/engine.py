@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import Clock
-from chaoslab.errors import AbilityError
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import AbilityError
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.obligation_log import ObligationLog
+from chaoslab.undo.base import ObligationLog
 from tests.contracts import node_program
 
 IS_REQUIRED = "docker" in os.environ.get("CHAOSLAB_REQUIRE", "")

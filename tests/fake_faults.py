@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from chaoslab.errors import FleetError
+from chaoslab.core.errors import FleetError
 from chaoslab.links.base import (
     Counters,
     Direction,

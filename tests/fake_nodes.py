@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
 
 TOKENS_PER_STEP = 1024

@@ -3,7 +3,8 @@
     VirtualClock ◄── poll advances it ── FakeFleet: syncer and learners as a heap of timed actions
 
 The fake prints what real nodes print, with every key that `events.Kind` promises. It obeys the
-same flags (`chaoslab.launch`), so a stop rule in a plan ends it. `Troubles` says what goes wrong.
+same flags (`chaoslab.prepare.launch`), so a stop rule in a plan ends it. `Troubles` says what
+goes wrong.
 """
 
 import heapq
@@ -14,11 +15,11 @@ from itertools import count
 from types import TracebackType
 from typing import Self
 
-from chaoslab.clock import VirtualClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind, Sighting
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting
 from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, Role, probed
-from chaoslab.fleet.linkage import Linkage
+from chaoslab.fleet.node_links import Linkage
 from chaoslab.links.base import Link
 from tests.fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
 

@@ -2,7 +2,7 @@
 
     python -m tests.generated_docs        rewrites every block in place (`make docs`)
 
-    docstrings, FLOORS, Kind, FAULTS, CHECKS, fault_plans/ ─► tables
+    docstrings, PACKAGES, Kind, FAULTS, CHECKS, fault_plans/ ─► tables
         ─► <!-- generated: NAME --> … <!-- end: NAME -->
 
 `test_docs.py` fails when a block differs from what is made here.
@@ -11,34 +11,23 @@
 import ast
 import inspect
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import chaoslab.events
+import chaoslab.core.events
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
-from chaoslab.commands.faults import settings_json
-from chaoslab.commands.plans import bundled_plans
-from chaoslab.events import Json
+from chaoslab.cli.commands.faults import settings_json
+from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.plan_file import load
-from tests.test_floors import FLOORS, PACKAGE, floor
+from chaoslab.plan.file import load
+from chaoslab.prepare.plans import bundled_plans
+from tests.test_floors import PACKAGE, PACKAGES
 
 ROOT = PACKAGE.parent
-
-TITLES: Mapping[int | None, str] = {
-    0: "0 · data types: no input or output",
-    1: "1 · files: plans and schedules, the record of a run",
-    None: "The run under test: imports only `events` and `units`, and is imported by nothing",
-    2: "2 · fleets and links: where nodes run and how they are started",
-    3: "3 · faults and checks",
-    4: "4 · execution: one run, its undo and cleanup",
-    5: "5 · user interfaces: command line, reports, selftest, pytest",
-}
-"""Layers in the order in which they are read; None is `diloco`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,25 +64,25 @@ class Block:
 # ---------------------------------------------------------------- modules
 
 
-def floors() -> str:
-    """Every module by layer, with the first line of its docstring."""
+def module_map() -> str:
+    """Every module under its package, with the first line of its docstring."""
     purposes = dict(modules())
     tables = []
-    for level, title in TITLES.items():
-        names = sorted((name for name in purposes if floor(name) == level), key=_order(level))
-        tables.append(f"### {title}\n\n{_table(('module', 'purpose'), _rows(names, purposes))}")
+    for package in (*PACKAGES, "diloco"):
+        names = [name for name in purposes if name.split(".")[0] == package]
+        head, *rest = names
+        rows = [(f"`{name.removeprefix(f'{package}.')}`", purposes[name]) for name in rest]
+        tables.append(f"### `{package}`\n\n{purposes[head]}")
+        if rows:
+            tables[-1] += f"\n\n{_table(('module', 'purpose'), rows)}"
     return "\n\n".join(tables)
 
 
 def packages() -> str:
-    """The layers from the top, each with its modules and packages."""
-    rows = []
-    for level in sorted((level for level in TITLES if level is not None), reverse=True):
-        names = [name for name in FLOORS[level] if name and not name.startswith("__")]
-        rows.append((_title(level), " ".join(f"`{name}`" for name in names)))
-    return _table(
-        ("layer", "modules and packages of `chaoslab`"), [*rows, (_title(None), "`diloco`")]
-    )
+    """The packages in the order in which they may import each other, the last first."""
+    purposes = dict(modules())
+    names = ["diloco", *(name for name in PACKAGES if not name.startswith("__"))]
+    return _table(("package", "purpose"), [(f"`{n}`", purposes[n]) for n in reversed(names)])
 
 
 def modules() -> Iterator[tuple[str, str]]:
@@ -107,25 +96,12 @@ def modules() -> Iterator[tuple[str, str]]:
             raise ValueError(f"{path} begins without a docstring")
 
 
-def _order(level: int | None) -> Callable[[str], tuple[int, str]]:
-    tops = FLOORS[level] if level is not None else ("diloco",)
-    return lambda name: (tops.index(name.split(".")[0]), name)
-
-
-def _rows(names: list[str], purposes: Mapping[str, str]) -> list[tuple[str, str]]:
-    return [(f"`{name or 'chaoslab'}`", purposes[name]) for name in names]
-
-
-def _title(level: int | None) -> str:
-    return TITLES[level].split(":")[0].split(",")[0]
-
-
 # ---------------------------------------------------------------- events
 
 
 def kinds() -> str:
     """Every kind of event, by who writes it, with the keys of its data; from the source itself."""
-    source = Path(chaoslab.events.__file__).read_text(encoding="utf-8")
+    source = Path(chaoslab.core.events.__file__).read_text(encoding="utf-8")
     body = next(
         node.body
         for node in ast.parse(source).body
@@ -223,7 +199,7 @@ def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
 
 BLOCKS = (
     Block("ARCHITECTURE.md", "packages", packages),
-    Block("ARCHITECTURE.md", "floors", floors),
+    Block("ARCHITECTURE.md", "modules", module_map),
     Block("docs/plans.md", "plans", plans),
     Block("docs/faults.md", "faults", faults),
     Block("docs/faults.md", "layers", acting_layers),

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from chaoslab.diloco import learner
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.exchange import Snapshot
-from chaoslab.diloco.messenger import Messenger
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.exchange import Snapshot
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.selftest.mutants import Mutant, Part, flag
 
 
@@ -36,7 +36,7 @@ def hesitate(name: str, pack: Callable[[], bytes]) -> bytes:
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Messenger", wrong=HesitantMessenger),)
+    program=program, parts=(Part(module=program, name="Messenger", wrong=HesitantMessenger),)
 )
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import RECORD_FORMAT, History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import RECORD_FORMAT, History
 from tests.model_training import (
     FRAGMENTS,
     STEPS,

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json, Kind
 
 TICK_S = 0.25
 STEPS = 5

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from chaoslab.clock import VirtualClock
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History, Journal
-from chaoslab.lifeline import Lifeline
-from chaoslab.plan import Baseline, FaultPlan, Injection, Stop, Training, Trigger
-from chaoslab.record import RunDirectory
-from chaoslab.run import Run
-from chaoslab.watch import Interrupts
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.events import Event, Kind
+from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.record.journal import History, Journal
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.run.run import Run
+from chaoslab.run.run_loop import Interrupts
+from chaoslab.undo.heartbeat import Lifeline
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
-from chaoslab.journal import History
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
 from tests.docker_runs import (
     Engine,
     engine_with_images,

@@ -17,12 +17,12 @@ from click.testing import CliRunner
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
-from chaoslab.cli import SUMMARIES, main
-from chaoslab.commands.plans import Asked, find_plan, prepare
-from chaoslab.errors import ExitCode
+from chaoslab.cli.main import SUMMARIES, main
+from chaoslab.core.errors import ExitCode
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.plan_file import load
-from chaoslab.schedule import roster_of, schedule
+from chaoslab.plan.file import load
+from chaoslab.plan.schedule import roster_of, schedule
+from chaoslab.prepare.plans import Asked, find_plan, prepare
 from tests.generated_docs import BLOCKS, ROOT, Block
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("benchmarks/*.md")])
@@ -140,8 +140,8 @@ def test_the_lines_by_hand_are_understood(module: str) -> None:
     calls = commands(program)
     assert calls
     script = (
-        f"import json, sys; from chaoslab.diloco import {module}_options;"
-        f"[{module}_options.parser().parse_args(call) for call in json.load(sys.stdin)]"
+        f"import json, sys; from chaoslab.diloco.{module} import options;"
+        f"[options.parser().parse_args(call) for call in json.load(sys.stdin)]"
     )
     done = subprocess.run(
         [sys.executable, "-c", script],

@@ -9,9 +9,9 @@ from ruamel.yaml import YAML
 
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.plan import FaultPlan
-from chaoslab.plan_file import json_schema, load, resolved_yaml
-from chaoslab.schedule import from_lines, roster_of, schedule, to_lines
+from chaoslab.plan.file import json_schema, load, resolved_yaml
+from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.schedule import from_lines, roster_of, schedule, to_lines
 
 FOLDER = Path(__file__).parent.parent / "fault_plans"
 PLANS = sorted(FOLDER.glob("*.yaml"))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.events import Event, Kind
+from chaoslab.core.events import Event, Kind
 from tests.histories import Story, half_killed
 
 

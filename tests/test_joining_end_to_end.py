@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.events import Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from chaoslab.checks.base import Outcome
-from chaoslab.commands.judged_run import Judged
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
+from chaoslab.run.judged_run import Judged
 from chaoslab.selftest.mutants import VICTIM
 from tests.test_trouble import finding_of, run
 
@@ -66,7 +66,7 @@ def test_a_learner_whose_link_was_refused_comes_back_by_itself(
 def test_a_learner_that_does_not_dial_again_is_found_out(
     refused: Path, run: Callable[..., Judged], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chaoslab.run.FINISH_S", 5.0)  # it never hears that training has ended
+    monkeypatch.setattr("chaoslab.run.run.FINISH_S", 5.0)  # it never hears that training has ended
     judged = run(refused, learner="no_reconnect")
     assert judged.verdict.exit_code is ExitCode.FAIL, judged.verdict.explain()
     for check in ("rejoin", "recovery", "staleness"):

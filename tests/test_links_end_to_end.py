@@ -12,11 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.events import Kind
-from chaoslab.fleet.identity import NODE_MARK
-from chaoslab.journal import History
+from chaoslab.core.events import Kind
+from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.links import toxiproxy_binary
-from chaoslab.obligations import open_obligations
+from chaoslab.record.journal import History
+from chaoslab.undo.log import open_obligations
 
 pytestmark = pytest.mark.slow
 is_missing = toxiproxy_binary.find() is None

@@ -16,13 +16,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from chaoslab import conduct
-from chaoslab.clock import VirtualClock
-from chaoslab.commands import plans
-from chaoslab.lifeline import Lifeline
-from chaoslab.plan import FleetKind
+from chaoslab.run import experiment
+from chaoslab.core.clock import VirtualClock
+from chaoslab.prepare import plans
+from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.plan.model import FleetKind
 from tests.fakes import Troubles
-from tests.test_cli import PLAN, FakeFleets
+from tests.cli.test_cli import PLAN, FakeFleets
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def fleets(monkeypatch, request):
     fakes = FakeFleets()
     ground = plans.Ground(fleet=fakes, clock=VirtualClock)
     monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, ground)
-    monkeypatch.setattr(conduct, "start_janitor", idle)
+    monkeypatch.setattr(experiment, "start_janitor", idle)
     (request.config.rootpath / "one_dies.yaml").write_text(PLAN)
     return fakes
 """
@@ -60,7 +60,7 @@ def test_a_verdict_is_returned_and_a_broken_harness_or_a_wrong_plan_is_raised(
         pytester,
         """
         import pytest
-        from chaoslab.errors import FleetError, PlanError
+        from chaoslab.core.errors import FleetError, PlanError
         from tests.fakes import Troubles
 
         def test_survives(fleets, chaos_run, tmp_path):

@@ -10,10 +10,10 @@ import pytest
 from click.testing import CliRunner
 
 from chaoslab.checks.base import Outcome
-from chaoslab.cli import main
-from chaoslab.commands.selftest import exit_code
-from chaoslab.errors import ExitCode
-from chaoslab.fleet import local
+from chaoslab.cli.commands.selftest import exit_code
+from chaoslab.cli.main import main
+from chaoslab.core.errors import ExitCode
+from chaoslab.fleet.local import fleet
 from chaoslab.selftest.catalogue import TRIALS
 from chaoslab.selftest.trial import Answer, Result, carry_out_trial
 
@@ -96,7 +96,7 @@ def test_two_quick_trials_are_caught_and_their_records_are_kept(tmp_path: Path) 
 def test_a_trial_that_cannot_be_had_here_does_not_keep_the_others_from_it(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(local, "can_lose_power", lambda: False)
+    monkeypatch.setattr(fleet, "can_lose_power", lambda: False)
     trial = next(one for one in TRIALS if one.name == "careless_syncer")
     result = carry_out_trial(trial, tmp_path)
     assert result.answer is Answer.UNABLE

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Kind
 from chaoslab.faults.process import ProcessKill
 from chaoslab.faults.syncer import SyncerKill
 from chaoslab.fleet.base import Ability
 from chaoslab.links.base import NoLinks
-from chaoslab.plan import Injection, Trigger
-from chaoslab.refusal import refuse_missing_abilities
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.prepare.preflight import refuse_missing_abilities
 from tests.stage import Stage, ending, the
 
 CRASH = Injection(

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from chaoslab.diloco.checkpoints import LearnerStore
-from chaoslab.diloco.fragments import fingerprint, specs_from_json
-from chaoslab.diloco.identity import Tokens
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
+from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.model.fragments import fingerprint, specs_from_json
+from chaoslab.diloco.wire.identity import Tokens
 from tests.training_processes import ROOT, SYNCER, Processes
 
 pytestmark = pytest.mark.slow

@@ -19,15 +19,15 @@ import pytest
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.commands.judged_run import Judged, carry_out
-from chaoslab.commands.plans import Asked, prepare
-from chaoslab.errors import ExitCode
-from chaoslab.events import Event, Kind
-from chaoslab.fleet.identity import NODE_MARK
-from chaoslab.journal import History
-from chaoslab.obligations import open_obligations
-from chaoslab.record import RunDirectory
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.process_identity import NODE_MARK
+from chaoslab.prepare.plans import Asked, prepare
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
+from chaoslab.undo.log import open_obligations
 
 ROOT = Path(__file__).parent.parent
 

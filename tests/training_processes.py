@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Self
 
-from chaoslab.events import Kind, read_node_line
-from chaoslab.launch import compilation_cache
+from chaoslab.core.events import Kind, read_node_line
+from chaoslab.prepare.launch import compilation_cache
 
 ROOT = Path(__file__).parent.parent
 PATIENCE_S = 120.0

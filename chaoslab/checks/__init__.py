@@ -1,0 +1,1 @@
+"""Checks of a record, and the verdict made of their findings."""

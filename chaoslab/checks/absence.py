@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chaoslab.checks.timeline import Part, parts, training_end_s
-from chaoslab.events import Event, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import FaultStory, History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import fault_windows, training_end
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 _Published = Mapping[tuple[str, int], Event]
 

@@ -21,8 +21,8 @@ from chaoslab.checks.timeline import (
     training_end,
     training_end_s,
 )
-from chaoslab.events import Json, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Json, Kind
+from chaoslab.record.journal import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
 

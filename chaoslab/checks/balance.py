@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
-from chaoslab.checks.accounts import Accounts, Life
+from chaoslab.checks.token_accounts import Accounts, Life
 from chaoslab.checks.violations import Violation
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json, Kind
 
 _ROUNDING_TOKENS = 1.0
 

@@ -20,9 +20,9 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_above, room_below, unknown
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
-from chaoslab.units import Factor
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.units import Factor
+from chaoslab.record.journal import History
 
 _BYTES_PER_PARAMETER = 4
 _OVER_S = 5.0

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
-from chaoslab.events import Json
-from chaoslab.journal import History
+from chaoslab.core.events import Json
+from chaoslab.record.journal import History
 
 
 class Outcome(StrEnum):

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.checks.timeline import fault_windows
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

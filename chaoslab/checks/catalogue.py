@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from chaoslab.checks.agreement import Agreement
-from chaoslab.checks.answered import LearnersRejoin, TrainingContinues
+from chaoslab.checks.answer_checks import LearnersRejoin, TrainingContinues
 from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Check
 from chaoslab.checks.checkpoints import Checkpoints

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

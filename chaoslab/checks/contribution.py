@@ -26,9 +26,9 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
-from chaoslab.units import Factor, Share
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.units import Factor, Share
+from chaoslab.record.journal import History
 
 _ONSET_S = 2.0
 """What is merged just after a fault began was trained on before it."""

@@ -4,8 +4,8 @@ run.started of both ─► same seed, learners, training, data, code, machine? �
 the twin's record ───► ended by its stop rule, evaluated, nobody lost? ─────┴─► "", or why not
 """
 
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 _ALIKE = ("seed", "algorithm", "learners", "reserve")
 """What every record says of itself; `provenance` has the rest, from when there was one."""

@@ -18,9 +18,9 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
-from chaoslab.units import Factor, Share
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.units import Factor, Share
+from chaoslab.record.journal import History
 
 _MIN_POINTS = 2
 _MIN_COMMON_SHARE = 0.5

@@ -17,8 +17,8 @@ from chaoslab.checks.disturbances import disturbances
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import before_the_end, fault_windows
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.timeline import baseline_end_s
-from chaoslab.events import Event, Json, Kind, MalformedEvent
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.record.journal import History
 
 _LEFT_SHARE = 0.7
 """Of the cores that others left to the run in the baseline, at least so many must be left."""

@@ -18,10 +18,10 @@ from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
-from chaoslab.errors import PlanError
-from chaoslab.events import Kind
-from chaoslab.journal import History
-from chaoslab.units import Share
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Kind
+from chaoslab.core.units import Share
+from chaoslab.record.journal import History
 
 _Stretches = Sequence[tuple[float, float]]
 _MOMENTS = frozenset({"reset"})

@@ -7,8 +7,8 @@ from typing import ClassVar
 from chaoslab.checks.answers import injections
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.violations import room_above
-from chaoslab.errors import PlanError
-from chaoslab.journal import History
+from chaoslab.core.errors import PlanError
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

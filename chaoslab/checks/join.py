@@ -15,9 +15,9 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import FaultStory, History
 
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar, TypeAlias
 
-from chaoslab.checks.accounts import Accounts, Entry
 from chaoslab.checks.balance import adds_up, believed, per_step, running_sum, totals
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import fault_windows, training_end_s
+from chaoslab.checks.token_accounts import Accounts, Entry
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 _Who: TypeAlias = str | int | None
 """A learner, the membership with an epoch, or everybody."""

@@ -6,8 +6,8 @@
 What a node wrote before it died may be read after that; so what counts is the injection's end.
 """
 
-from chaoslab.events import Event, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import FaultStory, History
 
 _ENDS = {
     "quorum": (Kind.ROUND_MERGED, "round"),

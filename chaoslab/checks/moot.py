@@ -16,8 +16,8 @@ from math import inf
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.outages import heard, outages
-from chaoslab.events import Event, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import FaultStory, History
 
 _HELD = "held"
 _HAD = frozenset({_HELD, "not_alive"})

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.timeline import parts, training_end_s
-from chaoslab.events import Event, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import FaultStory, History
 
 _START_S = 5.0
 """A process of the syncer is ready within this time, also on a busy machine."""

@@ -22,9 +22,9 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import room_below, unknown
-from chaoslab.events import Kind
-from chaoslab.journal import History
-from chaoslab.units import Bound, Relative
+from chaoslab.core.events import Kind
+from chaoslab.core.units import Bound, Relative
+from chaoslab.record.journal import History
 
 _THRICE = Relative(factor=3.0)
 

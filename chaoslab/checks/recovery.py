@@ -16,10 +16,10 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import FaultStory, History
-from chaoslab.units import Share
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.units import Share
+from chaoslab.record.journal import FaultStory, History
 
 _WINDOW_S = 2.0
 _WINDOW_ROUNDS = 12

@@ -13,9 +13,9 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import parts
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""

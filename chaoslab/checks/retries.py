@@ -13,8 +13,8 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 _MINUTE_S = 60.0
 _SECOND_S = 1.0

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from chaoslab.checks.base import Finding, Outcome
-from chaoslab.checks.lives import strangers
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.timeline import says_stopped, training_end
-from chaoslab.checks.unasked import unasked
+from chaoslab.checks.unknown_participants import strangers
+from chaoslab.checks.unrequested_exits import unasked
 from chaoslab.checks.violations import conclude, unknown
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import FaultStory, History
 
 
 def always_judged(history: History) -> Iterator[Finding]:

@@ -15,8 +15,8 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 _ADOPTIONS_LEAST = 10
 """So few of them say little."""

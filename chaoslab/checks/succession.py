@@ -16,8 +16,8 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 _MERGE = ("fragment", "version", "contributors", "digest", "momentum_digest")
 _HELD = (("parameters", "digests", "digest"), ("momentum", "momentum_digests", "momentum_digest"))

@@ -17,11 +17,11 @@ from typing import ClassVar
 from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows
-from chaoslab.checks.unasked import said_exit, unasked_exits
+from chaoslab.checks.unrequested_exits import said_exit, unasked_exits
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
-from chaoslab.units import Factor
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.units import Factor
+from chaoslab.record.journal import History
 
 _CONTRADICTION, _HEARD_LATE_S = 1.5, 1.0
 """Reported times that differ from the counter's pace by more are not true."""

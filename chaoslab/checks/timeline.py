@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from chaoslab.events import Event, Kind, MalformedEvent
-from chaoslab.journal import FaultStory, History
+from chaoslab.core.events import Event, Kind, MalformedEvent
+from chaoslab.record.journal import FaultStory, History
 
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 
-from chaoslab.checks.answered import (
+from chaoslab.checks.answer_checks import (
     LearnersRejoin,
     TrainingContinues,
     against_pass,
@@ -34,9 +34,9 @@ from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.verdict_schema import STATUSES, VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
-from chaoslab.errors import ExitCode
-from chaoslab.events import Event, Json, Kind, MalformedEvent
-from chaoslab.journal import History, Seal
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.record.journal import History, Seal
 
 _EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,

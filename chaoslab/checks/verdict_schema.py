@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 
 _Schema = Mapping[str, Json]
 _TEXT: _Schema = {"type": "string"}

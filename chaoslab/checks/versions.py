@@ -11,8 +11,8 @@ from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 _STANDSTILL_LEAST = 3
 """So many versions in a row that are all the same are no chance."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chaoslab.checks.base import Finding, Outcome
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 
 _EVIDENCE_SHOWN = 20
 _SENTENCES_SHOWN = 3

@@ -14,13 +14,13 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from chaoslab.diloco.compilation import enable_compilation_cache, publish_compilations
-from chaoslab.diloco.data import DataError
-from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.node import say
-from chaoslab.diloco.snapshots import SnapshotError, read_snapshot, snapshot_paths
-from chaoslab.diloco.task import Params, Task, TaskError, load, tensor_names
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
+from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
+from chaoslab.diloco.model.data import DataError
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.model.task import Params, Task, TaskError, load, tensor_names
+from chaoslab.diloco.node.events import say
+from chaoslab.diloco.node.snapshots import SnapshotError, read_snapshot, snapshot_paths
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

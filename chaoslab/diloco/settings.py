@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any, Literal
 
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

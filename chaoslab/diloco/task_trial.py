@@ -21,8 +21,16 @@ from typing import TypeVar
 import jax
 import numpy as np
 
-from chaoslab.diloco.data import DataError
-from chaoslab.diloco.task import Batch, Params, Task, TaskError, check_batch, load, tensor_names
+from chaoslab.diloco.model.data import DataError
+from chaoslab.diloco.model.task import (
+    Batch,
+    Params,
+    Task,
+    TaskError,
+    check_batch,
+    load,
+    tensor_names,
+)
 
 _SKIPPED = 2
 """How many batches into a stream a second one begins, to compare them."""

@@ -1,0 +1,1 @@
+"""Kinds of fault: settings, injection, heal, and evidence."""

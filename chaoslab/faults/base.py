@@ -12,11 +12,11 @@ To add one: one class, one line in the catalogue, one run of the contract kit.
 from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
-from chaoslab.faults.evidence_types import Evidence
+from chaoslab.faults.evidence.base import Evidence
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.journal import History
 from chaoslab.links.base import Shaping
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 class Layer(StrEnum):

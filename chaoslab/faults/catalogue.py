@@ -26,9 +26,9 @@ from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, Network
 from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
-from chaoslab.faults.process_held import ProcessHang, ProcessPause
+from chaoslab.faults.process_pause import ProcessHang, ProcessPause
 from chaoslab.faults.region import RegionOutage
-from chaoslab.faults.starving import ComputeSteal, MemoryPressure, ProcessOom
+from chaoslab.faults.starvation import ComputeSteal, MemoryPressure, ProcessOom
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,

@@ -15,14 +15,14 @@ from enum import StrEnum
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
-from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 _HOOK = "clock"
 _ANY_NODE = frozenset({Role.LEARNER, Role.SYNCER})

@@ -13,17 +13,17 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Json
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json
+from chaoslab.core.units import Factor, Share
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Evidence
-from chaoslab.faults.pace import Stage, look_slowed
-from chaoslab.faults.proof import Found, Scene, look_at_each
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.pace import Stage, look_slowed
+from chaoslab.faults.evidence.window import Found, Scene, look_at_each
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.burdens import Mechanism, Slowness
-from chaoslab.journal import History
-from chaoslab.plan import Injection
-from chaoslab.units import Factor, Share
+from chaoslab.fleet.stressors import Mechanism, Slowness
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 _NEEDS: dict[Mechanism, frozenset[Ability]] = {
     Mechanism.AUTO: frozenset({Ability.SLOW}),

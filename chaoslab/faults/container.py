@@ -7,18 +7,18 @@ reports of its containers, which no fault and no node can write.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import has_code_0, was_ended_by
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import has_code_0, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.silence import look_silent
+from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.process import start_all
-from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
-from chaoslab.faults.silence import look_silent
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
 from chaoslab.links.base import Direction
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

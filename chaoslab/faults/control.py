@@ -15,15 +15,15 @@ from itertools import pairwise
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import has_code_0
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import has_code_0
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.process import Signal, start_all
-from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import was_ended_by
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing, scenes
 from chaoslab.faults.process import Signal, start_all
-from chaoslab.faults.proof import Found, Scene, look_at_each, nothing, scenes
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 TOGETHER_S = 1.0
 """Starts further apart than this are no storm."""

@@ -10,14 +10,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar
 
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 from chaoslab.faults.base import OneAct
-from chaoslab.faults.evidence_types import Evidence
-from chaoslab.faults.proof import Found, Scene, look_at_each
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.window import Found, Scene, look_at_each
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
 from chaoslab.links.base import Shaping
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 class LinkFault(OneAct, ABC):

@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Status
-from chaoslab.faults.link import LinkFault
-from chaoslab.faults.link_proof import (
+from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.links import (
     Tolerance,
     chunk_bytes,
     closings,
@@ -23,7 +23,8 @@ from chaoslab.faults.link_proof import (
     round_trip_s,
     unclaimed,
 )
-from chaoslab.faults.proof import Found, Scene, nothing
+from chaoslab.faults.evidence.window import Found, Scene, nothing
+from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import (
     Bandwidth,
     Direction,
@@ -35,7 +36,6 @@ from chaoslab.links.base import (
     Shaping,
     Slice,
 )
-from chaoslab.units import Share
 
 DELAY = Tolerance(low=0.7, high=1.5, room=0.025)
 """A busy machine answers late, and a chunk that waits for an earlier one is later still."""

@@ -8,16 +8,16 @@ must be back when the fault is healed.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Lack, Status
+from chaoslab.faults.evidence.base import Lack, Status
+from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
+from chaoslab.faults.evidence.window import Found, Scene, lacking, nothing
 from chaoslab.faults.link import LinkFault, clear_all, shape_all
-from chaoslab.faults.link_proof import closings, failed_dials, is_soon, openings, was_open
-from chaoslab.faults.proof import Found, Scene, lacking, nothing
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset, Shaping
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,11 +8,11 @@ must come back when the fault is healed.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 from chaoslab.faults.base import Layer
+from chaoslab.faults.evidence.silence import look_silent
+from chaoslab.faults.evidence.window import Found, Scene
 from chaoslab.faults.link import LinkFault
-from chaoslab.faults.proof import Found, Scene
-from chaoslab.faults.silence import look_silent
 from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, Shaping
 
 

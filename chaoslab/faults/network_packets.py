@@ -11,15 +11,15 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Lack, Status
+from chaoslab.faults.evidence.base import Lack, Status
+from chaoslab.faults.evidence.links import reports, round_trip_s, whole
+from chaoslab.faults.evidence.window import Found, Scene, lacking, nothing
 from chaoslab.faults.link import LinkFault
-from chaoslab.faults.link_proof import reports, round_trip_s, whole
-from chaoslab.faults.proof import Found, Scene, lacking, nothing
 from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder, Shaping
-from chaoslab.units import Share
 
 
 class _Shaken(LinkFault):

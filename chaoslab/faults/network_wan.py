@@ -12,13 +12,12 @@ from pathlib import Path
 from statistics import fmean
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence_types import Status
-from chaoslab.faults.lasting import held
-from chaoslab.faults.link import LinkFault, shape_all
-from chaoslab.faults.link_proof import (
+from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.duration import held
+from chaoslab.faults.evidence.links import (
     Tolerance,
     look_delayed,
     look_paced,
@@ -29,13 +28,14 @@ from chaoslab.faults.link_proof import (
     whole,
     worst,
 )
+from chaoslab.faults.evidence.window import Found, Scene, nothing
+from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.network import DELAY, RATE
-from chaoslab.faults.proof import Found, Scene, nothing
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, Shaping
 from chaoslab.links.profiles import Profile, profile
 from chaoslab.links.traces import TracePoint, read_trace
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
 
 FAR = Tolerance(low=DELAY.low, high=math.inf)
 """Where a rate is limited, too, whatever waits for it is later still."""

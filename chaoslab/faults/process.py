@@ -11,15 +11,22 @@ from enum import StrEnum
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.errors import FleetError, PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import has_code_0, was_ended_by
+from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import has_code_0, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
-from chaoslab.faults.proof import AFTERGLOW_S, Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import (
+    AFTERGLOW_S,
+    Found,
+    Scene,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 class Signal(StrEnum):

@@ -6,18 +6,18 @@ A plan names the region as its target: `target: {region: eu}`.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import was_ended_by
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.links import openings, worst
+from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing
 from chaoslab.faults.link import clear_all, shape_all
-from chaoslab.faults.link_proof import openings, worst
 from chaoslab.faults.process import death, start_all
-from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
 from chaoslab.links.base import Direction, Refuse, Shaping
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import was_ended_by
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence
-from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,14 +9,14 @@ much time has gone by as its bytes would have taken: no place that we run in can
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
-from chaoslab.faults.proof import Found, Scene, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 _HOOK = "disk"
 _TOLERANCE = 1.25

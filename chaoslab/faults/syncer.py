@@ -8,17 +8,17 @@ the fault was there: how the process ended, that it stood still, that its disk r
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
-from chaoslab.exits import was_ended_by
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
 from chaoslab.faults.process import Signal, start_all
-from chaoslab.faults.process_held import look_paused
-from chaoslab.faults.proof import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.process_pause import look_paused
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 _SYNCER = frozenset({Role.SYNCER})
 

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar, TypeAlias
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence_types import Evidence, Lack, Status
-from chaoslab.faults.proof import Found, Scene, lacking, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence, Lack, Status
+from chaoslab.faults.evidence.window import Found, Scene, lacking, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 
 _HOOK = "updates"
 _SHARE = 0.7

@@ -1,0 +1,1 @@
+"""Where nodes run: the fleet interface and what all fleets share."""

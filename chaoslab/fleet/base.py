@@ -16,9 +16,9 @@ from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind, Sighting
-from chaoslab.fleet.burdens import Burden
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.fleet.stressors import Burden
 from chaoslab.links.base import Link
 
 

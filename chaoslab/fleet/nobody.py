@@ -10,9 +10,9 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from chaoslab.clock import Clock, VirtualClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Json, Sighting
+from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Sighting
 from chaoslab.fleet.base import (
     Ability,
     Damage,
@@ -23,7 +23,7 @@ from chaoslab.fleet.base import (
     probed,
     unborn,
 )
-from chaoslab.fleet.burdens import Burden
+from chaoslab.fleet.stressors import Burden
 from chaoslab.links.base import Link, NoLinks
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, TypeAlias
 
-from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,

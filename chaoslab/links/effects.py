@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
-from chaoslab.errors import PlanError
+from chaoslab.core.errors import PlanError
 
 
 class Direction(StrEnum):

@@ -13,20 +13,20 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
-from chaoslab.links.carrier import Carrier, Sight, Toxic
 from chaoslab.links.effects import Direction, Effect, LinkAbility
-from chaoslab.links.house import House
 from chaoslab.links.http_api import Endpoint, an_object, call
-from chaoslab.links.packets import PACKET_ABILITIES
+from chaoslab.links.packet_rules import PACKET_ABILITIES
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxied import ProxiedLinks
-from chaoslab.links.proxy.guard import TOKEN
-from chaoslab.links.server import Server
+from chaoslab.links.proxied_links import ProxiedLinks
+from chaoslab.links.proxy.access import TOKEN
+from chaoslab.links.proxy_client import Carrier, Sight, Toxic
+from chaoslab.links.proxy_host import House
+from chaoslab.links.proxy_process import Server
 from chaoslab.links.toxics import STREAMS, require_same, sight, translate
-from chaoslab.obligation_log import NoObligations, ObligationLog
+from chaoslab.undo.base import NoObligations, ObligationLog
 
 _LOOK_S = 2.0
 

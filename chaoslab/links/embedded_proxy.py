@@ -5,7 +5,7 @@
     end of standard input, SIGTERM ──► the end
 
 It ends with whoever started it: when nobody holds the other end of its standard input any more.
-Its API is for programs on this machine (see `links.proxy.guard`); with a token in the environment
+Its API is for programs on this machine (see `links.proxy.access`); with a token in the environment
 variable CHAOSLAB_PROXY_TOKEN only for those who know it. Standard library only.
 """
 
@@ -17,8 +17,8 @@ import signal
 import sys
 from contextlib import suppress
 
+from chaoslab.links.proxy.access import TOKEN, Guard, is_loopback
 from chaoslab.links.proxy.api import Api
-from chaoslab.links.proxy.guard import TOKEN, Guard, is_loopback
 from chaoslab.links.proxy.http import serve
 
 _REACHABLE = "--reachable-by-others"

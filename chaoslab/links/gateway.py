@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from chaoslab.errors import FleetError
-from chaoslab.links.container_drops import chain_of
+from chaoslab.core.errors import FleetError
+from chaoslab.links.container_packet_loss import chain_of
 from chaoslab.links.effects import Direction, LinkAbility
 
 INTERFACE: Final = "eth0"

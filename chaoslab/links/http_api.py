@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 
 CALL_S = 5.0
 """How long one call may take: all of them are on loopback or in one data centre."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from chaoslab.errors import FleetError
+from chaoslab.core.errors import FleetError
 
 _ASK_S = 10.0
 _CAP_NET_ADMIN = 12

@@ -11,7 +11,7 @@ harness per interface.
 from dataclasses import dataclass
 from functools import cache
 
-from chaoslab.errors import FleetError, PlanError
+from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.links.effects import Corrupt, Direction, Duplicate, PacketEffect, Reorder
 from chaoslab.links.kernel import ask, may_administer_network, run, why_no_namespace
 

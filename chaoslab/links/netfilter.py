@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Protocol
 
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
 from chaoslab.links.kernel import Run, may_administer_network, run, which, why_no_namespace
 from chaoslab.links.ports import HeldPort

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from types import MappingProxyType
 
-from chaoslab.errors import PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.links.base import Bandwidth, Direction, Latency, Shaping
 
 _GBIT = 1e9 / 8

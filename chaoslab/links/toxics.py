@@ -9,9 +9,8 @@ Refuse, Reset and what happens to packets are no toxics: see `proxied`.
 from collections.abc import Mapping, Set
 from types import MappingProxyType
 
-from chaoslab.errors import AbilityError, FleetError, HarnessBug
-from chaoslab.events import Json
-from chaoslab.links.carrier import Sight, Toxic
+from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
+from chaoslab.core.events import Json
 from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
@@ -24,6 +23,7 @@ from chaoslab.links.effects import (
     Slice,
 )
 from chaoslab.links.http_api import an_object
+from chaoslab.links.proxy_client import Sight, Toxic
 
 STREAMS: Mapping[Direction, str] = MappingProxyType(
     {Direction.UP: "upstream", Direction.DOWN: "downstream", Direction.BOTH: "both"}

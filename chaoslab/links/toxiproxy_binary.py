@@ -16,7 +16,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from chaoslab.errors import FleetError
+from chaoslab.core.errors import FleetError
 
 VERSION = "2.12.0"
 """The version that the conformance kit has passed with."""

@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaoslab.errors import PlanError
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import duration_s, rate_bytes_per_s
 from chaoslab.links.base import Bandwidth, Direction, Latency, Shaping
-from chaoslab.units import duration_s, rate_bytes_per_s
 
 _COLUMNS = ("time", "rate", "latency", "jitter")
 

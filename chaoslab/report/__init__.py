@@ -1,0 +1,1 @@
+"""Verdicts and records for readers: terminal, page, files."""

@@ -17,7 +17,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from chaoslab.events import Event, Kind
+from chaoslab.core.events import Event, Kind
 from chaoslab.report.lanes import FaultBar, Lane, LaneState
 from chaoslab.report.sentences import Tone, seconds
 from chaoslab.report.view import ViewModel

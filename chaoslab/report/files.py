@@ -14,10 +14,10 @@ from xml.etree import ElementTree as Xml
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.errors import FleetError
-from chaoslab.events import decode, encode
-from chaoslab.journal import History
-from chaoslab.private import replace_file
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import decode, encode
+from chaoslab.core.private_files import replace_file
+from chaoslab.record.journal import History
 from chaoslab.report.sentences import seconds
 from chaoslab.report.wording import answers, begun, counted, margin, value
 

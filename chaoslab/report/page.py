@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chaoslab.checks.verdict import Verdict
-from chaoslab.journal import History
+from chaoslab.record.journal import History
 from chaoslab.report.sentences import Sentence, Tone, seconds
 from chaoslab.report.view import ViewModel
 from chaoslab.report.wording import OUTCOME_TONES, answers, begun, counted, margin

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.events import Json
+from chaoslab.core.events import Json
 from chaoslab.report.page import STYLES
 from chaoslab.report.wording import OUTCOME_TONES
 

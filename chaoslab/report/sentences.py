@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from chaoslab.events import Event, Kind
+from chaoslab.core.events import Event, Kind
 
 
 class Tone(StrEnum):

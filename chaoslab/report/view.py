@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from chaoslab.events import Event, Json, Kind, MalformedEvent
-from chaoslab.plan import Stop
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.plan.model import Stop
 from chaoslab.report.lanes import FaultBar, Lane, LaneState, Rounds
 from chaoslab.report.sentences import Sentence, Tone, describe, seconds
 

@@ -9,13 +9,13 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from chaoslab.checks.answered import asked
+from chaoslab.checks.answer_checks import asked
 from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
-from chaoslab.events import Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Json, Kind
+from chaoslab.record.journal import History
 from chaoslab.report.sentences import Tone, seconds
 
 _TONES = {True: Tone.GOOD, False: Tone.BAD, None: Tone.FAULT}

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.commands.judged_run import Judged, carry_out
-from chaoslab.commands.plans import Asked, Prepared, prepare
-from chaoslab.errors import AbilityError, ExitCode, FleetError, HarnessBug
-from chaoslab.journal import Observer
+from chaoslab.core.errors import AbilityError, ExitCode, FleetError, HarnessBug
+from chaoslab.prepare.plans import Asked, Prepared, prepare
+from chaoslab.record.journal import Observer
+from chaoslab.run.judged_run import Judged, carry_out
 
 MUTANTS = "chaoslab.selftest.mutants"
 PLANS = Path(__file__).with_name("plans")

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 from tests.histories import Story
 
 _BORN_S = 40.0

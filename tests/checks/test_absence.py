@@ -3,7 +3,7 @@
 import pytest
 
 from chaoslab.checks.absence import absences
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.checks.agreement import Agreement
 from chaoslab.checks.base import Outcome
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
 from tests.histories import Story, half_killed
 
 

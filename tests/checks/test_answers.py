@@ -6,8 +6,8 @@ import pytest
 
 from chaoslab.checks import answers
 from chaoslab.checks.answers import Return, injections, longest_gap_s, training_continued
-from chaoslab.events import Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 
 NOT_BACK, OPEN = Return(rejoined=False, after_s=None), Return(rejoined=None, after_s=None)

@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Outcome
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 from tests.model_training import PARAMETERS, STEPS, TICK_S, TRANSFER_BYTES
 

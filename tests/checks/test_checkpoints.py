@@ -2,7 +2,7 @@
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.checkpoints import Checkpoints
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
 from tests.histories import Story
 
 FILE, OLDER = "00000002.checkpoint", "00000001.checkpoint"

@@ -3,7 +3,7 @@
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.contribution import ContributionShare
 from chaoslab.checks.goodput import Goodput
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json, Kind
 from tests.histories import Story, half_killed
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.convergence import LossParity, NumericHealth
-from chaoslab.events import Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Json, Kind
+from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 
 Curve = list[tuple[int, float]]

@@ -12,8 +12,8 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.verdict import Verdict, judge
-from chaoslab.events import Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Json, Kind
+from chaoslab.record.journal import History
 from tests.checks.stalled import stood_still
 from tests.histories import Story, half_killed
 

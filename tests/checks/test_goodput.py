@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.goodput import Goodput
-from chaoslab.errors import PlanError
+from chaoslab.core.errors import PlanError
 from tests.histories import Story, half_killed
 
 

@@ -11,8 +11,8 @@ from chaoslab.checks.ledger import Ledger
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.staleness import Staleness
 from chaoslab.checks.survivors import Survivors
-from chaoslab.errors import PlanError
-from chaoslab.events import Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Kind
 from tests.histories import Story
 
 NEW = ("learner-4", "learner-5")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.ledger import Ledger
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json, Kind
 from tests.histories import FRAGMENTS, Story, half_killed
 
 

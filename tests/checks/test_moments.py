@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.rules import always_judged
-from chaoslab.events import Event, Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 
 POINT: Mapping[str, Json] = {"round": 7, "fragment": 1, "version": 4}
 FAULT: Mapping[str, Json] = {

@@ -2,12 +2,12 @@
 
 import pytest
 
-from chaoslab.checks.answered import TrainingContinues
+from chaoslab.checks.answer_checks import TrainingContinues
 from chaoslab.checks.answers import Injected
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.injections import Injections
 from chaoslab.checks.verdict import Verdict, judge
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.report.wording import counted
 from tests.histories import Story
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from chaoslab.checks.node_clocks import by_node_clocks, stalls
-from chaoslab.events import Event, Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
 
 
 def heard(*rounds: tuple[float, float | None], stall: tuple[float, float] | None = None) -> History:

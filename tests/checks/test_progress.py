@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.progress import Continuity
-from chaoslab.units import Relative
+from chaoslab.core.units import Relative
 from tests.histories import Story, half_killed
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.rejoin import Rejoin
-from chaoslab.errors import PlanError
-from chaoslab.events import Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 
 

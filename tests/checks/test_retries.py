@@ -4,7 +4,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.retries import Retries
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 
 

@@ -2,7 +2,7 @@
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.staleness import Staleness
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 
 

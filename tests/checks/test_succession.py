@@ -12,7 +12,7 @@ from chaoslab.checks.progress import Continuity
 from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
 from chaoslab.checks.versions import Versions
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
 from tests.histories import Story
 from tests.model_training import digests
 

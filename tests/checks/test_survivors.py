@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.survivors import Survivors
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 from tests.model_training import STEPS, TICK_S
 

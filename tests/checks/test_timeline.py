@@ -6,7 +6,7 @@ from chaoslab.checks.timeline import (
     training_end,
     training_end_s,
 )
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 
 

@@ -12,9 +12,9 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge, schema
-from chaoslab.errors import ExitCode
-from chaoslab.events import Json, Kind, MalformedEvent, encode
-from chaoslab.journal import History
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json, Kind, MalformedEvent, encode
+from chaoslab.record.journal import History
 from chaoslab.report.files import read_verdict, write_reports
 from chaoslab.report.page import run_page
 from tests.histories import Story, half_killed

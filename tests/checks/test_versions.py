@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.versions import Versions
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json, Kind
 from tests.histories import Story, half_killed
 
 

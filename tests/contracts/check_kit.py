@@ -12,8 +12,8 @@ from dataclasses import asdict, fields, is_dataclass
 import pytest
 
 from chaoslab.checks.base import Check, Finding, Outcome
-from chaoslab.events import Event, encode
-from chaoslab.journal import History
+from chaoslab.core.events import Event, encode
+from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
 
 TRUNCATIONS = 60

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from chaoslab.clock import Clock
+from chaoslab.core.clock import Clock
 
 
 class ClockKit:

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import Clock, VirtualClock
-from chaoslab.events import Json, Kind
+from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault, Layer, ShapesLinks
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, Role
-from chaoslab.fleet.burdens import Burden
 from chaoslab.fleet.nobody import NoFleet
-from chaoslab.journal import History, Journal
+from chaoslab.fleet.stressors import Burden
 from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
-from chaoslab.plan import Injection, Trigger
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.record.journal import History, Journal
 
 VICTIMS = ("learner-1", "learner-3")
 LEARNERS = tuple(f"learner-{index}" for index in range(4))

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from chaoslab.clock import Clock
-from chaoslab.errors import FleetError
-from chaoslab.events import Kind, Sighting
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind, Sighting
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec
-from chaoslab.fleet.burdens import Neighbours, Slowness
+from chaoslab.fleet.stressors import Neighbours, Slowness
 
 PATIENCE_S = 60.0
 """Far more than anything here takes; only a failing test waits for it."""

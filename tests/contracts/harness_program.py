@@ -9,12 +9,12 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from chaoslab.clock import WallClock
-from chaoslab.events import Kind
+from chaoslab.core.clock import WallClock
+from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local import LocalFleet
-from chaoslab.janitor import start_janitor
-from chaoslab.obligations import Obligations
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.undo.janitor import start_janitor
+from chaoslab.undo.log import Obligations
 from tests.contracts import node_program
 
 

@@ -15,7 +15,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 
-from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.base import (
     Bandwidth,
     Blackhole,
@@ -36,7 +36,7 @@ from chaoslab.links.base import (
 )
 from chaoslab.links.http_api import call
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxied import ProxiedLink, ProxiedLinks
+from chaoslab.links.proxied_links import ProxiedLink, ProxiedLinks
 from tests.contracts.link_measures import (
     BOTH,
     DOWN,

@@ -13,7 +13,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from chaoslab.errors import AbilityError
+from chaoslab.core.errors import AbilityError
 from chaoslab.links.base import (
     Bandwidth,
     Direction,

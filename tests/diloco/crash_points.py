@@ -24,15 +24,15 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from chaoslab.diloco import files
-from chaoslab.diloco.books import Books
-from chaoslab.diloco.checkpoints import LearnerStore
-from chaoslab.diloco.fragments import Layout, TensorSpec, specs_to_json
-from chaoslab.diloco.policy import Policy
-from chaoslab.diloco.sealed import CorruptState
+from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
+from chaoslab.diloco.node import files
+from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import StoredState, SyncerStore, Tensors
-from chaoslab.diloco.tape import Given, TapeLine
+from chaoslab.diloco.syncer.commit_log import Given, TapeLine
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
+from chaoslab.diloco.syncer.syncer_state import Books
 from tests.diloco.disk_model import Killed, Operation, PowerCut, Recorder, State, lay_out
 from tests.memory_folder import in_memory
 
@@ -108,7 +108,7 @@ class Account:
 
 @contextmanager
 def recorded(root: Path) -> Iterator[Account]:
-    """In the block, `chaoslab.diloco.files` tells an account what it does below `root`."""
+    """In the block, `chaoslab.diloco.node.files` tells an account what it does below `root`."""
     real, recorder = files.os, Recorder(root)
     files.os = recorder  # type: ignore[assignment]  # it has all that files asks of os
     try:

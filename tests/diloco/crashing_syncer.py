@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
 
-from chaoslab.diloco.store import SyncerStore
-from chaoslab.events import Kind, read_node_line
+from chaoslab.core.events import Kind, read_node_line
+from chaoslab.diloco.syncer.store import SyncerStore
 from tests.diloco.known import TOKENS
 from tests.diloco.little_learner import LittleLearner
 

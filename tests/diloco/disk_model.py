@@ -1,6 +1,6 @@
 """A model of a disk that loses its power: what was done to it, and what may be left of that.
 
-    chaoslab.diloco.files ── its `os` ──► Recorder ─► the real files (what the kernel would show)
+    diloco.node.files ── its `os` ──► Recorder ─► the real files (what the kernel would show)
                                              └─► Operation, Operation, … ─► states after a power cut
 
 The model is that of POSIX, which promises little: bytes that were not flushed may be there, be
@@ -45,7 +45,7 @@ class Operation:
 
 
 class Recorder:
-    """Stands in for `os` in `chaoslab.diloco.files`, for everything below `root`.
+    """Stands in for `os` in `chaoslab.diloco.node.files`, for everything below `root`.
 
     `before` is called with the number of each operation before it is done, from 0 on, and may raise
     `Killed` or end the process for real.

@@ -9,13 +9,14 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from chaoslab.diloco import files, syncer
+from chaoslab.diloco.node import files
+from chaoslab.diloco.syncer import program
 
 _OPERATIONS = frozenset({"open", "pwrite", "ftruncate", "fsync", "replace", "unlink", "mkdir"})
 
 
 class MortalOs:
-    """Stands in for `os` in `chaoslab.diloco.files`."""
+    """Stands in for `os` in `chaoslab.diloco.node.files`."""
 
     def __init__(self, die_at: int) -> None:
         self._left = die_at
@@ -36,4 +37,4 @@ class MortalOs:
 
 if __name__ == "__main__":
     files.os = MortalOs(int(os.environ["DIE_AT"]))  # type: ignore[assignment, attr-defined]
-    sys.exit(syncer.main())
+    sys.exit(program.main())

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.books import Books
-from chaoslab.diloco.codec import Codec, encode
-from chaoslab.diloco.fragments import TensorSpec, specs_to_json
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.model.codec import Codec, encode
+from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import SyncerStore
-from chaoslab.diloco.syncer import Syncer
-from chaoslab.diloco.wire import Closed, Connection, Hub, Limits, Received, Tls
-from chaoslab.events import Json, Kind
+from chaoslab.diloco.syncer.program import Syncer
+from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Closed, Connection, Hub, Limits, Received, Tls
 from tests.diloco.known import TOKENS
 
 PATIENCE_S = 20.0

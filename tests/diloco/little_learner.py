@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from chaoslab.diloco.exchange import Inbox, Snapshot
-from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.messenger import Messenger
-from chaoslab.diloco.wire import Backoff, Connection, Limits
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.exchange import Inbox, Snapshot
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.wire.service import Backoff, Connection, Limits
 from tests.diloco import known
 from tests.diloco.hand_learner import SPECS, Told
 

@@ -7,7 +7,8 @@ must always be true. `settle` then lets everybody behave, and training must go o
 
 from dataclasses import dataclass, field
 
-from chaoslab.diloco.decisions import (
+from chaoslab.diloco.settings import Settings, Source
+from chaoslab.diloco.syncer.decisions import (  # fmt: skip
     Abandon,
     Action,
     Contribution,
@@ -22,10 +23,9 @@ from chaoslab.diloco.decisions import (
     SendAll,
     Stop,
     Welcome,
-)  # fmt: skip
-from chaoslab.diloco.membership import Hello, Leaving, Refused
-from chaoslab.diloco.policy import Policy
-from chaoslab.diloco.settings import Settings, Source
+)
+from chaoslab.diloco.syncer.membership import Hello, Leaving, Refused
+from chaoslab.diloco.syncer.policy import Policy
 
 TOKENS_PER_STEP = 10
 

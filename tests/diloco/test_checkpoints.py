@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco.checkpoints import LearnerStore
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.checkpoints import LearnerStore
 
 
 def store(directory: Path, *, fingerprint: str = "nano") -> LearnerStore:

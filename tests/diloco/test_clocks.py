@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from chaoslab.diloco import clocks
-from chaoslab.diloco.clocks import Clocks
-from chaoslab.diloco.hooks import Hooks
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.node import clocks
+from chaoslab.diloco.node.clocks import Clocks
+from chaoslab.diloco.node.hooks import Hooks
 
 WALL_S, MONOTONIC_S = 1_800_000_000.0, 50.0
 

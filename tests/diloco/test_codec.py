@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from chaoslab.diloco.codec import (
+from chaoslab.diloco.model.codec import (
     INT4_BLOCK,
     INT8_BLOCK,
     Codec,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco import compilation
+from chaoslab.diloco.model import compilation
 
 pytestmark = pytest.mark.slow
 

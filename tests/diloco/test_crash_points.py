@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco import checkpoints, files, store
+from chaoslab.diloco.learner import checkpoints
+from chaoslab.diloco.node import files
+from chaoslab.diloco.syncer import store
 from tests.diloco.crash_points import (
     LEARNER,
     SYNCER,

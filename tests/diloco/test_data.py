@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoslab.diloco.data import (
+from chaoslab.diloco.model.data import (
     WINDOWS_PER_BLOCK,
     DataError,
     batches,

@@ -4,11 +4,11 @@ import jax
 import numpy as np
 import pytest
 
+from chaoslab.core.events import Kind, read_node_line
 from chaoslab.diloco.evaluate import assembled, chosen, main
-from chaoslab.diloco.model import PRESETS, init
-from chaoslab.diloco.snapshots import write_snapshot
-from chaoslab.diloco.task import TaskError, load
-from chaoslab.events import Kind, read_node_line
+from chaoslab.diloco.model.gpt import PRESETS, init
+from chaoslab.diloco.model.task import TaskError, load
+from chaoslab.diloco.node.snapshots import write_snapshot
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 

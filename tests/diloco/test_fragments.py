@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaoslab.diloco.fragments import (
+from chaoslab.diloco.model.fragments import (
     FLOATS_MAX,
     Fragment,
     Layout,

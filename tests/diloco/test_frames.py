@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.frames import (
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import (
     CHUNK_BYTES,
     FRAME_BYTES_MAX,
     Assembler,

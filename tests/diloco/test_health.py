@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco import health
-from chaoslab.diloco.health import HealthFile
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
+from chaoslab.diloco.node import health
+from chaoslab.diloco.node.health import HealthFile
 
 
 @pytest.fixture

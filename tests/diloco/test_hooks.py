@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoslab.diloco.hooks import Hooks
-from chaoslab.events import Json
+from chaoslab.core.events import Json
+from chaoslab.diloco.node.hooks import Hooks
 
 PATIENCE_S = 60.0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco.identity import Suspicion, Tokens, TurnedAway, read_token
+from chaoslab.diloco.wire.identity import Suspicion, Tokens, TurnedAway, read_token
 
 
 def test_a_token_is_good_for_its_own_learner_of_its_own_training_only() -> None:

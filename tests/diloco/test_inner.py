@@ -12,9 +12,9 @@ import numpy as np
 import optax
 import pytest
 
-from chaoslab.diloco.inner import Inner, InnerSettings, LearnerState, optimizer
-from chaoslab.diloco.model import Preset, Shape, TextTask
-from chaoslab.diloco.task import Params, TaskError, load
+from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState, optimizer
+from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
+from chaoslab.diloco.model.task import Params, TaskError, load
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 

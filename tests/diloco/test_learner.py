@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.checkpoints import LearnerStore
-from chaoslab.diloco.codec import digest
-from chaoslab.diloco.exchange import Inbox
-from chaoslab.diloco.fragments import FloatArray, Layout, TensorSpec
-from chaoslab.diloco.inner import Inner
-from chaoslab.diloco.learner import Assignment, JoinRefused, Learner, TrainingEnded
-from chaoslab.diloco.messenger import Messenger
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.exchange import Inbox
+from chaoslab.diloco.learner.inner_steps import Inner
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.program import Assignment, JoinRefused, Learner, TrainingEnded
+from chaoslab.diloco.model.codec import digest
+from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
+from chaoslab.diloco.model.task import load
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.task import load
-from chaoslab.diloco.wire import Connection
-from chaoslab.events import Json, Kind
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Connection
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.link import Link, Talk
-from chaoslab.diloco.wire import Backoff, Connection, Limits, Received
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.link import Link, Talk
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Backoff, Connection, Limits, Received
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 

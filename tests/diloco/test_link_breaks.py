@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from chaoslab.diloco.fragments import TensorSpec
-from chaoslab.diloco.wire import Limits
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
+from chaoslab.diloco.model.fragments import TensorSpec
+from chaoslab.diloco.wire.service import Limits
 from tests.diloco.hand_learner import SPECS, RunningSyncer, running_syncer
 from tests.diloco.little_learner import PATIENCE_S, LittleLearner
 from tests.diloco.tcp_proxy import TcpProxy

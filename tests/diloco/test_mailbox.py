@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoslab.diloco.mailbox import Inbox, Outbox
+from chaoslab.diloco.wire.mailbox import Inbox, Outbox
 
 
 def outbox(controls_max: int = 100) -> Outbox:

@@ -10,14 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from chaoslab.diloco.fragments import Fragment, TensorSpec
-from chaoslab.diloco.merge import (
-    DIRECTION_NORM_MIN,
-    Method,
-    OuterState,
-    merge,
-    outer_step,
-)
+from chaoslab.diloco.model.fragments import Fragment, TensorSpec
+from chaoslab.diloco.syncer.merge import DIRECTION_NORM_MIN, Method, OuterState, merge, outer_step
 
 every_method = pytest.mark.parametrize("method", list(Method))
 

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.codec import Codec, decode
-from chaoslab.diloco.exchange import Inbox, Snapshot
-from chaoslab.diloco.fragments import FloatArray, specs_from_json
-from chaoslab.diloco.messenger import Messenger
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.exchange import Inbox, Snapshot
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.model.codec import Codec, decode
+from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
 from chaoslab.diloco.settings import Settings, Source
-from chaoslab.diloco.wire import Connection, Limits
-from chaoslab.events import Json, Kind
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Connection, Limits
 from tests.diloco.hand_syncer import PATIENCE_S, SIZES, SPECS, HandSyncer
 from tests.diloco.known import TOKENS
 

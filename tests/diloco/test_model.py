@@ -7,19 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from chaoslab.diloco import model
-from chaoslab.diloco.fragments import Layout, TensorSpec
+from chaoslab.diloco.model import gpt
+from chaoslab.diloco.model.fragments import Layout, TensorSpec
 
 pytestmark = pytest.mark.usefixtures("strict_jax")
 
-TINY = model.Shape(width=16, blocks=2, heads=2, hidden=24)
-init = jax.jit(model.init, static_argnums=0)
-apply = jax.jit(model.apply, static_argnums=0)
-loss = jax.jit(model.loss, static_argnums=0)
+TINY = gpt.Shape(width=16, blocks=2, heads=2, hidden=24)
+init = jax.jit(gpt.init, static_argnums=0)
+apply = jax.jit(gpt.apply, static_argnums=0)
+loss = jax.jit(gpt.loss, static_argnums=0)
 
 
 @pytest.fixture(scope="module")
-def params() -> model.Parameters:
+def params() -> gpt.Parameters:
     return init(TINY, jax.random.key(0))
 
 
@@ -31,20 +31,20 @@ def tokens(seed: int, *shape: int) -> np.ndarray:
     ("preset", "millions"), [("nano", 0.117), ("micro", 1.04), ("mini", 9.99), ("small", 124.1)]
 )
 def test_a_preset_has_the_size_its_name_promises(preset, millions):
-    shapes = model.tensor_shapes(model.PRESETS[preset].shape)
+    shapes = gpt.tensor_shapes(gpt.PRESETS[preset].shape)
     assert sum(map(math.prod, shapes.values())) / 1e6 == pytest.approx(millions, rel=0.01)
 
 
 @pytest.mark.parametrize(("preset", "fragments"), [("nano", 6), ("micro", 12), ("small", 24)])
 def test_a_preset_can_be_cut_into_balanced_fragments(preset, fragments):
-    shapes = model.tensor_shapes(model.PRESETS[preset].shape)
+    shapes = gpt.tensor_shapes(gpt.PRESETS[preset].shape)
     specs = [TensorSpec(name=n, shape=s, is_averaged=False) for n, s in shapes.items()]
     sizes = [fragment.size for fragment in Layout.balance(specs, fragments).fragments]
     assert max(sizes) < 1.5 * min(sizes)
 
 
 def test_fresh_parameters_have_the_listed_names_and_shapes(params):
-    assert {name: array.shape for name, array in params.items()} == model.tensor_shapes(TINY)
+    assert {name: array.shape for name, array in params.items()} == gpt.tensor_shapes(TINY)
     assert {array.dtype for array in params.values()} == {jnp.dtype(jnp.float32)}
 
 
@@ -55,7 +55,7 @@ def test_fresh_parameters_depend_on_the_key_alone(params):
 
 
 def test_fresh_matrices_have_the_deviation_that_keeps_activations_level():
-    shape = model.PRESETS["nano"].shape
+    shape = gpt.PRESETS["nano"].shape
     params = init(shape, jax.random.key(0))
     assert np.std(params["block-0.mlp.up"]) == pytest.approx(1 / 8, rel=0.05)
     assert np.std(params["block-1.mlp.down"]) == pytest.approx(1 / math.sqrt(4 * 176), rel=0.05)
@@ -63,7 +63,7 @@ def test_fresh_matrices_have_the_deviation_that_keeps_activations_level():
 
 
 def test_an_untrained_model_knows_almost_nothing():
-    shape = model.PRESETS["nano"].shape
+    shape = gpt.PRESETS["nano"].shape
     untrained = loss(shape, init(shape, jax.random.key(0)), tokens(0, 4, 65))
     assert float(untrained) == pytest.approx(math.log(256), abs=0.3)
 
@@ -94,10 +94,10 @@ def test_the_loss_is_the_mean_cross_entropy_done_by_hand(params):
 
 
 def test_rotated_products_depend_on_distance_alone():
-    rotation = model._rotation(10, 8)
+    rotation = gpt._rotation(10, 8)
     query, key = np.random.default_rng(4).normal(size=(2, 1, 1, 1, 8)).astype(np.float32)
-    queries = model._rotate(jnp.broadcast_to(query, (1, 10, 1, 8)), rotation)[0, :, 0]
-    keys = model._rotate(jnp.broadcast_to(key, (1, 10, 1, 8)), rotation)[0, :, 0]
+    queries = gpt._rotate(jnp.broadcast_to(query, (1, 10, 1, 8)), rotation)[0, :, 0]
+    keys = gpt._rotate(jnp.broadcast_to(key, (1, 10, 1, 8)), rotation)[0, :, 0]
     products = np.asarray(queries @ keys.T)
     for distance in range(10):
         np.testing.assert_allclose(np.diff(np.diagonal(products, distance)), 0, atol=1e-4)
@@ -106,7 +106,7 @@ def test_rotated_products_depend_on_distance_alone():
 
 def test_the_norm_makes_the_root_mean_square_one():
     x = np.random.default_rng(5).normal(3, 2, (2, 3, 64)).astype(np.float32)
-    normed = np.asarray(model._norm(jnp.asarray(x), jnp.ones(64)))
+    normed = np.asarray(gpt._norm(jnp.asarray(x), jnp.ones(64)))
     np.testing.assert_allclose(np.sqrt((normed**2).mean(-1)), 1, rtol=1e-5)
 
 
@@ -117,11 +117,11 @@ def test_every_tensor_gets_a_gradient(params):
 
 def test_evaluation_repeats_itself_and_uses_the_held_out_part(params):
     text = tokens(7, 40_000)
-    preset = model.Preset(shape=TINY, batch=4, sequence=16)
-    task = model.TextTask(preset, text)
+    preset = gpt.Preset(shape=TINY, batch=4, sequence=16)
+    task = gpt.TextTask(preset, text)
     assert task.evaluate(params) == task.evaluate(params)
-    blocks = model.texts.split(len(text), 16)
+    blocks = gpt.texts.split(len(text), 16)
     changed = text.copy()
     for start in blocks.training:
         changed[start : start + 32 * 16 + 1] = 0
-    assert model.TextTask(preset, changed).evaluate(params) == task.evaluate(params)
+    assert gpt.TextTask(preset, changed).evaluate(params) == task.evaluate(params)

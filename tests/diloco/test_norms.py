@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from chaoslab.diloco.norms import Excess, Norms, Size, middle
+from chaoslab.diloco.syncer.norms import Excess, Norms, Size, middle
 
 
 def norms(limit: float | None = 8.0, rounds_min: int = 4) -> Norms:

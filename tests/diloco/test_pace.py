@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.diloco.pace import Pace
+from chaoslab.diloco.learner.pace import Pace
 
 
 class Time:

@@ -7,11 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
-from chaoslab.diloco.hooks import Hooks
-from chaoslab.diloco.phases import Phase, Phases
-from chaoslab.events import Kind
-from chaoslab.plan import SYNCER_PHASES
-from chaoslab.plan import Phase as PlannedPhase
+from chaoslab.core.events import Kind
+from chaoslab.diloco.node.hooks import Hooks
+from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.plan.model import SYNCER_PHASES
+from chaoslab.plan.model import Phase as PlannedPhase
 from tests.diloco.hand_learner import Told
 
 PATIENCE_S = 10.0

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
-from chaoslab.diloco.decisions import Abandon, Donate, Offer, Progress, Refusal, Welcome
-from chaoslab.diloco.membership import Hello, Leaving, Refused
 from chaoslab.diloco.settings import Settings, Source
+from chaoslab.diloco.syncer.decisions import Abandon, Donate, Offer, Progress, Refusal, Welcome
+from chaoslab.diloco.syncer.membership import Hello, Leaving, Refused
 from tests.diloco.policy_world import TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))

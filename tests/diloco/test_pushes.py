@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from chaoslab.diloco.codec import Codec, MalformedPayload, NotFinite, encode
-from chaoslab.diloco.decisions import Contribution, Merge, Offer
-from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.pushes import Pushes
+from chaoslab.diloco.model.codec import Codec, MalformedPayload, NotFinite, encode
+from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.decisions import Contribution, Merge, Offer
+from chaoslab.diloco.syncer.pushes import Pushes
 
 ONES: FloatArray = np.ones(400, np.float32)
 SETTINGS = Settings(norm_limit=8.0, norm_rounds=2)

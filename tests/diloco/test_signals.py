@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoslab.diloco.signals import Wedge, obey_signals
+from chaoslab.diloco.learner.signals import Wedge, obey_signals
 from tests.diloco.hand_syncer import HandSyncer
 from tests.diloco.test_messenger import Trainer
 

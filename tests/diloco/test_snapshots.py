@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from chaoslab.diloco.snapshots import (
+from chaoslab.diloco.node.snapshots import (
     SnapshotError,
     Thinning,
     read_snapshots,
@@ -78,7 +78,7 @@ def test_a_folder_without_snapshots_is_refused(tmp_path):
 
 
 def test_writing_snapshots_needs_no_jax():
-    program = "import sys, chaoslab.diloco.snapshots; sys.exit('jax' in sys.modules)"
+    program = "import sys, chaoslab.diloco.node.snapshots; sys.exit('jax' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from chaoslab.diloco.books import Books
-from chaoslab.diloco.codec import digest
-from chaoslab.diloco.fragments import Layout, TensorSpec, specs_to_json
-from chaoslab.diloco.policy import Policy
-from chaoslab.diloco.sealed import CorruptState
+from chaoslab.diloco.model.codec import digest
+from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
+from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import StoredState, SyncerStore, Tensors
-from chaoslab.diloco.tape import Given, TapeLine
+from chaoslab.diloco.syncer.commit_log import Given, TapeLine
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
+from chaoslab.diloco.syncer.syncer_state import Books
 
 SPECS = '[{"name": "embedding"}]'
 SHAPES = {

@@ -9,10 +9,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.fragments import specs_to_json
-from chaoslab.diloco.frames import frame_of
-from chaoslab.diloco.wire import (
+from chaoslab.core.events import Kind
+from chaoslab.diloco.model.fragments import specs_to_json
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import frame_of
+from chaoslab.diloco.wire.service import (
     METHOD,
     TOKEN_KEY,
     Closed,
@@ -22,7 +23,6 @@ from chaoslab.diloco.wire import (
     Opened,
     Received,
 )
-from chaoslab.events import Kind
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
 from tests.diloco.test_wire import serving, taken

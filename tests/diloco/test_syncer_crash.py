@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco.phases import Phase
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
+from chaoslab.diloco.node.phases import Phase
 from tests.diloco.crashing_syncer import NAMES, Adopter, CrashingSyncer, must_hold
 
 pytestmark = pytest.mark.slow

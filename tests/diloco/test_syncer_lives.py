@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.diloco.membership import Hello
-from chaoslab.diloco.policy import Policy
-from chaoslab.diloco.resuming import go_on
+from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import Reserved, SyncerStore, Tensors
-from chaoslab.diloco.syncer_options import once_there_is_room
-from chaoslab.diloco.tape import TapeLine
-from chaoslab.events import Kind
+from chaoslab.diloco.syncer.commit_log import TapeLine
+from chaoslab.diloco.syncer.membership import Hello
+from chaoslab.diloco.syncer.options import once_there_is_room
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.resume import go_on
+from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
 from tests.diloco.hand_learner import RunningSyncer, Told, running_syncer
 from tests.diloco.little_learner import LittleLearner
 from tests.diloco.test_store import SHAPES, SPECS, line, tensors

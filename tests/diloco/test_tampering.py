@@ -5,12 +5,12 @@ import io
 import numpy as np
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.codec import Codec, NotFinite, decode
-from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.hooks import Hooks
-from chaoslab.diloco.tampering import Outgoing, Tampering, untouched
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.tampering import Outgoing, Tampering, untouched
+from chaoslab.diloco.model.codec import Codec, NotFinite, decode
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.node.hooks import Hooks
+from chaoslab.diloco.wire import wire_pb2 as pb
 
 VALUES: FloatArray = np.linspace(-1, 1, 300, dtype=np.float32)
 

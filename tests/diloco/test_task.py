@@ -9,8 +9,8 @@ import jax
 import numpy as np
 import pytest
 
-from chaoslab.diloco.inner import Inner, InnerSettings
-from chaoslab.diloco.task import TaskError, load, tensor_names
+from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
+from chaoslab.diloco.model.task import TaskError, load, tensor_names
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 

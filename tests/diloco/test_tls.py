@@ -12,11 +12,20 @@ from pathlib import Path
 import grpc
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.frames import frame_of
-from chaoslab.diloco.probe import Probe
-from chaoslab.diloco.wire import METHOD, Closed, Connection, Hub, Limits, Opened, Received, Tls
-from chaoslab.events import Kind
+from chaoslab.core.events import Kind
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import frame_of
+from chaoslab.diloco.wire.probe import Probe
+from chaoslab.diloco.wire.service import (
+    METHOD,
+    Closed,
+    Connection,
+    Hub,
+    Limits,
+    Opened,
+    Received,
+    Tls,
+)
 from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
 from tests.diloco.test_wire import serving, taken, until
 

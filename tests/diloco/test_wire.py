@@ -15,10 +15,10 @@ import grpc
 import numpy as np
 import pytest
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, payload_frames
-from chaoslab.diloco.mailbox import Inbox
-from chaoslab.diloco.wire import (
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, payload_frames
+from chaoslab.diloco.wire.mailbox import Inbox
+from chaoslab.diloco.wire.service import (
     METHOD,
     TOKEN_KEY,
     Arrival,

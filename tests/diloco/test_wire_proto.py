@@ -9,10 +9,10 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 import chaoslab
-from chaoslab.diloco import wire_pb2
+from chaoslab.diloco.wire import wire_pb2
 
 ROOT = Path(chaoslab.__file__).parent.parent
-PROTO = "chaoslab/diloco/wire.proto"
+PROTO = "chaoslab/diloco/wire/wire.proto"
 
 
 def test_the_generated_module_is_up_to_date(tmp_path: Path) -> None:

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
-from chaoslab.faults.evidence_types import Evidence, Status
-from chaoslab.journal import History
-from chaoslab.plan import Injection, Trigger
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
 
 ALL: tuple[Fault, ...] = (ClockStep(), ClockDrift())

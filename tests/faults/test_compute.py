@@ -2,17 +2,17 @@
 
 import pytest
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
-from chaoslab.faults.evidence_types import Evidence, Status
-from chaoslab.faults.starving import ComputeSteal, Killer, MemoryPressure, ProcessOom
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.starvation import ComputeSteal, Killer, MemoryPressure, ProcessOom
 from chaoslab.fleet.base import Ability
-from chaoslab.fleet.burdens import Mechanism
-from chaoslab.journal import History
-from chaoslab.plan import Injection
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit, injection_of
 
 SLOW: tuple[Fault, ...] = (

@@ -2,11 +2,11 @@
 
 import pytest
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
-from chaoslab.faults.evidence_types import Status
+from chaoslab.faults.evidence.base import Status
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import SILENT, Record
 

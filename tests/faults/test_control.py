@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import VirtualClock
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.journal import History, Journal
 from chaoslab.links.base import Direction, Latency
-from chaoslab.plan import Injection, Trigger
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.record.journal import History, Journal
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, WatchedFleet
 
 

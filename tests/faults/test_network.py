@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import AbilityError, PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence_types import Evidence, Lack, Status
+from chaoslab.faults.evidence.base import Evidence, Lack, Status
 from chaoslab.faults.network import (
     NetworkBandwidth,
     NetworkLatency,
@@ -27,12 +27,12 @@ from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, Network
 from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.region import RegionOutage
-from chaoslab.journal import History
 from chaoslab.links import netem
 from chaoslab.links.base import Direction
 from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.plan import Injection, Trigger
-from chaoslab.refusal import require_all
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.prepare.preflight import require_all
+from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
 
 TRACE = str(Path(__file__).parent / "trace.csv")

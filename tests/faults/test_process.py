@@ -6,20 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import WallClock
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
-from chaoslab.faults.process_held import ProcessHang, ProcessPause
-from chaoslab.faults.starving import ProcessOom
+from chaoslab.faults.process_pause import ProcessHang, ProcessPause
+from chaoslab.faults.starvation import ProcessOom
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.local import LocalFleet
-from chaoslab.journal import History, Journal
-from chaoslab.obligation_log import NoObligations
-from chaoslab.plan import Injection, Trigger
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.record.journal import History, Journal
+from chaoslab.undo.base import NoObligations
 from tests.contracts import node_program
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, injection_of
 

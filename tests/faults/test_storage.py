@@ -2,11 +2,11 @@
 
 import pytest
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence_types import Status
+from chaoslab.faults.evidence.base import Status
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,

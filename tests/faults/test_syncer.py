@@ -4,15 +4,15 @@ from collections.abc import Mapping
 
 import pytest
 
-from chaoslab.errors import PlanError
-from chaoslab.events import Event, Json, Kind
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence_types import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
-from chaoslab.journal import History
-from chaoslab.plan import Injection, Trigger
+from chaoslab.plan.model import Injection, Trigger
+from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
 
 ALL: tuple[Fault, ...] = (SyncerKill(), SyncerPause(), SyncerDiskFull())

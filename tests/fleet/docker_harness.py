@@ -10,11 +10,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from chaoslab.clock import WallClock
-from chaoslab.events import Kind
-from chaoslab.fleet.burdens import Neighbours
-from chaoslab.janitor import start_janitor
-from chaoslab.obligations import Obligations
+from chaoslab.core.clock import WallClock
+from chaoslab.core.events import Kind
+from chaoslab.fleet.stressors import Neighbours
+from chaoslab.undo.janitor import start_janitor
+from chaoslab.undo.log import Obligations
 from tests.engine import Engine, learner, small_fleet
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from chaoslab.clock import VirtualClock, WallClock
+from chaoslab.core.clock import VirtualClock, WallClock
 from chaoslab.fleet.base import Fleet, NodeSpec, Role
 from chaoslab.fleet.nobody import NoFleet
-from chaoslab.obligation_log import NoObligations, ObligationLog
+from chaoslab.undo.base import NoObligations, ObligationLog
 from tests.contracts.fleet_kit import FleetKit, Stage
 
 

@@ -4,15 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import FleetError
-from chaoslab.fleet.cgroups import (
-    Cgroup,
-    Controller,
-    Home,
-    memory_left_bytes,
-    remove,
-    where,
-)
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.local.cgroups import Cgroup, Controller, Home, memory_left_bytes, remove, where
 
 
 class Kernel:

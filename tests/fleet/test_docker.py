@@ -12,28 +12,28 @@ from pathlib import Path
 import pytest
 
 import chaoslab
-from chaoslab import residue
-from chaoslab.clock import WallClock
-from chaoslab.commands.containers import ContainerFleets
-from chaoslab.doctor import State, examine
-from chaoslab.errors import AbilityError, FleetError
-from chaoslab.events import Kind
+from chaoslab.cli.doctor_lines import State, examine
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.burdens import Slowness
-from chaoslab.janitor import heal
-from chaoslab.obligation_log import NoObligations
-from chaoslab.obligations import Obligations, open_obligations
-from chaoslab.plan import Containers
-from chaoslab.undo import VERBS, leftovers
-from chaoslab.undo_facts import EstateFacts
+from chaoslab.fleet.stressors import Slowness
+from chaoslab.plan.model import Containers
+from chaoslab.prepare.containers import ContainerFleets
+from chaoslab.undo import leftovers as residue
+from chaoslab.undo.actions import VERBS, leftovers
+from chaoslab.undo.base import NoObligations
+from chaoslab.undo.facts import EstateFacts
+from chaoslab.undo.janitor import heal
+from chaoslab.undo.log import Obligations, open_obligations
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
-from chaoslab.fleet.docker import cleanup, images, verbs  # isort: skip  # after the engine
+from chaoslab.fleet.docker import cleanup, images, labels  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip
-from chaoslab.fleet.docker.estate import Estate, remains, run_name  # isort: skip
-from chaoslab.fleet.docker.fitness import why_unfit  # isort: skip
+from chaoslab.fleet.docker.run_resources import Estate, remains, run_name  # isort: skip
+from chaoslab.fleet.docker.image_check import why_unfit  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
@@ -130,7 +130,7 @@ def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
     for _ in range(2):
         stage.fleet.plug(spec.name)
         assert engine.inspect(name).address
-    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == verbs.PLUG]
+    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == labels.PLUG]
     assert owed == obligations.closed
 
 
@@ -198,7 +198,7 @@ def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
     stage.fleet.relieve("learner-0", "injection-0")
     stage.until(Kind.NODE_RELIEVED)
     assert before_us < quota_us(engine, container) == round(LIMITS.cpus * CPU_PERIOD_US)
-    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == verbs.UNLIMIT]
+    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == labels.UNLIMIT]
     assert set(owed) <= set(obligations.closed)
 
 
@@ -257,7 +257,7 @@ def test_leaving_the_fleet_leaves_nothing_on_the_engine(
     with_engine = Engine.connect()
     assert not remains(with_engine, run)
     with_engine.close()
-    assert obligations.opened[0]["do"] == verbs.EMPTY_ESTATE
+    assert obligations.opened[0]["do"] == labels.EMPTY_ESTATE
     assert obligations.closed == [0]
 
 
@@ -294,7 +294,7 @@ def test_what_is_left_is_healed_from_the_run_directory_alone(
         fleet.start(spec)
         fleet.pause(spec.name)
     owed = open_obligations(tmp_path)
-    assert {one.do for one in owed} == {verbs.EMPTY_ESTATE, verbs.UNPAUSE}
+    assert {one.do for one in owed} == {labels.EMPTY_ESTATE, labels.UNPAUSE}
     assert any("is paused" in text for one in owed for text in leftovers(one))
     done = heal(tmp_path)
     assert not done.remaining
@@ -316,7 +316,7 @@ def test_what_an_engine_still_makes_when_nobody_waits_for_it_goes_too(
     late = threading.Timer(0.6, engine.create, [created])
     late.start()
     facts = EstateFacts(directory=tmp_path, engine=engine.url, run=estate.run)
-    done = cleanup.undo(verbs.EMPTY_ESTATE, facts)
+    done = cleanup.undo(labels.EMPTY_ESTATE, facts)
     late.join()
     assert set(done) == {f"container {created.name}, removed", f"volume {unlabelled}, removed"}
     assert not remains(engine, estate.run)
@@ -336,7 +336,7 @@ def test_what_no_harness_answers_for_is_named_with_its_remedy(
 
 def test_an_engine_that_is_gone_is_said_and_keeps_nothing_from_being_owed(tmp_path: Path) -> None:
     facts = {"engine": f"unix://{tmp_path}/nobody.sock", "run": run_name(tmp_path)}
-    done = heal_of(tmp_path, verbs.EMPTY_ESTATE, facts)
+    done = heal_of(tmp_path, labels.EMPTY_ESTATE, facts)
     assert "no Docker engine answers" in done
 
 
@@ -350,9 +350,9 @@ def heal_of(run_directory: Path, do: str, facts: dict[str, str]) -> str:
 
 
 def test_every_verb_is_known_to_the_undo() -> None:
-    letting_go = (verbs.UNPAUSE, verbs.UNWEDGE, verbs.UNLIMIT, verbs.PLUG, verbs.FREE_VOLUME)
+    letting_go = (labels.UNPAUSE, labels.UNWEDGE, labels.UNLIMIT, labels.PLUG, labels.FREE_VOLUME)
     assert all(VERBS[do].lets_go for do in letting_go)
-    assert not VERBS[verbs.EMPTY_ESTATE].lets_go
+    assert not VERBS[labels.EMPTY_ESTATE].lets_go
 
 
 def test_an_engine_without_our_images_is_told_how_to_come_by_them(

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import WallClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Kind
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
-from chaoslab.fleet.burdens import HeldMemory, Neighbours
-from chaoslab.obligations import Obligations, open_obligations
-from chaoslab.undo import leftovers, lets_go, undo
+from chaoslab.fleet.stressors import HeldMemory, Neighbours
+from chaoslab.undo.actions import leftovers, lets_go, undo
+from chaoslab.undo.log import Obligations, open_obligations
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
 
-from chaoslab.fleet.docker import verbs  # isort: skip  # after the engine, which may skip all this
-from chaoslab.fleet.docker.estate import run_name  # isort: skip
+from chaoslab.fleet.docker import labels as verbs  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker.run_resources import run_name  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from chaoslab.errors import FleetError
+from chaoslab.core.errors import FleetError
 from chaoslab.links.base import (
     Bandwidth,
     Blackhole,
@@ -19,9 +19,9 @@ from chaoslab.links.base import (
     Reset,
 )
 from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.forwarded import ABILITIES, NetemLinks
-from chaoslab.links.proxied import ProxiedLinks
-from chaoslab.obligation_log import NoObligations
+from chaoslab.links.netem_links import ABILITIES, NetemLinks
+from chaoslab.links.proxied_links import ProxiedLinks
+from chaoslab.undo.base import NoObligations
 from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
 from tests.contracts.link_stage import (
@@ -37,7 +37,7 @@ from tests.contracts.link_table import dropped_share
 from tests.engine import IS_REQUIRED, Engine, engine_or_skip
 
 from chaoslab.fleet.docker import images  # isort: skip  # after the engine, which may skip all this
-from chaoslab.fleet.docker.estate import Estate  # isort: skip
+from chaoslab.fleet.docker.run_resources import Estate  # isort: skip
 from chaoslab.fleet.docker.gateway import ContainerGateway  # isort: skip
 from chaoslab.fleet.docker.proxy import ContainerHouse  # isort: skip
 

@@ -11,12 +11,12 @@ from typing import cast
 
 import pytest
 
-from chaoslab import residue
-from chaoslab.errors import FleetError
+from chaoslab.core.errors import FleetError
+from chaoslab.undo import leftovers
 from tests.engine import Engine
 
-from chaoslab.fleet.docker.asking import ASK_S, APIError  # isort: skip  # the engine may skip all this
-from chaoslab.fleet.docker.estate import empty  # isort: skip
+from chaoslab.fleet.docker.connection import ASK_S, APIError  # isort: skip  # the engine may skip all this
+from chaoslab.fleet.docker.run_resources import empty  # isort: skip
 from docker import DockerClient  # isort: skip
 from docker.errors import NotFound  # isort: skip
 from requests.exceptions import ReadTimeout  # isort: skip
@@ -159,4 +159,4 @@ def test_an_engine_that_refuses_keeps_nothing_else_from_being_found(
     half = tmp_path / "kill_half" / "20261120T000000Z-abcdef" / ".verdict.json.new"
     half.parent.mkdir(parents=True)
     half.touch()
-    assert half.name in " ".join(one.what for one in residue.find(tmp_path))
+    assert half.name in " ".join(one.what for one in leftovers.find(tmp_path))

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from chaoslab.diloco import learner_options, syncer_options
+from chaoslab.diloco.learner import options as learner_options
+from chaoslab.diloco.syncer import options as syncer_options
 from tests.engine import Engine
 
-from chaoslab.errors import AbilityError, ExitCode  # isort: skip  # the engine may skip all this
+from chaoslab.core.errors import AbilityError, ExitCode  # isort: skip  # the engine may skip all this
 from chaoslab.fleet.docker import images  # isort: skip
 from chaoslab.fleet.docker.images import Source  # isort: skip
 from click.testing import CliRunner  # isort: skip
-from chaoslab.cli import main  # isort: skip
+from chaoslab.cli.main import main  # isort: skip
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -26,7 +27,7 @@ def changed(made_of: Source, name: str) -> Source:
     return Source({**made_of.files, name: made_of.files[name] + b"\n"})
 
 
-@pytest.mark.parametrize("name", ["docker/Dockerfile", "chaoslab/diloco/learner.py"])
+@pytest.mark.parametrize("name", ["docker/Dockerfile", "chaoslab/diloco/learner/program.py"])
 def test_a_changed_source_is_another_image(name: str) -> None:
     now = images.source()
     assert changed(now, name).image != now.image == images.source().image
@@ -43,7 +44,7 @@ def test_a_tag_carries_the_version() -> None:
 
 def test_the_harness_is_not_in_the_image() -> None:
     files = images.source().files
-    assert "chaoslab/diloco/syncer.py" in files
+    assert "chaoslab/diloco/syncer/program.py" in files
     assert not any(name.startswith(("chaoslab/fleet", "chaoslab/run")) for name in files)
 
 

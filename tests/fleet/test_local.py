@@ -11,13 +11,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.clock import WallClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Kind
-from chaoslab.fleet import volume
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec, Role
-from chaoslab.fleet.local import LocalFleet
-from chaoslab.obligation_log import NoObligations
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.storage import volume
+from chaoslab.undo.base import NoObligations
 from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import WallClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Kind
-from chaoslab.fleet import local, power, volume
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Ability, NodeSpec, Role
-from chaoslab.fleet.life_files import Place
-from chaoslab.fleet.storage import UNDO_VOLUME, FilesHere, Storage
-from chaoslab.obligations import Obligations, open_obligations
-from chaoslab.undo import leftovers, undo
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.local import fleet
+from chaoslab.fleet.storage import power, volume
+from chaoslab.fleet.storage.files import UNDO_VOLUME, FilesHere, Storage
+from chaoslab.undo.actions import leftovers, undo
+from chaoslab.undo.log import Obligations, open_obligations
 
 needs_power = pytest.mark.skipif(
     not volume.can_lose_power(), reason="this machine has no disk whose power can be cut"
@@ -135,4 +136,4 @@ def test_where_something_is_missing_the_fleet_does_not_claim_power_cuts(
 ) -> None:
     monkeypatch.setattr(power.shutil, "which", lambda _name: None)
     assert power.why_not()
-    assert Ability.CUT_POWER not in local.LocalFleet.abilities
+    assert Ability.CUT_POWER not in fleet.LocalFleet.abilities

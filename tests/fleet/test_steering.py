@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from chaoslab.clock import VirtualClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind, Sighting
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.fleet.burdened import Bearer, Burdened
-from chaoslab.fleet.burdens import Burden, Neighbours, Slowness
+from chaoslab.fleet.stress.registry import Bearer, Burdened
+from chaoslab.fleet.stressors import Burden, Neighbours, Slowness
 
 
 class Steered(Bearer):

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.clock import WallClock
-from chaoslab.errors import FleetError
-from chaoslab.events import Kind
-from chaoslab.fleet import local, volume
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Ability, Damage, NodeSpec, Role
-from chaoslab.fleet.life_files import Place
-from chaoslab.fleet.storage import FilesHere, Storage
-from chaoslab.obligation_log import NoObligations
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.local import fleet
+from chaoslab.fleet.storage import volume
+from chaoslab.fleet.storage.files import FilesHere, Storage
+from chaoslab.undo.base import NoObligations
 
 
 def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:
@@ -103,7 +104,7 @@ def test_a_full_disk_is_told_as_the_kernel_sees_it(tmp_path: Path) -> None:
 def test_where_nothing_may_be_mounted_the_fleet_does_not_claim_volumes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(local, "can_mount", lambda: True)
-    with_volumes = local.LocalFleet.abilities
-    monkeypatch.setattr(local, "can_mount", lambda: False)
-    assert with_volumes - local.LocalFleet.abilities == {Ability.VOLUME}
+    monkeypatch.setattr(fleet, "can_mount", lambda: True)
+    with_volumes = fleet.LocalFleet.abilities
+    monkeypatch.setattr(fleet, "can_mount", lambda: False)
+    assert with_volumes - fleet.LocalFleet.abilities == {Ability.VOLUME}

@@ -13,9 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.clock import WallClock
-from chaoslab.errors import AbilityError, FleetError
-from chaoslab.events import Kind
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Kind
 from tests import fake_ssh
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import FleetError
-from chaoslab.fleet import volume
-from chaoslab.undo import Obligation, leftovers, lets_go, undo
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.storage import volume
+from chaoslab.undo.actions import Obligation, leftovers, lets_go, undo
 
 pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
 

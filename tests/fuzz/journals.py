@@ -21,16 +21,16 @@ from rich.console import Console
 from chaoslab.checks.base import Check, Outcome
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import Verdict, judge
-from chaoslab.commands.records import history_of, run_json
-from chaoslab.conduct import was_interrupted
-from chaoslab.errors import ChaoslabError
-from chaoslab.events import Event, Kind, encode
-from chaoslab.journal import History
-from chaoslab.journal_file import JOURNAL, RUN_JSON, JournalFile
-from chaoslab.obligations import OBLIGATIONS
-from chaoslab.record import RunDirectory, list_runs
+from chaoslab.core.errors import ChaoslabError
+from chaoslab.core.events import Event, Kind, encode
+from chaoslab.record.journal import History
+from chaoslab.record.journal_file import JOURNAL, RUN_JSON, JournalFile
+from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.report.files import VERDICT_JSON, junit_xml, read_verdict, report_md, verdict_json
 from chaoslab.report.page import run_page, timeline
+from chaoslab.run.experiment import was_interrupted
+from chaoslab.run.records import history_of, run_json
+from chaoslab.undo.log import OBLIGATIONS
 from tests.fuzz.damage import HUGE, damaged_bytes, damaged_value
 from tests.histories import Story
 from tests.memory_folder import in_memory

@@ -19,11 +19,11 @@ from ruamel.yaml import YAML
 
 import chaoslab
 from chaoslab.checks.catalogue import CHECKS
-from chaoslab.errors import PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.plan import FaultPlan
-from chaoslab.plan_file import load, resolved_yaml
-from chaoslab.schedule import roster_of, schedule, to_lines
+from chaoslab.plan.file import load, resolved_yaml
+from chaoslab.plan.model import FaultPlan
+from chaoslab.plan.schedule import roster_of, schedule, to_lines
 from tests.fuzz.damage import ODD, damaged_bytes, damaged_value
 from tests.memory_folder import in_memory
 

@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Final, cast
 
+from chaoslab.links.proxy.access import Guard
 from chaoslab.links.proxy.api import Api
-from chaoslab.links.proxy.guard import Guard
 from chaoslab.links.proxy.http import converse
 from chaoslab.links.proxy.toxics import KINDS, Json
 

@@ -15,17 +15,17 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.books import Books
-from chaoslab.diloco.codec import Codec, encode
-from chaoslab.diloco.fragments import TensorSpec, specs_to_json
-from chaoslab.diloco.identity import TurnedAway
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import encode as to_json
+from chaoslab.diloco.model.codec import Codec, encode
+from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.store import SyncerStore
-from chaoslab.diloco.syncer import Syncer
-from chaoslab.diloco.wire import Arrival, Closed, Garbled, Hub, Opened, Received
-from chaoslab.events import Json, Kind
-from chaoslab.events import encode as to_json
+from chaoslab.diloco.syncer.program import Syncer
+from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.identity import TurnedAway
+from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received
 from tests.memory_folder import in_memory
 
 SECONDS_MAX: Final = 5.0

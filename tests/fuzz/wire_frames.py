@@ -10,12 +10,12 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Final, cast
 
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.frames import Assembler, frame_of, payload_frames
-from chaoslab.diloco.identity import Tokens
-from chaoslab.diloco.mailbox import Outbox
-from chaoslab.diloco.pulse import Pulse
-from chaoslab.diloco.wire import Arrival, Closed, Garbled, Hub, Limits, Received, _Session
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import Assembler, frame_of, payload_frames
+from chaoslab.diloco.wire.identity import Tokens
+from chaoslab.diloco.wire.mailbox import Outbox
+from chaoslab.diloco.wire.pings import Pulse
+from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Limits, Received, _Session
 
 SECONDS_MAX: Final = 2.0
 _LEARNER: Final = "learner-0"

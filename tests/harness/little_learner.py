@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 
-from chaoslab.events import Json, Kind, node_line
+from chaoslab.core.events import Json, Kind, node_line
 
 STEP_S = 0.02
 WORK = 20_000

@@ -16,7 +16,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 
-from chaoslab.events import Json, Kind, node_line
+from chaoslab.core.events import Json, Kind, node_line
 
 ROUND_S = 0.05
 TOKENS_PER_STEP = 1024

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.events import Kind
-from chaoslab.journal import JOURNAL
+from chaoslab.core.events import Kind
 from chaoslab.links.http_api import Endpoint, NobodyThere, an_object, call
-from chaoslab.obligations import OBLIGATIONS
+from chaoslab.record.journal import JOURNAL
+from chaoslab.undo.log import OBLIGATIONS
 
 MARK = "CHAOSLAB_TEST_MARK"
 """Set for the harness under test; whatever comes of it inherits it."""

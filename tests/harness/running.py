@@ -17,9 +17,9 @@ from pathlib import Path
 
 from click.testing import CliRunner, Result
 
-from chaoslab.cli import main
-from chaoslab.events import Kind
-from chaoslab.journal import JOURNAL, History
+from chaoslab.cli.main import main
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import JOURNAL, History
 from tests.harness.machine import MARK, Machine, look, residue
 
 ROOT = Path(__file__).parent.parent.parent

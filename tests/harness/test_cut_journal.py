@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from chaoslab.checks.verdict import judge
-from chaoslab.commands.judged_run import recorded_checks
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
-from chaoslab.journal import JOURNAL, History
-from chaoslab.record import RUN_JSON, RunDirectory
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import JOURNAL, History
+from chaoslab.record.run_directory import RUN_JSON, RunDirectory
+from chaoslab.run.judged_run import recorded_checks
 from tests.harness.running import chaoslab, little, start_run
 
 LAST = 3

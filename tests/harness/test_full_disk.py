@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
-from chaoslab.fleet import volume
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
+from chaoslab.fleet.storage import volume
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
 

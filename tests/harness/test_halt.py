@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
-from chaoslab.halt import find_runs, halt
-from chaoslab.obligations import open_obligations
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
+from chaoslab.undo.halt import find_runs, halt
+from chaoslab.undo.log import open_obligations
 from tests.harness.machine import look
 from tests.harness.running import begun, chaoslab, little, nothing_is_left, start_run
 

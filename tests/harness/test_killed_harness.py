@@ -17,16 +17,16 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
-from chaoslab.janitor import find_runs
-from chaoslab.journal import History
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.server import Server
-from chaoslab.obligation_log import NoObligations
-from chaoslab.obligations import open_obligations
-from chaoslab.record import RUN_JSON
+from chaoslab.links.proxy_process import Server
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RUN_JSON
+from chaoslab.undo.base import NoObligations
+from chaoslab.undo.janitor import find_runs
+from chaoslab.undo.log import open_obligations
 from tests.harness.machine import look
 from tests.harness.running import (
     Harness,

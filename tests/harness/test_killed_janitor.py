@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.errors import ExitCode
-from chaoslab.events import Kind
-from chaoslab.janitor import RESTARTS, find_runs
-from chaoslab.obligations import open_obligations
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Kind
+from chaoslab.undo.janitor import RESTARTS, find_runs
+from chaoslab.undo.log import open_obligations
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 def janitors(harness: Harness) -> Iterator[psutil.Process]:
     for child in psutil.Process(harness.process.pid).children():
         with suppress(psutil.NoSuchProcess):  # a zombie counts as one
-            if "chaoslab.janitor" in child.cmdline():
+            if "chaoslab.undo.janitor" in child.cmdline():
                 yield child
 
 

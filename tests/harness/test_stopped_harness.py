@@ -8,11 +8,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.errors import ExitCode
-from chaoslab.events import Json, Kind
-from chaoslab.journal import History
+from chaoslab.core.errors import ExitCode
+from chaoslab.core.events import Json, Kind
 from chaoslab.links.http_api import Endpoint, an_object, call
-from chaoslab.obligations import open_obligations
+from chaoslab.record.journal import History
+from chaoslab.undo.log import open_obligations
 from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, little, nothing_is_left, start_run

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.server import Server
-from chaoslab.obligation_log import NoObligations
+from chaoslab.links.proxy_process import Server
+from chaoslab.undo.base import NoObligations
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.errors import AbilityError, FleetError, PlanError
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.base import (
     Bandwidth,
     Blackhole,

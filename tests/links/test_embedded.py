@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.errors import FleetError, HarnessBug
-from chaoslab.fleet.tree import is_running
+from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.process_tree import is_running
 from chaoslab.links.base import (
     Bandwidth,
     Direction,

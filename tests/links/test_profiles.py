@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.links.base import Bandwidth, Direction, Latency, LinkAbility
 from chaoslab.links.profiles import PROFILES, profile
 from chaoslab.links.toxics import whole_numbers

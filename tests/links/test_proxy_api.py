@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, an_object, call
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links.base import (
     Bandwidth,
     Direction,
@@ -26,7 +26,7 @@ from chaoslab.links.base import (
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.toxics import whole_numbers
 from chaoslab.links.toxiproxy import UNDO_PROXY, ToxiproxyLinks, undo
-from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
+from chaoslab.links.toxiproxy.client import ToxiproxyCarrier
 from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream
@@ -179,7 +179,7 @@ def test_a_server_that_is_given_is_known_as_toxiproxy(own: ToxiproxyLinks, tmp_p
 
 
 def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaoslab.links.toxiproxy.carrier.CALL_S", 0.3)
+    monkeypatch.setattr("chaoslab.links.toxiproxy.client.CALL_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         host, port = mute.getsockname()
         carrier = ToxiproxyCarrier(Endpoint(address=f"{host}:{port}"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links import toxiproxy_binary
 from chaoslab.links.toxiproxy import ToxiproxyLinks
 from chaoslab.links.toxiproxy_binary import VERSION, find, install

@@ -14,8 +14,8 @@ from chaoslab.links import toxiproxy_binary
 from chaoslab.links.base import Direction, Link
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.server import Server
-from chaoslab.obligation_log import NoObligations
+from chaoslab.links.proxy_process import Server
+from chaoslab.undo.base import NoObligations
 from tests.contracts.link_stage import (
     Pair,
     Upstream,

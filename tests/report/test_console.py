@@ -5,8 +5,8 @@ from typing import Any
 
 from rich.console import Console
 
-from chaoslab.events import Event, Kind
-from chaoslab.plan import Stop
+from chaoslab.core.events import Event, Kind
+from chaoslab.plan.model import Stop
 from chaoslab.report.console import Live, Plain, draw, fault_bar, screen
 from chaoslab.report.lanes import FaultBar
 from chaoslab.report.view import ViewModel

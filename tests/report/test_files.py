@@ -11,8 +11,8 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import Verdict, judge
-from chaoslab.errors import FleetError
-from chaoslab.journal import History
+from chaoslab.core.errors import FleetError
+from chaoslab.record.journal import History
 from chaoslab.report.files import (
     junit_xml,
     read_verdict,

@@ -10,8 +10,8 @@ from rich.console import Console, RenderableType
 from chaoslab.checks.progress import Continuity
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.verdict import judge
-from chaoslab.events import Kind
-from chaoslab.journal import History
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
 from chaoslab.report.page import run_page, timeline, verdict_page
 from tests.histories import Story, half_killed
 

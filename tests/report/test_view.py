@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from chaoslab.events import Event, Kind
-from chaoslab.plan import Stop
+from chaoslab.core.events import Event, Kind
+from chaoslab.plan.model import Stop
 from chaoslab.report.lanes import LaneState
 from chaoslab.report.sentences import Tone
 from chaoslab.report.view import ViewModel

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.checks.catalogue import CHECKS
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.selftest.catalogue import CONTROLS, TRIALS
 from chaoslab.selftest.mutants import Mutant, Part
 from chaoslab.selftest.trial import MUTANTS, PLANS, Trial

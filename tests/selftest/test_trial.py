@@ -7,7 +7,7 @@ import pytest
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
-from chaoslab.errors import ExitCode, FleetError
+from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.selftest import trial as module
 from chaoslab.selftest.trial import Answer, Trial, answer_of, carry_out_trial
 

@@ -12,12 +12,12 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
 
-from chaoslab.errors import AbilityError, FleetError
-from chaoslab.fleet.docker import verbs
-from chaoslab.fleet.docker.disks import Place, resize
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.docker import labels as verbs
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
-from chaoslab.fleet.docker.estate import empty, remains
-from chaoslab.undo_facts import (
+from chaoslab.fleet.docker.run_resources import empty, remains
+from chaoslab.fleet.docker.storage import Place, resize
+from chaoslab.undo.facts import (
     ContainerFacts,
     EngineFacts,
     EstateFacts,

@@ -17,17 +17,17 @@ from contextlib import ExitStack, suppress
 from datetime import datetime
 from typing import Final
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json, Kind, Sighting, encode
-from chaoslab.exits import ENDING_SIGNALS
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting, encode
+from chaoslab.core.exits import ENDING_SIGNALS
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
-from chaoslab.fleet.docker.meter import Meter
+from chaoslab.fleet.docker.run_context import ENTRY, Arrival, Yard, container_of
 from chaoslab.fleet.docker.stream import STDERR
-from chaoslab.fleet.docker.yard import ENTRY, Arrival, Yard, container_of
-from chaoslab.fleet.life_files import LifeFiles, exited, signal_name
-from chaoslab.fleet.output import LOG_BYTES_MOST, NodeOutput
-from chaoslab.obligation_log import Debts
+from chaoslab.fleet.docker.usage import Meter
+from chaoslab.fleet.incarnation_files import LifeFiles, exited, signal_name
+from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
+from chaoslab.undo.base import Debts
 
 _log = logging.getLogger(__name__)
 _ENDED_S: Final = 10.0

@@ -14,10 +14,10 @@ from contextlib import closing, suppress
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json
-from chaoslab.fleet.docker import verbs
-from chaoslab.fleet.docker.asking import (
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.docker import labels as verbs
+from chaoslab.fleet.docker.connection import (
     ASK_S,
     DockerException,
     Missing,
@@ -25,8 +25,8 @@ from chaoslab.fleet.docker.asking import (
     is_silence,
     labelled,
 )
-from chaoslab.fleet.docker.plain import ContainerSpec, Limits, Seen, Usage
-from chaoslab.fleet.docker.stores import Stores
+from chaoslab.fleet.docker.container_facts import ContainerSpec, Limits, Seen, Usage
+from chaoslab.fleet.docker.engine_objects import Stores
 from chaoslab.fleet.docker.stream import Stream
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]

@@ -19,24 +19,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from chaoslab.clock import Clock
-from chaoslab.errors import FleetError
-from chaoslab.events import Json, Sighting
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Sighting
 from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, probed
-from chaoslab.fleet.burdened import Burdened
-from chaoslab.fleet.burdens import Burden
-from chaoslab.fleet.docker import holding
-from chaoslab.fleet.docker.bearers import bearers_of
-from chaoslab.fleet.docker.disks import Storages
+from chaoslab.fleet.docker import pausing
 from chaoslab.fleet.docker.engine import Engine, Limits
-from chaoslab.fleet.docker.estate import Estate
-from chaoslab.fleet.docker.lives import Lives
-from chaoslab.fleet.docker.witness import Witness
-from chaoslab.fleet.docker.yard import CACHE, HEALTH, SHARED, Arrival, Yard
-from chaoslab.fleet.linkage import Linkage
-from chaoslab.fleet.storage import Storage
+from chaoslab.fleet.docker.engine_events import Witness
+from chaoslab.fleet.docker.incarnations import Lives
+from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, Yard
+from chaoslab.fleet.docker.run_resources import Estate
+from chaoslab.fleet.docker.storage import Storages
+from chaoslab.fleet.docker.stressors import bearers_of
+from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.storage.files import Storage
+from chaoslab.fleet.stress.registry import Burdened
+from chaoslab.fleet.stressors import Burden
 from chaoslab.links.base import Link
-from chaoslab.obligation_log import ObligationLog
+from chaoslab.undo.base import ObligationLog
 
 SYNCER_PORT: Final = 4600
 ABILITIES: Final = frozenset(
@@ -186,25 +186,25 @@ class DockerFleet:
         lives = [life for name in names if (life := self._lives.latest(name)) is not None]
         for life in lives:
             life.is_ending = True
-        holding.together(lives, lambda life: life.signal(signal))
+        pausing.together(lives, lambda life: life.signal(signal))
 
     def pause(self, *names: str) -> None:
         """The engine freezes the whole container; none if one of them is not running."""
-        holding.pause([self._lives.running(name) for name in names])
+        pausing.pause([self._lives.running(name) for name in names])
 
     def resume(self, name: str) -> None:
         """Thaw it."""
         if (life := self._lives.latest(name)) is not None:
-            holding.resume(life)
+            pausing.resume(life)
 
     def wedge(self, name: str) -> None:
         """SIGUSR1."""
-        holding.wedge(self._lives.running(name))
+        pausing.wedge(self._lives.running(name))
 
     def unwedge(self, name: str) -> None:
         """SIGUSR2."""
         if (life := self._lives.latest(name)) is not None:
-            holding.unwedge(life)
+            pausing.unwedge(life)
 
     def notice(self, name: str) -> None:
         """SIGHUP."""
@@ -216,12 +216,12 @@ class DockerFleet:
 
     def unplug(self, name: str) -> None:
         """Take it from the network; what it has open hears nothing of that."""
-        holding.unplug(self._lives.running(name), self._yard.estate)
+        pausing.unplug(self._lives.running(name), self._yard.estate)
 
     def plug(self, name: str) -> None:
         """Connect it again, under its name."""
         if (life := self._lives.latest(name)) is not None:
-            holding.plug(life, self._yard.estate)
+            pausing.plug(life, self._yard.estate)
 
     def burden(self, name: str, injection: str, burden: Burden) -> None:
         """By the limits of its container, changed while it runs, or by its own hook."""

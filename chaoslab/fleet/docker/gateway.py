@@ -11,14 +11,14 @@ import ipaddress
 from collections.abc import Sequence
 from pathlib import Path
 
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import Engine, Missing
-from chaoslab.fleet.docker.estate import LABEL_NODE, Estate
+from chaoslab.fleet.docker.kernel_probe import tried
+from chaoslab.fleet.docker.run_resources import LABEL_NODE, Estate
 from chaoslab.fleet.docker.tools import Tools
-from chaoslab.fleet.docker.trial import tried
 from chaoslab.links.effects import LinkAbility
 from chaoslab.links.gateway import Ends
-from chaoslab.obligation_log import NoObligations
+from chaoslab.undo.base import NoObligations
 
 
 class ContainerGateway:

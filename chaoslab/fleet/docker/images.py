@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import chaoslab
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import Engine
 from chaoslab.links import toxiproxy_binary
 
@@ -35,8 +35,8 @@ _DEBIAN_TOOLS: Final = ("chaoslab-tools-base:bookworm", "conntrack,iproute2,ipta
 NEXT: Final = "next"
 """The release that `rolling_restart` upgrades to: the same content under another tag."""
 _PACKAGE: Final = Path(chaoslab.__file__).parent
-_INSIDE: Final = ("__init__.py", "events.py", "units.py", "diloco", "links/__init__.py",
-                  "links/embedded_proxy.py", "links/proxy")  # fmt: skip
+_INSIDE: Final = ("__init__.py", "core/__init__.py", "core/events.py", "diloco",
+                  "links/__init__.py", "links/embedded_proxy.py", "links/proxy")  # fmt: skip
 """Of this package, what the run under test and the embedded proxy need."""
 _BUILD_S: Final = 1200.0
 _DIGITS: Final = 12

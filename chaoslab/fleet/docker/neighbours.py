@@ -15,17 +15,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json
-from chaoslab.fleet import keeper
-from chaoslab.fleet.burdened import Bearer, Wish
-from chaoslab.fleet.burdens import HeldMemory, Neighbours
-from chaoslab.fleet.crowding import available_bytes, refuse_more_memory_than_there_is
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import ContainerSpec, Limits, Missing
-from chaoslab.fleet.docker.meter import Meter
 from chaoslab.fleet.docker.stream import Stream
-from chaoslab.fleet.keeping import until
+from chaoslab.fleet.docker.usage import Meter
+from chaoslab.fleet.local.neighbours import available_bytes, refuse_more_memory_than_there_is
+from chaoslab.fleet.stress import keeper
+from chaoslab.fleet.stress.keepers import until
+from chaoslab.fleet.stress.registry import Bearer, Wish
+from chaoslab.fleet.stressors import HeldMemory, Neighbours
 
 _OWN_BYTES: Final = 64 << 20
 """What the interpreter itself may take."""

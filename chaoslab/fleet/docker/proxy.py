@@ -1,4 +1,4 @@
-"""A proxy server in a container on the network of a run; see `links.house`.
+"""A proxy server in a container on the network of a run; see `links.proxy_host`.
 
     learner ── dials its address on the network ──► the server's container ──► syncer:4600
     harness ── its API, on a port that the engine publishes to this machine alone ──┘
@@ -16,17 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from chaoslab.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker import images
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits, Missing
-from chaoslab.fleet.docker.estate import Estate
+from chaoslab.fleet.docker.kernel_probe import tried
+from chaoslab.fleet.docker.run_resources import Estate
 from chaoslab.fleet.docker.tools import Tools
-from chaoslab.fleet.docker.trial import tried
-from chaoslab.links.container_drops import ProxyDrops
+from chaoslab.links.container_packet_loss import ProxyDrops
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import established
-from chaoslab.links.proxy.guard import TOKEN
-from chaoslab.obligation_log import NoObligations
+from chaoslab.links.proxy.access import TOKEN
+from chaoslab.undo.base import NoObligations
 
 _API_PORT: Final = 8474
 _FIRST_PORT: Final = 4700

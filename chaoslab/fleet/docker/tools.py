@@ -15,8 +15,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from chaoslab.errors import FleetError
-from chaoslab.events import Json
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 from chaoslab.fleet.docker import images
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.stream import STDERR

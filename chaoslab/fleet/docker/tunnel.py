@@ -22,7 +22,7 @@ from select import select
 from typing import Final, Self
 from urllib.parse import urlsplit
 
-from chaoslab.errors import FleetError
+from chaoslab.core.errors import FleetError
 
 _ENGINE: Final = "/var/run/docker.sock"
 _LOGIN_S: Final = 30.0

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import TypeAlias
 
-from chaoslab.links.proxy.guard import Guard
+from chaoslab.links.proxy.access import Guard
 from chaoslab.links.proxy.toxics import Json, Refused
 
 Handle: TypeAlias = Callable[[str, str, Json], tuple[int, Json]]

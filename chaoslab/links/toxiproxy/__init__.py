@@ -19,10 +19,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
-from chaoslab.errors import AbilityError, FleetError
-from chaoslab.events import Json
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json
 from chaoslab.links import toxiproxy_binary
-from chaoslab.links.carrier import Carrier
 from chaoslab.links.effects import (
     Bandwidth,
     Effect,
@@ -33,14 +32,15 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.house import House
 from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, call
 from chaoslab.links.ports import HeldPort, established
-from chaoslab.links.proxied import ProxiedLinks
-from chaoslab.links.server import Server
+from chaoslab.links.proxied_links import ProxiedLinks
+from chaoslab.links.proxy_client import Carrier
+from chaoslab.links.proxy_host import House
+from chaoslab.links.proxy_process import Server
 from chaoslab.links.toxics import whole_numbers
-from chaoslab.links.toxiproxy.carrier import ToxiproxyCarrier
-from chaoslab.obligation_log import NoObligations, ObligationLog
+from chaoslab.links.toxiproxy.client import ToxiproxyCarrier
+from chaoslab.undo.base import NoObligations, ObligationLog
 
 UNDO_PROXY = "delete_proxy"
 """The undo verb for a proxy on a server that is not ours: api, proxy."""

@@ -1,7 +1,7 @@
 """A syncer that believes anybody: whoever says that it is a learner is taken for it."""
 
-from chaoslab.diloco import syncer, syncer_options
-from chaoslab.diloco.identity import Tokens, claimed_by
+from chaoslab.diloco.syncer import options, program
+from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -14,7 +14,7 @@ class BelievingTokens(Tokens):
 
 
 MUTANT = Mutant(
-    program=syncer, parts=(Part(module=syncer_options, name="Tokens", wrong=BelievingTokens),)
+    program=program, parts=(Part(module=options, name="Tokens", wrong=BelievingTokens),)
 )
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A syncer that misses nobody: whoever has an open stream counts as being at work."""
 
-from chaoslab.diloco import policy, syncer
-from chaoslab.diloco.membership import Change, Membership
+from chaoslab.diloco.syncer import policy, program
+from chaoslab.diloco.syncer.membership import Change, Membership
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -18,7 +18,7 @@ class BlindMembership(Membership):
 
 
 MUTANT = Mutant(
-    program=syncer, parts=(Part(module=policy, name="Membership", wrong=BlindMembership),)
+    program=program, parts=(Part(module=policy, name="Membership", wrong=BlindMembership),)
 )
 
 if __name__ == "__main__":

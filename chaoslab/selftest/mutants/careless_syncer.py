@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from chaoslab.diloco import syncer
-from chaoslab.diloco.store import SyncerStore
+from chaoslab.diloco.syncer import program
+from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -15,7 +15,7 @@ class CarelessStore(SyncerStore):
 
 
 MUTANT = Mutant(
-    program=syncer, parts=(Part(module=syncer, name="SyncerStore", wrong=CarelessStore),)
+    program=program, parts=(Part(module=program, name="SyncerStore", wrong=CarelessStore),)
 )
 
 if __name__ == "__main__":

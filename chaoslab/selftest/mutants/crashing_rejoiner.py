@@ -3,13 +3,13 @@
 import os
 import time
 
-from chaoslab.diloco import learner
+from chaoslab.diloco.learner import program
 from chaoslab.selftest.mutants import Mutant, Part, flag
 
 _LIVES_S = 1.0
 
 
-class CrashingLearner(learner.Learner):
+class CrashingLearner(program.Learner):
     """Trains like any other, for a second."""
 
     _since_s: float | None = None
@@ -23,7 +23,7 @@ class CrashingLearner(learner.Learner):
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Learner", wrong=CrashingLearner),)
+    program=program, parts=(Part(module=program, name="Learner", wrong=CrashingLearner),)
 )
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A syncer that says it accepted the victim's pushes, and never merges them."""
 
-from chaoslab.diloco import syncer
-from chaoslab.diloco.decisions import Action, Offer
-from chaoslab.diloco.policy import Policy
+from chaoslab.diloco.syncer import program
+from chaoslab.diloco.syncer.decisions import Action, Offer
+from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part
 
 
@@ -17,7 +17,7 @@ class DeafPolicy(Policy):
         return super().accept(now_s, epoch, offer)
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=syncer, name="Policy", wrong=DeafPolicy),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Policy", wrong=DeafPolicy),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,8 +1,8 @@
 """A learner, the victim, that counts every token twice, and so weighs four times as much."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.replica import Replica
-from chaoslab.diloco.task import Batch
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.model.task import Batch
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part, flag
 
 
@@ -16,7 +16,7 @@ class DoubleReplica(Replica):
             self.counters.tokens += self._tokens_per_batch
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=learner, name="Replica", wrong=DoubleReplica),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Replica", wrong=DoubleReplica),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from chaoslab.diloco import policy, syncer
-from chaoslab.diloco.decisions import Abandon, Merge
-from chaoslab.diloco.rounds import Rounds
+from chaoslab.diloco.syncer import policy, program
+from chaoslab.diloco.syncer.decisions import Abandon, Merge
+from chaoslab.diloco.syncer.rounds import Rounds
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part
 
 
@@ -21,7 +21,7 @@ def _doubled(merge: Merge) -> Merge:
     return replace(merge, contributions=merge.contributions + again)
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=policy, name="Rounds", wrong=DoubleRounds),))
+MUTANT = Mutant(program=program, parts=(Part(module=policy, name="Rounds", wrong=DoubleRounds),))
 
 if __name__ == "__main__":
     MUTANT.start()

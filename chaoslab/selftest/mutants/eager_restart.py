@@ -1,7 +1,7 @@
 """Somebody starts the victims again at once, and so the fault lasts for no time at all."""
 
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 
 
 class EagerRestart(LocalFleet):

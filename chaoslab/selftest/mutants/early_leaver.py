@@ -3,13 +3,13 @@
 import sys
 import time
 
-from chaoslab.diloco import learner
+from chaoslab.diloco.learner import program
 from chaoslab.selftest.mutants import OTHER_VICTIM, Mutant, Part, flag
 
 _TRAINS_S = 3.0
 
 
-class EarlyLearner(learner.Learner):
+class EarlyLearner(program.Learner):
     """Trains for a few seconds, then gives its final account and exits with code 0."""
 
     _since_s: float | None = None
@@ -22,7 +22,7 @@ class EarlyLearner(learner.Learner):
             sys.exit(0)
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=learner, name="Learner", wrong=EarlyLearner),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Learner", wrong=EarlyLearner),))
 
 if __name__ == "__main__":
     MUTANT.start()

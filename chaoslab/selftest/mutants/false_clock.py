@@ -1,8 +1,8 @@
 """A learner, a survivor, whose step times are a fifth of what they are."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.learner import Learner
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.program import Learner
 from chaoslab.selftest.mutants import OTHER_VICTIM, Mutant, Part, flag
 
 _SHARE = 0.2
@@ -18,7 +18,7 @@ class FalseClock(Learner):
         super()._say(kind, **data)
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=learner, name="Learner", wrong=FalseClock),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Learner", wrong=FalseClock),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -2,9 +2,9 @@
 
 import signal
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.learner import Learner
-from chaoslab.diloco.signals import Trainee, obey_signals
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.program import Learner
+from chaoslab.diloco.learner.signals import Trainee, obey_signals
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -26,10 +26,10 @@ def play_dead(trainee: Trainee) -> None:
 
 
 MUTANT = Mutant(
-    program=learner,
+    program=program,
     parts=(
-        Part(module=learner, name="Learner", wrong=FalseHanger),
-        Part(module=learner, name="obey_signals", wrong=play_dead),
+        Part(module=program, name="Learner", wrong=FalseHanger),
+        Part(module=program, name="obey_signals", wrong=play_dead),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 
 
 class ForeignUndo(LocalFleet):

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from chaoslab.diloco import syncer
-from chaoslab.diloco.books import Books
-from chaoslab.diloco.merge import OuterState
-from chaoslab.diloco.policy import Policy
-from chaoslab.events import Json
+from chaoslab.core.events import Json
+from chaoslab.diloco.syncer import program
+from chaoslab.diloco.syncer.merge import OuterState
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.syncer_state import Books
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -21,7 +21,7 @@ class ForgetfulBooks(Books):
         return restated
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=syncer, name="Books", wrong=ForgetfulBooks),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Books", wrong=ForgetfulBooks),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,7 +1,7 @@
 """A learner that hammers a link that is gone: it dials again without any pause."""
 
-from chaoslab.diloco import learner, link
-from chaoslab.diloco.wire import Backoff
+from chaoslab.diloco.learner import link, program
+from chaoslab.diloco.wire.service import Backoff
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -13,7 +13,7 @@ class NoBackoff(Backoff):
         return 0.0
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=link, name="Backoff", wrong=NoBackoff),))
+MUTANT = Mutant(program=program, parts=(Part(module=link, name="Backoff", wrong=NoBackoff),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,7 +1,7 @@
 """A heal that does nothing: the fleet says that it started the victim again, and does not."""
 
 from chaoslab.fleet.base import Node
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 
 
 class IdleHeal(LocalFleet):

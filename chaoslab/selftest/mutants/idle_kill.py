@@ -1,7 +1,7 @@
 """A kill that kills nobody: the fleet takes the order, and no signal is sent."""
 
 from chaoslab.fleet.base import Role
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 
 
 class IdleKill(LocalFleet):

@@ -1,6 +1,6 @@
 """A resume that does nothing: the fleet says that a stopped victim goes on, and sends no signal."""
 
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 
 
 class IdleResume(LocalFleet):

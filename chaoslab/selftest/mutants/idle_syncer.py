@@ -1,8 +1,8 @@
 """A syncer that does everything but merge: each version holds what the one before it held."""
 
-from chaoslab.diloco import books, syncer
-from chaoslab.diloco.fragments import FloatArray
-from chaoslab.diloco.merge import OuterState
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.syncer import program, syncer_state
+from chaoslab.diloco.syncer.merge import OuterState
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -11,7 +11,9 @@ def no_step(state: OuterState, delta: FloatArray, lr: float, momentum: float) ->
     return state
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=books, name="outer_step", wrong=no_step),))
+MUTANT = Mutant(
+    program=program, parts=(Part(module=syncer_state, name="outer_step", wrong=no_step),)
+)
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -7,13 +7,13 @@ import secrets
 import threading
 from collections.abc import Sequence
 
-from chaoslab.diloco import learner
-from chaoslab.diloco import learner_words as words
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.exchange import Snapshot
-from chaoslab.diloco.fragments import TensorSpec
-from chaoslab.diloco.messenger import Messenger
-from chaoslab.diloco.wire import Connection
+from chaoslab.diloco.learner import messages as words
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.exchange import Snapshot
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.model.fragments import TensorSpec
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Connection
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Mutant, Part, flag
 
 _LIFE = 99
@@ -46,7 +46,7 @@ class IntrudingMessenger(Messenger):
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Messenger", wrong=IntrudingMessenger),)
+    program=program, parts=(Part(module=program, name="Messenger", wrong=IntrudingMessenger),)
 )
 
 if __name__ == "__main__":

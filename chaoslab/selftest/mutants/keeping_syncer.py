@@ -1,10 +1,10 @@
 """A syncer that says that it dropped a member, and keeps it: its former self still contributes."""
 
-from chaoslab.diloco import policy, syncer
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.listeners import Listeners
-from chaoslab.diloco.membership import Change, Membership
 from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer import policy, program
+from chaoslab.diloco.syncer.membership import Change, Membership
+from chaoslab.diloco.syncer.sessions import Listeners
+from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -40,10 +40,10 @@ class KeepingListeners(Listeners):
 
 
 MUTANT = Mutant(
-    program=syncer,
+    program=program,
     parts=(
         Part(module=policy, name="Membership", wrong=KeepingMembership),
-        Part(module=syncer, name="Listeners", wrong=KeepingListeners),
+        Part(module=program, name="Listeners", wrong=KeepingListeners),
     ),
 )
 

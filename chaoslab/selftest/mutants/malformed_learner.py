@@ -1,9 +1,9 @@
 """A learner, the victim, that prints lines by the hundred that claim to be events and are none."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.learner import Learner
-from chaoslab.diloco.node import say
-from chaoslab.events import Json, Kind
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.program import Learner
+from chaoslab.diloco.node.events import say
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part, flag
 
 
@@ -17,7 +17,7 @@ class MalformedLearner(Learner):
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Learner", wrong=MalformedLearner),)
+    program=program, parts=(Part(module=program, name="Learner", wrong=MalformedLearner),)
 )
 
 if __name__ == "__main__":

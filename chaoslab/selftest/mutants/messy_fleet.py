@@ -1,6 +1,6 @@
 """A fleet that leaves a process of the victim behind, and says that all of them are gone."""
 
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.selftest.mutants import VICTIM
 
 

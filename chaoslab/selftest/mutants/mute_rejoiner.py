@@ -1,9 +1,9 @@
 """A learner whose later lives join, adopt and step, and never answer a pull."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.exchange import Snapshot
-from chaoslab.diloco.messenger import Messenger
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.exchange import Snapshot
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -16,7 +16,7 @@ class MuteMessenger(Messenger):
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Messenger", wrong=MuteMessenger),)
+    program=program, parts=(Part(module=program, name="Messenger", wrong=MuteMessenger),)
 )
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ import os
 import signal
 import time
 
-from chaoslab.diloco import learner, messenger
-from chaoslab.diloco.link import Link
-from chaoslab.diloco.meter import MEASURE_S
+from chaoslab.diloco.learner import messenger, program
+from chaoslab.diloco.learner.link import Link
+from chaoslab.diloco.wire.link_meter import MEASURE_S
 from chaoslab.selftest.mutants import Mutant, Part
 
 _ALONE_S = 30.0
@@ -27,7 +27,7 @@ class OneStreamLink(Link):
                 os.kill(os.getpid(), signal.SIGTERM)
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=messenger, name="Link", wrong=OneStreamLink),))
+MUTANT = Mutant(program=program, parts=(Part(module=messenger, name="Link", wrong=OneStreamLink),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,8 +1,8 @@
 """A syncer that waits for everyone: while anybody on the roster is away, no round begins."""
 
-from chaoslab.diloco import policy, syncer
-from chaoslab.diloco.decisions import Pull
-from chaoslab.diloco.rounds import Rounds
+from chaoslab.diloco.syncer import policy, program
+from chaoslab.diloco.syncer.decisions import Pull
+from chaoslab.diloco.syncer.rounds import Rounds
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -16,7 +16,7 @@ class PatientRounds(Rounds):
         return super().begin(now_s)
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=policy, name="Rounds", wrong=PatientRounds),))
+MUTANT = Mutant(program=program, parts=(Part(module=policy, name="Rounds", wrong=PatientRounds),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,8 +1,8 @@
 """A learner whose later lives begin their data anew: they train again on what they had seen."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.fragments import Layout
-from chaoslab.diloco.replica import Replica
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.model.fragments import Layout
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -15,7 +15,7 @@ class RepeatingReplica(Replica):
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Replica", wrong=RepeatingReplica),)
+    program=program, parts=(Part(module=program, name="Replica", wrong=RepeatingReplica),)
 )
 
 if __name__ == "__main__":

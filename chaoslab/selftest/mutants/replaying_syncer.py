@@ -1,10 +1,10 @@
 """A syncer that does not recognise what it has accepted before: a push that comes twice counts."""
 
-from chaoslab.diloco import policy, syncer
-from chaoslab.diloco.decisions import Offer, Refusal
-from chaoslab.diloco.membership import Member, Membership
-from chaoslab.diloco.rounds import Rounds
 from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer import policy, program
+from chaoslab.diloco.syncer.decisions import Offer, Refusal
+from chaoslab.diloco.syncer.membership import Member, Membership
+from chaoslab.diloco.syncer.rounds import Rounds
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -26,7 +26,7 @@ class ReplayingRounds(Rounds):
         return refusal
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=policy, name="Rounds", wrong=ReplayingRounds),))
+MUTANT = Mutant(program=program, parts=(Part(module=policy, name="Rounds", wrong=ReplayingRounds),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from chaoslab.diloco import books, syncer
-from chaoslab.diloco.policy import Policy
-from chaoslab.diloco.resuming import go_on
-from chaoslab.diloco.store import Reserved, StoredState
+from chaoslab.diloco.syncer import program, syncer_state
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.resume import go_on
+from chaoslab.diloco.syncer.store import Reserved, StoredState
 from chaoslab.selftest.mutants import Mutant, Part
 
 
@@ -18,7 +18,7 @@ def go_back(
     return go_on(policy, stored, reserved, now_s)
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=books, name="go_on", wrong=go_back),))
+MUTANT = Mutant(program=program, parts=(Part(module=syncer_state, name="go_on", wrong=go_back),))
 
 if __name__ == "__main__":
     MUTANT.start()

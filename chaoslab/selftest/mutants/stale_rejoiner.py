@@ -1,9 +1,9 @@
 """A learner that comes back with old weights: those that training began with, as if up to date."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.exchange import Adoption, Handover
-from chaoslab.diloco.replica import Replica
-from chaoslab.events import Json
+from chaoslab.core.events import Json
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.exchange import Adoption, Handover
+from chaoslab.diloco.learner.replica import Replica
 from chaoslab.selftest.mutants import Mutant, Part, flag
 
 
@@ -26,7 +26,7 @@ class StaleReplica(Replica):
         return told
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=learner, name="Replica", wrong=StaleReplica),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Replica", wrong=StaleReplica),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -3,9 +3,9 @@
 import time
 from collections.abc import Sequence
 
-from chaoslab.events import Sighting
+from chaoslab.core.events import Sighting
 from chaoslab.fleet.base import Node
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 
 
 class StalledHarness(LocalFleet):

@@ -1,6 +1,6 @@
 """A kill that hits somebody else: the signal for the victim goes to its neighbour."""
 
-from chaoslab.fleet.local import LocalFleet
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
 
 

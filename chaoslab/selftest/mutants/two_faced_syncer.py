@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from chaoslab.diloco import syncer
-from chaoslab.diloco.books import Publication
-from chaoslab.diloco.deeds import Deeds
-from chaoslab.diloco.membership import Member
+from chaoslab.diloco.syncer import program
+from chaoslab.diloco.syncer.action_executor import Deeds
+from chaoslab.diloco.syncer.membership import Member
+from chaoslab.diloco.syncer.syncer_state import Publication
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part
 
 
@@ -20,7 +20,7 @@ class TwoFacedDeeds(Deeds):
         super()._publish(member, publication)
 
 
-MUTANT = Mutant(program=syncer, parts=(Part(module=syncer, name="Deeds", wrong=TwoFacedDeeds),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Deeds", wrong=TwoFacedDeeds),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,7 +1,7 @@
 """A syncer for which the victim's work weighs a tenth of what its tokens are worth."""
 
-from chaoslab.diloco import policy, syncer
-from chaoslab.diloco.decisions import Contribution
+from chaoslab.diloco.syncer import policy, program
+from chaoslab.diloco.syncer.decisions import Contribution
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part
 
 _SHARE = 0.1
@@ -18,7 +18,7 @@ class UnfairContribution(Contribution):
 
 
 MUTANT = Mutant(
-    program=syncer, parts=(Part(module=policy, name="Contribution", wrong=UnfairContribution),)
+    program=program, parts=(Part(module=policy, name="Contribution", wrong=UnfairContribution),)
 )
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """A learner that stops to wait for the syncer when it is far ahead of what it last adopted."""
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.exchange import Inbox
-from chaoslab.diloco.messenger import Messenger
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.exchange import Inbox
+from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.selftest.mutants import Mutant, Part
 
 _FAR_STEPS = 36
@@ -21,7 +21,7 @@ class WaitingMessenger(Messenger):
 
 
 MUTANT = Mutant(
-    program=learner, parts=(Part(module=learner, name="Messenger", wrong=WaitingMessenger),)
+    program=program, parts=(Part(module=program, name="Messenger", wrong=WaitingMessenger),)
 )
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ the next one. Both say that they adopted what they were sent.
 
 import numpy as np
 
-from chaoslab.diloco import learner
-from chaoslab.diloco.inner import Flat, Inner, LearnerState
+from chaoslab.diloco.learner import program
+from chaoslab.diloco.learner.inner_steps import Flat, Inner, LearnerState
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Mutant, Part, flag
 
 
@@ -25,7 +25,7 @@ class WrongInner(Inner):
         return super().adopt(state, fragment, flat)
 
 
-MUTANT = Mutant(program=learner, parts=(Part(module=learner, name="Inner", wrong=WrongInner),))
+MUTANT = Mutant(program=program, parts=(Part(module=program, name="Inner", wrong=WrongInner),))
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,0 +1,125 @@
+"""The two first answers as checks: judged in every run, and turned round by a plan that says so.
+
+    {check: training_continues, expected: false}     a stop of training is what the plan wants
+    {check: learners_rejoin, expected: false}        so is a victim that does not come back
+
+A plan that names neither expects both to be yes: NO is a FAIL, and an answer that nobody knows is
+UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to return.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
+from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.violations import unknown
+from chaoslab.record.journal import History
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingContinues:
+    """Rounds go on being merged to the end of training: the first answer is yes."""
+
+    name: ClassVar[str] = "training_continues"
+    summary: ClassVar[str] = "training goes on to its end; in every run, unless turned round here"
+
+    expected: bool = True
+    """false: training must stop for longer than the first answer allows, and PASS means it did."""
+
+    def judge(self, history: History) -> Finding:
+        """The first answer against what is expected of it."""
+        answer, gap_s = training_continued(history), longest_gap_s(history)
+        if answer is None or gap_s is None:
+            return unknown(self.name, "nobody can say whether training continued to its end")
+        said = "training continued" if answer else "training did not continue"
+        return Finding(
+            check=self.name,
+            outcome=_outcome(answer, self.expected),
+            reason=f"{said}: no round for {gap_s:.2f} s at the longest{_wanted(self.expected)}",
+            observed=answer,
+            bound=self.expected,
+            samples=1,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LearnersRejoin:
+    """Every learner that the plan gives back is back at the end: the second answer is yes."""
+
+    name: ClassVar[str] = "learners_rejoin"
+    summary: ClassVar[str] = "every learner given back returns; in every run, unless turned round"
+
+    expected: bool = True
+    """false: at least one of them must not return, and PASS means that it did not."""
+    within_s: float = 30.0
+    """Longest time from the heal after which a learner that is not back is a FAIL; before: UNKNOWN.
+    What a `rejoin` check says comes first."""
+
+    def judge(self, history: History) -> Finding:
+        """The second answer against what is expected of it."""
+        found = asked(returns(history, within_s=self.within_s))
+        missing = tuple(who for who, back in found.items() if back.rejoined is False)
+        late = overdue(history, within_s=self.within_s)
+        if not found:
+            return unknown(self.name, "no fault took a learner away that the plan gives back")
+        if not late and any(back.rejoined is not True for back in found.values()):
+            open_ = ", ".join(who for who, back in found.items() if back.rejoined is not True)
+            return unknown(
+                self.name,
+                f"{open_} did not rejoin, and had less than {self.within_s:g} s for it",
+                samples=len(found),
+            )
+        said = f"{', '.join(missing)} did not rejoin" if missing else "every learner rejoined"
+        return Finding(
+            check=self.name,
+            outcome=_outcome(not missing, self.expected),
+            reason=f"{said}{_wanted(self.expected)}",
+            observed=not missing,
+            bound=self.expected,
+            samples=len(found),
+            culprits=missing,
+        )
+
+
+def asked(found: Mapping[str, Return]) -> Mapping[str, Return]:
+    """The learners that the plan asks to return, and what became of them."""
+    return {who: back for who, back in found.items() if back.was_asked}
+
+
+def rejoin_within_s(expect: Sequence[Check]) -> float:
+    """The time that a learner has to return: the shortest that a check gives it."""
+    named = [check.within_s for check in expect if isinstance(check, Rejoin)]
+    named = named or [check.within_s for check in expect if isinstance(check, LearnersRejoin)]
+    return min(named, default=LearnersRejoin().within_s)
+
+
+def unnamed(history: History, expect: Sequence[Check]) -> list[Check]:
+    """The answers that the plan does not name, as the checks by which they are judged anyway."""
+    named = {check.name for check in expect}
+    checks: list[Check] = []
+    within_s = rejoin_within_s(expect)
+    if TrainingContinues.name not in named:
+        checks.append(TrainingContinues())
+    if LearnersRejoin.name not in named and asked(returns(history, within_s=within_s)):
+        checks.append(LearnersRejoin(within_s=within_s))
+    return checks
+
+
+def against_pass(answers: Sequence[Finding], findings: Sequence[Finding]) -> list[Finding]:
+    """What stands against PASS by the answers that the plan does not name: NO, or nobody knows.
+
+    An answer that nobody knows is left to a finding that is no PASS already, if there is one.
+    """
+    has_doubt = any(finding.outcome is not Outcome.PASS for finding in findings)
+    least = Outcome.FAIL if has_doubt else Outcome.UNKNOWN
+    return [one for one in answers if one.outcome in (least, Outcome.FAIL)]
+
+
+def _outcome(answer: bool, expected: bool) -> Outcome:
+    return Outcome.PASS if answer is expected else Outcome.FAIL
+
+
+def _wanted(expected: bool) -> str:
+    return "" if expected else "; the plan expects NO"

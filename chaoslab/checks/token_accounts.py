@@ -1,0 +1,150 @@
+"""The two accounts of the same work: what learners say they gave, and what the syncer says it took.
+
+    learner                                      syncer
+    raw tokens ── pushed ─────────────────────►  accepted ──► merged into version v
+        committed + discarded  ◄── adopted v ──  (or rejected, or its round abandoned)
+        + in flight + lost
+
+Everything is counted per life: (learner, incarnation). Tokens of a fragment are the raw tokens of
+the steps it was trained on; an amount over all P fragments is their mean. Reads only.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from chaoslab.checks.timeline import parts
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
+
+Life: TypeAlias = tuple[str, int]
+"""(learner, incarnation)"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One contribution, as one side wrote it down."""
+
+    event: Event
+    life: Life
+    epoch: int
+    round: int
+    fragment: str
+    c_steps: float
+    c_tokens: float
+    tokens_from: float
+    tokens_to: float
+    version: int = 0
+    """The version it was merged into; 0 before it was merged."""
+
+    @property
+    def key(self) -> tuple[str, int, int, int, str]:
+        """What makes it the same contribution on both sides."""
+        return (*self.life, self.epoch, self.round, self.fragment)
+
+    @property
+    def counts(self) -> tuple[float, float, float, float]:
+        """What both sides must have written down alike."""
+        return self.c_steps, self.c_tokens, self.tokens_from, self.tokens_to
+
+    def __str__(self) -> str:
+        return f"{self.life[0]}'s push of fragment {self.fragment} in round {self.round}"
+
+
+class Accounts:
+    """Both accounts of one run, gathered once."""
+
+    def __init__(self, history: History) -> None:
+        self.history = history
+        self.pushed = [_entry(event, event) for event in history.of(Kind.LEARNER_PUSHED)]
+        self.accepted = [_entry(event, event) for event in history.of(Kind.PUSH_ACCEPTED)]
+        self.merged = [_entry(part.event, part.merged) for part in parts(history)]
+        self.rejected = {_key(event) for event in history.of(Kind.PUSH_REJECTED)}
+        self.finals = {_life(event): event for event in history.of(Kind.LEARNER_FINAL)}
+
+    @cached_property
+    def fragments(self) -> int:
+        """P, the number of fragments; 0 if the record does not say."""
+        kinds = (Kind.SYNCER_FINAL, Kind.LEARNER_FINAL, Kind.LEARNER_JOINED)
+        return max((len(event.mapping("versions")) for event in self.history.of(*kinds)), default=0)
+
+    @cached_property
+    def newest(self) -> Mapping[str, int]:
+        """The newest version of each fragment that the record shows being merged."""
+        merged = self.history.of(Kind.ROUND_MERGED)
+        return {str(event.integer("fragment")): event.integer("version") for event in merged}
+
+    @cached_property
+    def by_line(self) -> Mapping[tuple[Life, str], Sequence[Entry]]:
+        """The merged contributions of each life to each fragment, in the order of merging."""
+        lines: dict[tuple[Life, str], list[Entry]] = defaultdict(list)
+        for entry in self.merged:
+            lines[entry.life, entry.fragment].append(entry)
+        return lines
+
+    @cached_property
+    def raw_tokens(self) -> Mapping[Life, float]:
+        """What each life is known to have trained on; a dead one's last steps are not known."""
+        known: dict[Life, float] = defaultdict(float)
+        for event in self.history.of(Kind.LEARNER_STEP, Kind.LEARNER_FINAL):
+            known[_life(event)] = max(known[_life(event)], event.number("tokens"))
+        for entry in self.pushed:
+            known[entry.life] = max(known[entry.life], entry.tokens_to)
+        return known
+
+    def committed(self, life: Life, fragment: str, version: float) -> float:
+        """By the syncer's account: tokens of the life in `version` of the fragment."""
+        line = self.by_line.get((life, fragment), ())
+        return sum(entry.c_tokens for entry in line if entry.version <= version)
+
+    def adoptions(self) -> Iterator[tuple[Life, str, Event]]:
+        """Every adoption in order: (life, fragment, event)."""
+        for event in self.history.of(Kind.LEARNER_ADOPTED):
+            yield _life(event), str(event.integer("fragment")), event
+
+    def balance(self, life: Life) -> Mapping[str, float]:
+        """Where the raw tokens of a life went, as means over the fragments.
+
+        `lost` is what a life without a final account took with it, as far as it is known.
+        """
+        fragments = max(1, self.fragments)
+        committed = sum(e.c_tokens for e in self.merged if e.life == life) / fragments
+        discarded = sum(
+            event.number("discarded_tokens") for own, _, event in self.adoptions() if own == life
+        )
+        raw = self.raw_tokens.get(life, 0.0)
+        rest = max(0.0, raw - committed - discarded / fragments)
+        return {
+            "raw_tokens": raw,
+            "committed_tokens": committed,
+            "discarded_tokens": discarded / fragments,
+            "in_flight_tokens": rest if life in self.finals else 0.0,
+            "lost_tokens": 0.0 if life in self.finals else rest,
+        }
+
+
+def _life(event: Event) -> Life:
+    return event.text("learner"), event.integer("incarnation")
+
+
+def _key(event: Event) -> tuple[str, int, int, int, str]:
+    where = event.integer("round"), str(event.integer("fragment"))
+    return (*_life(event), event.integer("epoch"), *where)
+
+
+def _entry(event: Event, round_: Event) -> Entry:
+    """`round_` says which round and fragment, and the version if it is a merged one."""
+    return Entry(
+        event=event,
+        life=_life(event),
+        epoch=event.integer("epoch"),
+        round=round_.integer("round"),
+        fragment=str(round_.integer("fragment")),
+        c_steps=event.number("c_steps"),
+        c_tokens=event.number("c_tokens"),
+        tokens_from=event.number("tokens_from"),
+        tokens_to=event.number("tokens_to"),
+        version=round_.integer("version") if round_.kind is Kind.ROUND_MERGED else 0,
+    )

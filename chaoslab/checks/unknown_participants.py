@@ -1,0 +1,27 @@
+"""Did anybody take part whom the harness did not start?
+
+    member.joined of (learner, incarnation) ─► node.started of the same? ─ no ─► a stranger
+
+The syncer lets in whoever shows that it is a learner of this training. One that lets in others
+gives a learner's place away: to a life that nobody started.
+"""
+
+from collections.abc import Iterator
+
+from chaoslab.checks.violations import Violation
+from chaoslab.core.events import Kind
+from chaoslab.record.journal import History
+
+
+def strangers(history: History) -> Iterator[Violation]:
+    """Every membership of a life that the harness never started, in order."""
+    started = {
+        (event.text("node"), event.integer("incarnation"))
+        for event in history.of(Kind.NODE_STARTED)
+    }
+    for event in history.of(Kind.MEMBER_JOINED):
+        learner, incarnation = event.text("learner"), event.integer("incarnation")
+        if (learner, incarnation) not in started:
+            who = f"incarnation {incarnation} of {learner}"
+            text = f"the syncer let in {who} at {event.time_s:.1f} s, which was never started"
+            yield Violation(seq=event.seq, text=text, culprit=learner)

@@ -1,0 +1,30 @@
+"""How fast the chips of a plan are, and by what its faults slow them here: words for a preview."""
+
+from collections import Counter
+
+from chaoslab.core.units import show_share
+from chaoslab.fleet.local.slowdown import said
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.plan.model import FleetKind, Training
+from chaoslab.plan.schedule import Schedule
+
+
+def learners(training: Training) -> str:
+    """How many there are, and of what kinds."""
+    slower = Counter(training.speeds.values())
+    kinds = (f"{count} of them at {show_share(speed)} speed" for speed, count in slower.items())
+    return ", ".join((f"{training.learners} learners", *kinds))
+
+
+def slowing(schedule: Schedule, fleet: FleetKind) -> str | None:
+    """The mechanisms that the fleet offers for what is scheduled; None if nothing slows."""
+    asked = (getattr(one.settings, "mechanism", None) for one in schedule.injections)
+    of_fleet = _by_container if fleet is FleetKind.DOCKER else said
+    ways = dict.fromkeys(of_fleet(how) for how in asked if isinstance(how, Mechanism))
+    return f"by {', by '.join(ways)}" if ways else None
+
+
+def _by_container(mechanism: Mechanism) -> str:
+    if mechanism is Mechanism.HOOK:
+        return said(mechanism)
+    return "the CPU quota of its container"

@@ -1,0 +1,102 @@
+"""`chaoslab faults`: the catalogue, with the words that a plan uses."""
+
+from collections.abc import Iterable, Mapping
+
+import click
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from chaoslab.cli.commands.output import advise, examples, json_option, print_json, print_page
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Json
+from chaoslab.faults.base import Fault
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.plan.file.conventions import (
+    default_of,
+    field_docs,
+    fields_of,
+    hints_of,
+    is_required,
+    key_of,
+)
+from chaoslab.plan.file.writing import written_value
+
+
+@click.command(
+    name="faults", epilog=examples("chaoslab faults", "chaoslab faults process.kill --json")
+)
+@click.argument("name", required=False)
+@json_option
+def command(*, name: str | None, as_json: bool) -> None:
+    """List the faults, their settings and their evidence.
+
+    NAME selects a family such as `process`, or one fault such as `process.kill`.
+    """
+    chosen = [
+        fault
+        for full_name, fault in sorted(FAULTS.items())
+        if name in {None, full_name, full_name.partition(".")[0]}
+    ]
+    if not chosen:
+        raise PlanError(f"no fault is called {name!r}: there are {', '.join(sorted(FAULTS))}")
+    if as_json:
+        print_json([fault_json(fault) for fault in chosen])
+        return
+    print_page(_page(chosen))
+    advise("chaoslab plan kill_half", "see what a plan would do, without doing it")
+
+
+def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
+    """One fault: its words, what it needs, and its settings as a plan writes them."""
+    return {
+        "fault": fault.name,
+        "summary": fault.summary,
+        "layer": fault.layer.value,
+        "imitates": fault.imitates,
+        "proof": fault.proof,
+        "needs": sorted(need.value for need in fault().needs),
+        "takes_away": fault.takes_away,
+        "settings": settings_json(fault),
+    }
+
+
+def settings_json(fault: type[Fault]) -> list[Mapping[str, Json]]:
+    """The keys that a plan may write for a fault, with defaults in the plan's own units."""
+    return [
+        {
+            "key": key_of(field.name),
+            "is_required": is_required(field),
+            "default": _default(fault, field.name),
+            "help": field_docs(fault).get(field.name, ""),
+        }
+        for field in fields_of(fault)
+    ]
+
+
+def _default(fault: type[Fault], name: str) -> Json:
+    field = next(field for field in fields_of(fault) if field.name == name)
+    if is_required(field) or (value := default_of(field)) is None:
+        return None
+    return written_value(name, hints_of(fault)[name], value)
+
+
+def _page(chosen: Iterable[type[Fault]]) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("fault", "what it does", "stands for", "settings", "what proves it", "needs"):
+        table.add_column(title, no_wrap=title == "fault")
+    for fault in chosen:
+        settings = map(_setting, settings_json(fault))
+        table.add_row(
+            fault.name, fault.summary, f"{fault.imitates} (acts on: {fault.layer})",
+            "\n".join(settings), fault.proof, ", ".join(sorted(fault().needs)),
+        )  # fmt: skip
+    return Group(table, Text("A plan names a fault in full; `for` heals it, `target` and `at` say "
+                             "whom and when.", style="dim"))  # fmt: skip
+
+
+def _setting(about: Mapping[str, Json]) -> str:
+    if about["is_required"]:
+        return f"{about['key']} (required)"
+    return str(about["key"]) if about["default"] is None else f"{about['key']}: {about['default']}"

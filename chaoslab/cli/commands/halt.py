@@ -1,0 +1,89 @@
+"""`chaoslab halt`: the end of every run on this machine, healed."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_json
+from chaoslab.core.errors import ExitCode
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.undo.halt import Halted, find_runs, halt
+from chaoslab.undo.leftovers import strays
+from chaoslab.undo.log import holder_of
+
+
+@click.command(
+    name="halt",
+    epilog=examples("chaoslab halt --dry-run", "chaoslab halt", "chaoslab halt kill_half"),
+)
+@click.argument("run", required=False)
+@click.option("--within", "within_s", type=click.FloatRange(min=0), default=60.0, show_default=True,
+              help="Seconds to wait for a run to heal and end before it is killed.")  # fmt: skip
+@click.option("--dry-run", "is_dry", is_flag=True, help="List the runs; change nothing.")
+@out_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context,
+    *,
+    run: str | None,
+    within_s: float,
+    is_dry: bool,
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Stop and heal every run on this machine.
+
+    Every run of this user is asked to end as by Ctrl-C, wherever its record is. A run that has not
+    ended within --within is killed and undone. What killed harnesses left below --out is undone
+    too. RUN (a path, `latest`, the name of a plan, or the beginning of an id) selects one run.
+    Processes of other users, and processes that reuse a pid, are not touched. Exit code 4 if
+    something is left.
+    """
+    runs = find_runs(out) if run is None else (RunDirectory.open(run, root=out).path,)
+    if is_dry:
+        _foretell(runs, as_json=as_json)
+        return
+    halted = halt(runs, within_s=within_s, tell=lambda words: click.echo(words, err=True))
+    lost = [] if run is not None else [f"{one.what}; {one.remedy}" for one in strays()]
+    if as_json:
+        print_json({"runs": [_to_json(one) for one in halted], "remaining": lost})
+    else:
+        _print(halted, lost)
+        advise("chaoslab doctor", "what this machine has left over")
+    is_left = bool(lost) or any(one.remaining for one in halted)
+    context.exit(ExitCode.BROKEN if is_left else ExitCode.PASS)
+
+
+def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
+    found = {str(run): holder_of(run) for run in runs}
+    if as_json:
+        print_json(
+            {"runs": [{"run": run, "pid": who.pid if who else None} for run, who in found.items()]}
+        )
+        return
+    for run, who in found.items():
+        does = f"process {who.pid} would be asked to end" if who else "what it left would be undone"
+        click.echo(f"{run}: {does}")
+    if not found:
+        click.echo("no run is going on, and nothing is owed")
+
+
+def _to_json(one: Halted) -> dict[str, str | Sequence[str]]:
+    return {
+        "run": str(one.run), "how": one.how, "actions": one.actions, "remaining": one.remaining
+    }  # fmt: skip
+
+
+def _print(halted: Sequence[Halted], lost: Sequence[str]) -> None:
+    for one in halted:
+        click.echo(f"{one.run}: {one.how}")
+        for sentence in one.actions:
+            click.echo(f"  {sentence}")
+        for sentence in one.remaining:
+            click.echo(f"  NOT undone: {sentence}")
+    for sentence in lost:
+        click.echo(f"NOT undone: {sentence}")
+    if not halted:
+        click.echo("no run was going on, and nothing was owed")

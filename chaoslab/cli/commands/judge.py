@@ -1,0 +1,53 @@
+"""`chaoslab judge`: the verdict again, from the record alone, with the checks of today."""
+
+from pathlib import Path
+
+import click
+
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    out_option,
+    print_json,
+    print_page,
+    shown_path,
+)
+from chaoslab.prepare.plans import Asked, decode
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.report.page import verdict_page
+from chaoslab.run.judged_run import expected, judge_record, recorded_checks
+
+
+@click.command(
+    name="judge",
+    epilog=examples("chaoslab judge latest", "chaoslab judge 3f9a1c --expect-from stricter.yaml"),
+)
+@click.argument("run", default="latest")
+@click.option(
+    "--expect-from", metavar="PLAN", help="Take `expect` from this plan instead of the record."
+)
+@out_option
+@json_option
+@click.pass_context
+def command(
+    context: click.Context, *, run: str, expect_from: str | None, out: Path, as_json: bool
+) -> None:
+    """Judge a run again from its record.
+
+    RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. Writes
+    verdict.json, junit.xml and report.md to the run directory; the exit code is the verdict's.
+    """
+    directory = RunDirectory.open(run, root=out)
+    if expect_from is None:
+        checks = recorded_checks(directory)
+    else:
+        _, plan = decode(Asked(plan=expect_from))
+        checks = expected(plan)
+    judged = judge_record(directory, checks)
+    if as_json:
+        print_json(judged.verdict.to_json())
+    else:
+        print_page(verdict_page(judged.verdict, judged.history, shown_path(directory.path)))
+        advise(f"chaoslab show {shown_path(directory.path)}", "the timeline of this run")
+    context.exit(judged.verdict.exit_code)

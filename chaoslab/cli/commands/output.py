@@ -1,0 +1,66 @@
+"""What every command does alike: results on stdout, everything else on stderr.
+
+    result ─► print_json, print_page ─► stdout        next thing to try ─► advise ─► stderr
+
+It is imported by `chaoslab --help`, so it needs click alone; rich comes when a page is printed.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from chaoslab.core.events import Json, encode
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_PLAIN_COLUMNS = 110
+
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON value on stdout, nothing else."
+)
+out_option = click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Folder of the run records.",
+)
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def print_json(value: Json) -> None:
+    """One indented JSON value on stdout; NaN and infinity become strings."""
+    click.echo(json.dumps(json.loads(encode(value)), indent=2, ensure_ascii=False))
+
+
+def print_page(page: "RenderableType") -> None:
+    """A page on stdout: with colours on a terminal, plain text of fixed width elsewhere."""
+    from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
+
+    width = None if sys.stdout.isatty() else _PLAIN_COLUMNS
+    Console(highlight=False, width=width).print(page)
+
+
+def advise(command: str, why: str) -> None:
+    """The next thing to try, on stderr."""
+    click.echo(f"next: {command}   {why}", err=True)
+
+
+def warn(text: str) -> None:
+    """What will go wrong, or is likely a mistake, on stderr."""
+    click.echo(f"warning: {text}", err=True)
+
+
+def shown_path(path: Path) -> Path:
+    """A path as short as it can be written from here."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path

@@ -1,0 +1,177 @@
+"""`chaoslab plan`: what would happen, who would be hit, and what it takes."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from chaoslab.cli.commands.chips import learners, slowing
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    out_option,
+    print_json,
+    print_page,
+)
+from chaoslab.cli.commands.plan_options import plan_options
+from chaoslab.core.events import Json
+from chaoslab.core.units import show_duration, show_share
+from chaoslab.faults.base import Fault
+from chaoslab.fleet.base import Ability
+from chaoslab.plan.file.writing import written
+from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.plan.schedule import RESERVE, RosterEntry, preview, to_lines
+from chaoslab.prepare.links import caveats, link_kind, why_this_kind
+from chaoslab.prepare.plans import Asked, Prepared, prepare
+from chaoslab.record.run_directory import list_runs
+
+
+@click.command(
+    name="plan",
+    epilog=examples(
+        "chaoslab plan kill_half",
+        "chaoslab plan my_plan.yaml --set training.learners=8 --seed 11 --json",
+    ),
+)
+@plan_options
+@out_option
+@json_option
+def command(*, asked: Asked, out: Path, as_json: bool) -> None:
+    """Validate and preview a fault plan; start nothing.
+
+    Prints the schedule that the seed gives, the learners that are hit, the abilities that the fleet
+    needs, warnings, and the expected duration. Exit code 2 if the plan cannot run here.
+    """
+    prepared = prepare(asked)
+    lasted_s = _lasted_s(out, prepared.plan.name)
+    if as_json:
+        print_json(prepared.text.secrets.data(preview_json(prepared, lasted_s)))
+    else:
+        print_page(_page(prepared, lasted_s))
+    prepared.refuse_impossible()
+    if not as_json:
+        advise(f"chaoslab run {asked.again()}", "do it")
+
+
+def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Json]:
+    """The whole preview as one JSON object; `lasted_s` is what the plan's latest run took."""
+    plan = prepared.plan
+    whole = written(plan)
+    injections, dropped = _lines(prepared)
+    return {
+        "plan": plan.name,
+        "description": plan.description,
+        "seed": prepared.schedule.seed,
+        "fleet": prepared.ground.fleet.kind,
+        "programs": dict(plan.fleet.programs),
+        "links": link_kind(plan).value,
+        "profiles": dict(plan.fleet.profiles),
+        "warnings": list(prepared.warnings),
+        "caveats": list(caveats(plan, prepared.schedule)),
+        "roster": [
+            {"name": node.name, "role": node.role, "labels": node.labels}
+            for node in prepared.roster
+        ],
+        "injections": injections,
+        "dropped": dropped,
+        "needs": sorted(needs(prepared)),
+        "slow": slowing(prepared.schedule, prepared.plan.fleet.kind),
+        "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
+        "limits": whole["limits"],
+        "control": plan.control.value,
+        "expect": [spec.check for spec in plan.expect],
+        "lasted_s": lasted_s,
+    }
+
+
+def needs(prepared: Prepared) -> frozenset[str]:
+    """The abilities that the scheduled faults and their triggers ask of the fleet."""
+    injections = prepared.schedule.injections
+    faults = [one.settings for one in injections]
+    found = {need.value for fault in faults if isinstance(fault, Fault) for need in fault.needs}
+    return frozenset(found | {Ability.HOOKS.value for one in injections if one.watched})
+
+
+def _lines(prepared: Prepared) -> tuple[list[Json], list[Json]]:
+    found = [json.loads(line) for line in to_lines(prepared.schedule)]
+    injections = [line for line in found if "injection" in line]
+    return injections, [line for line in found if "dropped" in line]
+
+
+def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
+    hidden = prepared.text.secrets.text
+    lines = [
+        *((title, "bold", text) for title, text in _facts(prepared, lasted_s).items()),
+        *(("warning", "bold red", said) for said in prepared.warnings),
+        *(("note", "bold yellow", said) for said in caveats(prepared.plan, prepared.schedule)),
+    ]
+    return Group(
+        Text.assemble(
+            (f" {prepared.plan.name} ", "reverse"), f"  {hidden(prepared.plan.description)}"
+        ),
+        *(Text.assemble((f"{title:<10}", style), hidden(text)) for title, style, text in lines),
+        Text(),
+        *(Text(hidden(sentence)) for sentence in preview(prepared.schedule)),
+    )
+
+
+def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
+    plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
+    who = f"{learners(training)}{_reserve(plan)}"
+    slow = slowing(prepared.schedule, plan.fleet.kind)
+    trains = f"{who}, {training.task or training.model}, {training.data}"
+    bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
+    took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
+    twin = ", then the same without faults, unless that is kept from before"
+    return {
+        "seed": str(prepared.schedule.seed),
+        "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
+        "fleet": f"{prepared.ground.fleet.kind}{_programs(plan)}",
+        "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
+        "nodes": ", ".join(_node(node) for node in prepared.roster),
+        "needs": ", ".join(sorted(needs(prepared))) or "nothing",
+        **({"slow": slow} if slow else {}),
+        "limits": f"{bounds} under faults at once, {show_duration(limits.timeout_s)} in all",
+        "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
+        "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
+    }
+
+
+def _node(node: RosterEntry) -> str:
+    return f"{node.name} (reserve)" if node.role == RESERVE else node.name
+
+
+def _reserve(plan: FaultPlan) -> str:
+    """Their data is nobody else's, so what the others read is a part of the whole."""
+    here, reserve = len(plan.training.learner_names), len(plan.training.reserve_names)
+    cut = f"the data is cut for {here + reserve} from the start"
+    return f" and {reserve} in reserve ({cut})" if reserve else ""
+
+
+def _programs(plan: FaultPlan) -> str:
+    said = ", ".join(f"each {role} runs {module}" for role, module in plan.fleet.programs.items())
+    return f"; {said}" if said else ""
+
+
+def _profiles(plan: FaultPlan) -> str:
+    held = (f"{region}: {profile}" for region, profile in plan.fleet.profiles.items())
+    return f"; from the start {', '.join(held)}" if plan.fleet.profiles else ""
+
+
+def _stop(prepared: Prepared) -> str:
+    stop = written(prepared.plan.training.stop)
+    return " or ".join(
+        f"{value} {key}" if key != "time" else str(value) for key, value in stop.items()
+    )
+
+
+def _lasted_s(root: Path, plan_name: str) -> float | None:
+    """How long the newest finished run of this plan took, without its twin."""
+    for run in list_runs(root):
+        if run.plan_name == plan_name and run.facts.get("outcome") == "completed":
+            return run.lasted_s
+    return None

@@ -1,0 +1,172 @@
+"""`chaoslab run --repeat`: one plan many times, because one green run says little.
+
+run_once, again and again ─► Judged, each with a record of its own ─► flake rates, exit code
+    └─ ends early: interrupted, the harness broke, or --until-failure met one
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import wraps
+
+import click
+
+from chaoslab.checks.base import Outcome
+from chaoslab.cli.commands.output import print_json, print_page, shown_path
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.units import share
+from chaoslab.report.repeated import repeated_json, repeated_page
+from chaoslab.run.judged_run import Judged
+
+UNTIL_FAILURE_RUNS = 100
+"""How often --until-failure repeats at most, unless --repeat says otherwise."""
+_WORST = (
+    ExitCode.INTERRUPTED, ExitCode.BROKEN, ExitCode.FAIL, ExitCode.UNKNOWN, ExitCode.PASS,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Allowed:
+    """How many runs may be FAIL or UNKNOWN: a number, or a share of those that were made."""
+
+    runs: int | None = None
+    share: float | None = None
+
+    def covers(self, flaky: int, runs: int) -> bool:
+        """Whether so many of so many are allowed."""
+        if self.runs is not None:
+            return flaky <= self.runs
+        return flaky <= (self.share or 0.0) * runs
+
+
+def allowed(text: str) -> Allowed:
+    """`2` (runs) or `5%` (of the runs); PlanError for anything else."""
+    if text.isdecimal():
+        return Allowed(runs=int(text))
+    try:
+        found = share(text)
+    except PlanError:
+        found = -1.0
+    if not 0 <= found < 1:
+        raise PlanError(f"--tolerate {text}: write a number of runs, or a share below 100% as 5%")
+    return Allowed(share=found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeating:
+    """How often a plan is run, and what of it is allowed to fail."""
+
+    times: int
+    ends_at_failure: bool = False
+    allowed: Allowed | None = None
+
+    def __post_init__(self) -> None:
+        most = 1 if self.ends_at_failure else self.times
+        if self.allowed is not None and (self.allowed.runs or 0) >= most:
+            raise PlanError(
+                f"--tolerate {self.allowed.runs}: at most {most} runs can be other than PASS here, "
+                f"so the gate could never fail: tolerate at most {most - 1}"
+            )
+
+    def carry_out(self, run_once: Callable[[], Judged], *, as_json: bool) -> ExitCode:
+        """Run, show how often each finding was not PASS, and the exit code of all.
+
+        A run that cannot be made raises what it raises, after those before it were shown.
+        """
+        made: list[Judged] = []
+        try:
+            while len(made) < self.times and not self._is_over(made):
+                made.append(run_once())
+                self._announce(made)
+        finally:
+            if made:
+                self._show(made, as_json=as_json)
+        return self.exit_code(made)
+
+    def exit_code(self, made: Sequence[Judged]) -> ExitCode:
+        """The worst; PASS if all that is worse than that is FAIL or UNKNOWN, and allowed."""
+        codes = {_code(judged) for judged in made}
+        worst = next(code for code in _WORST if code in codes)
+        if worst not in (ExitCode.FAIL, ExitCode.UNKNOWN) or self.allowed is None:
+            return worst
+        flaky = sum(judged.verdict.outcome is not Outcome.PASS for judged in made)
+        return ExitCode.PASS if self.allowed.covers(flaky, len(made)) else worst
+
+    def _is_over(self, made: Sequence[Judged]) -> bool:
+        if not made:
+            return False
+        last = _code(made[-1])
+        has_failed = last is not ExitCode.PASS
+        return last in (ExitCode.INTERRUPTED, ExitCode.BROKEN) or (
+            self.ends_at_failure and has_failed
+        )
+
+    def _announce(self, made: Sequence[Judged]) -> None:
+        last = made[-1]
+        where = shown_path(last.directory.path)
+        click.echo(f"{len(made)}/{self.times} {last.verdict.outcome} {where}", err=True)
+        if last.error is not None:
+            click.echo(f"chaoslab: {last.error}", err=True)
+
+    def _show(self, made: Sequence[Judged], *, as_json: bool) -> None:
+        exit_code = self.exit_code(made)
+        verdicts = [judged.verdict for judged in made]
+        if as_json:
+            records = [
+                {
+                    "record": str(judged.directory.path),
+                    "outcome": judged.verdict.outcome.value,
+                    "exit_code": int(_code(judged)),
+                }
+                for judged in made
+            ]
+            whole = {**repeated_json(verdicts), "exit_code": int(exit_code), "records": records}
+            print_json(whole)
+            return
+        print_page(repeated_page(made[0].directory.plan_name, verdicts))
+        if exit_code is ExitCode.PASS and any(_code(one) is not ExitCode.PASS for one in made):
+            click.echo("tolerated: not every run is PASS, and --tolerate allows that", err=True)
+
+
+def repeat_options(function: Callable[..., None]) -> Callable[..., None]:
+    """--repeat, --until-failure and --tolerate, given to the command as one `repeating`."""
+
+    @click.option(
+        "--repeat",
+        type=click.IntRange(1, 10_000),
+        metavar="N",
+        help="Run the plan N times and count how often each finding is not PASS.",
+    )
+    @click.option(
+        "--until-failure",
+        is_flag=True,
+        help=f"Repeat until a run is not PASS, at most {UNTIL_FAILURE_RUNS} times or --repeat.",
+    )
+    @click.option(
+        "--tolerate",
+        metavar="N|P%",
+        help="With --repeat: exit with 0 if at most this many runs, or this share, are not PASS.",
+    )
+    @wraps(function)
+    def with_repeating(
+        *context: click.Context,
+        repeat: int | None,
+        until_failure: bool,
+        tolerate: str | None,
+        **others: object,
+    ) -> None:
+        repeating = None
+        if repeat is not None or until_failure:
+            repeating = Repeating(
+                times=repeat or UNTIL_FAILURE_RUNS,
+                ends_at_failure=until_failure,
+                allowed=None if tolerate is None else allowed(tolerate),
+            )
+        elif tolerate is not None:
+            raise PlanError("--tolerate is about several runs: also pass --repeat N")
+        function(*context, repeating=repeating, **others)
+
+    return with_repeating
+
+
+def _code(judged: Judged) -> ExitCode:
+    return judged.error.exit_code if judged.error is not None else judged.verdict.exit_code

@@ -1,0 +1,252 @@
+"""`chaoslab selftest`: runs whose right answer is not PASS, and whether the verdict says so."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+from rich import box
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from chaoslab.checks.base import Outcome
+from chaoslab.cli.commands.output import (
+    advise,
+    examples,
+    json_option,
+    print_json,
+    print_page,
+    shown_path,
+)
+from chaoslab.cli.invocation import Invocation
+from chaoslab.core.errors import ExitCode, PlanError
+from chaoslab.core.events import Event, Json
+from chaoslab.plan.file.document import nearest
+from chaoslab.report.view import ViewModel
+from chaoslab.selftest.catalogue import TRIALS
+from chaoslab.selftest.trial import Answer, Result, Trial, carry_out_trial
+
+_REDRAWN_S = 0.33
+_SENTENCE_CHARACTERS = 150
+_STYLES = {Answer.CAUGHT: "green", Answer.PASSED: "green", Answer.INTERRUPTED: "yellow"}
+
+
+@click.command(
+    name="selftest",
+    epilog=examples(
+        "chaoslab selftest",
+        "chaoslab selftest --list",
+        "chaoslab selftest --only deaf_syncer --only idle_kill",
+    ),
+)
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Run only this trial; "
+              "repeatable.")  # fmt: skip
+@click.option("--list", "is_listing", is_flag=True, help="List all trials; run none.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs/selftest"),
+    show_default=True,
+    help="Folder for the records of the trials.",
+)
+@json_option
+@click.pass_context
+def command(
+    context: click.Context, *, names: tuple[str, ...], is_listing: bool, out: Path, as_json: bool
+) -> None:
+    """Check that chaoslab detects deliberate defects.
+
+    Each trial is a short real run with one defect: a syncer that loses pushes, a learner that
+    rejoins with old weights, a kill that has no effect. It is caught if the verdict is not PASS and
+    the finding of the intended check names the defect. The last trials are controls without a
+    defect; their verdict must be PASS. Ctrl-C heals the current run.
+
+    Exit codes: 0 all defects caught and all controls passed, 1 something was missed, 3 a control
+    was UNKNOWN (perhaps a busy machine) or a trial cannot run on this machine, 4 the harness
+    failed, 130 interrupted.
+    """
+    trials = _chosen(names)
+    if is_listing:
+        _list(trials, as_json=as_json)
+        return
+    remember = context.ensure_object(Invocation).remember
+    results = list(_run(trials, out, remember))
+    if as_json:
+        print_json({"exit_code": int(exit_code(results)), "trials": [*map(_json, results)]})
+    else:
+        print_page(_page(results))
+        _advise(results, out)
+    context.exit(exit_code(results))
+
+
+def _chosen(names: Sequence[str]) -> Sequence[Trial]:
+    known = {trial.name: trial for trial in TRIALS}
+    for name in names:
+        if name not in known:
+            raise PlanError(nearest(name, known, noun="trial"))
+    return [known[name] for name in dict.fromkeys(names)] or TRIALS
+
+
+def _run(
+    trials: Sequence[Trial], out: Path, remember: Callable[[Path], object]
+) -> Iterator[Result]:
+    """One after the other; an interrupt ends the trial that goes on, and all."""
+    for number, trial in enumerate(trials, start=1):
+        title = f"{number}/{len(trials)} {trial.name}: {trial.wrong or 'nothing is wrong'}"
+        with _watched(title) as watching:
+            result = carry_out_trial(trial, out, [watching], remember=remember)
+        click.echo(f"{title}: {result.answer.value} after {result.took_s:.0f} s", err=True)
+        yield result
+        if result.answer is Answer.INTERRUPTED:
+            return
+
+
+# ---------------------------------------------------------------- while it goes on
+
+
+@dataclass(slots=True)
+class _Progress:
+    """An observer: which phase the present trial is in, on one line that is drawn over."""
+
+    title: str
+    live: Live | None
+    view: ViewModel
+    drawn_s: float = 0.0
+
+    def see(self, event: Event) -> None:
+        """Take it in; redraw if the line is old enough."""
+        self.view.see(event)
+        if self.live is not None and event.time_s - self.drawn_s >= _REDRAWN_S:
+            self.drawn_s = event.time_s
+            state = f"{self.view.phase or 'start'}, {self.view.rounds.merged} rounds"
+            self.live.update(Text(f"{self.title} · {state} · {event.time_s:.0f} s"), refresh=True)
+
+
+@contextmanager
+def _watched(title: str) -> Iterator[_Progress]:
+    """On a terminal the line of a trial moves; elsewhere there is only the one at its end."""
+    console = Console(file=sys.stderr, highlight=False)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield _Progress(title, None, ViewModel())
+        return
+    with Live(
+        Text(title), console=console, auto_refresh=False, transient=True, redirect_stdout=False
+    ) as live:
+        yield _Progress(title, live, ViewModel())
+
+
+# ---------------------------------------------------------------- what came of it
+
+
+def exit_code(results: Sequence[Result]) -> ExitCode:
+    """The worst comes first; a trial that nobody could judge is UNKNOWN, as everywhere."""
+    answers = {result.answer for result in results}
+    alarms = {result.verdict for result in results if result.answer is Answer.ALARM}
+    if Answer.INTERRUPTED in answers:
+        return ExitCode.INTERRUPTED
+    if Answer.BROKEN in answers:
+        return ExitCode.BROKEN
+    if answers & {Answer.MISSED, Answer.MISTAKEN} or Outcome.FAIL in alarms:
+        return ExitCode.FAIL
+    return ExitCode.UNKNOWN if alarms or Answer.UNABLE in answers else ExitCode.PASS
+
+
+def _page(results: Sequence[Result]) -> RenderableType:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("trial", "what is wrong", "answer", "verdict", "said by", "s"):
+        table.add_column(
+            title,
+            no_wrap=title != "what is wrong",
+            justify="right" if title == "s" else "left",
+        )
+    for result in results:
+        table.add_row(
+            result.trial.name,
+            result.trial.wrong or Text("nothing", style="dim"),
+            Text(result.answer.value, style=_STYLES.get(result.answer, "bold red")),
+            result.verdict.value if result.verdict else "-",
+            result.check or "-",
+            f"{result.took_s:.0f}",
+        )
+    return Group(table, *map(_told, results), _summary(results))
+
+
+def _told(result: Result) -> Text:
+    """What the verdict says of one trial, cut to a line or two, and what it should have said."""
+    trial, said = result.trial, result.sentence
+    if len(said) > _SENTENCE_CHARACTERS:
+        said = f"{said[:_SENTENCE_CHARACTERS].rstrip()} …"
+    if result.answer in {Answer.MISSED, Answer.MISTAKEN}:
+        said += f" (meant was {trial.check}: “… {trial.words} …”)"
+    style = "bold red" if not result.answer.is_right else "dim" if trial.is_control else ""
+    return Text.assemble((f"{trial.name}: ", "bold"), (said, style))
+
+
+def _summary(results: Sequence[Result]) -> Text:
+    wrong = [result for result in results if not result.trial.is_control]
+    controls = [result for result in results if result.trial.is_control]
+    caught = sum(result.answer.is_right for result in wrong)
+    passed = sum(result.answer.is_right for result in controls)
+    is_right = all(result.answer.is_right for result in results)
+    return Text(
+        f"\n{caught} of {len(wrong)} caught, {passed} of {len(controls)} controls passed",
+        style="bold green" if is_right else "bold red",
+    )
+
+
+def _advise(results: Sequence[Result], out: Path) -> None:
+    if any(result.answer is Answer.BROKEN for result in results):
+        advise(f"chaoslab heal --all --out {out}", "undo what was left behind, if anything was")
+        return
+    for result in results:
+        if not result.answer.is_right and result.directory is not None:
+            path = shown_path(result.directory)
+            advise(f"chaoslab show {path}", f"the record of {result.trial.name}")
+            return
+    advise("chaoslab run kill_half", "break something, and believe the answer")
+
+
+def _list(trials: Sequence[Trial], *, as_json: bool) -> None:
+    if as_json:
+        print_json([_trial_json(trial) for trial in trials])
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in ("trial", "what is wrong", "plan", "must be said by"):
+        table.add_column(title, no_wrap=title != "what is wrong")
+    for trial in trials:
+        table.add_row(
+            trial.name, trial.wrong or Text("nothing", style="dim"), trial.plan, trial.check or "-"
+        )
+    print_page(table)
+    advise("chaoslab selftest", "run all of them; some minutes")
+
+
+def _trial_json(trial: Trial) -> Mapping[str, Json]:
+    return {
+        "name": trial.name,
+        "wrong": trial.wrong,
+        "plan": trial.plan,
+        "programs": dict(trial.programs),
+        "fleet": trial.fleet,
+        "settings": list(trial.settings),
+        "check": trial.check,
+        "words": trial.words,
+        "culprits": list(trial.culprits),
+    }
+
+
+def _json(result: Result) -> Mapping[str, Json]:
+    return {
+        **_trial_json(result.trial),
+        "answer": result.answer.value,
+        "is_right": result.answer.is_right,
+        "verdict": result.verdict.value if result.verdict else None,
+        "said_by": result.check,
+        "sentence": result.sentence,
+        "took_s": round(result.took_s, 1),
+        "record": str(result.directory) if result.directory else None,
+    }

@@ -1,0 +1,1 @@
+"""Words of every part: events, errors, units, clocks, and processes known by identity."""

@@ -1,0 +1,47 @@
+"""How the exit of a node is read: what ended it, and whether that was what the harness sent.
+
+A process that was sent SIGKILL dies by SIGKILL; one that was asked to leave (SIGTERM, SIGINT, or
+SIGHUP as a notice) may also exit with code 0. Whatever ends in another way ended by itself, even
+right after the harness had sent it a signal.
+"""
+
+from chaoslab.core.events import Event
+
+ENDING_SIGNALS = frozenset(
+    {"SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGBUS", "SIGSEGV", "SIGTERM"}
+)
+"""Signals that end a process, or ask it to end."""
+_ASKING_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGTERM"})
+
+
+def has_code_0(exited: Event) -> bool:
+    """Whether the process exited with code 0."""
+    return exited.data.get("exit_code") == 0
+
+
+def sent_signals(exited: Event) -> frozenset[str] | None:
+    """Names of the signals that the harness had sent to end it; None in a record without them."""
+    if "sent" not in exited.data:
+        return None
+    return frozenset(exited.names("sent"))
+
+
+def is_answer_to(exited: Event, signal: str) -> bool:
+    """Whether a process that is sent this signal ends like that."""
+    if signal in _ASKING_SIGNALS and has_code_0(exited):
+        return True
+    return exited.data.get("signal") == signal
+
+
+def was_ended_by(exited: Event, signal: str) -> bool:
+    """Whether the harness sent this signal, and the process ended by it.
+
+    In a record that does not tell what was sent the way in which it ended decides.
+    """
+    sent = sent_signals(exited)
+    return is_answer_to(exited, signal) and (sent is None or signal in sent)
+
+
+def was_ended_by_harness(exited: Event) -> bool:
+    """Whether the process ended by any signal that the harness sent it."""
+    return any(is_answer_to(exited, signal) for signal in sent_signals(exited) or ())

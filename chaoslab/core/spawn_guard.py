@@ -1,0 +1,60 @@
+"""What becomes a node: the few lines a new process runs before it turns into the node's program.
+
+    fork ──► spawn guard ── die with the parent ── wait for the word "go" ── exec ──► node
+
+Run as a script by a bare interpreter (`python -I -S spawn_guard.py GO_FD PARENT_PID PROGRAM …`),
+so it imports nothing of chaoslab. Between fork and exec it makes sure that
+
+- the kernel kills the node when the harness dies (Linux; elsewhere only the janitor does);
+- nothing runs that was not written down: the harness sends one byte after it has recorded how to
+  undo the start, and a harness that dies before that closes the pipe instead;
+- what its children leave behind when they die becomes its own child, so that its tree stays whole;
+- the hooks of the node contract (SIGUSR1 hang, SIGUSR2 go on, SIGHUP notice) are ignored until the
+  program takes them up, so a fault on a program without them does nothing instead of killing it.
+
+The node leads a process group, but no session: Linux shares the cores out among sessions first
+(autogroups), and does that so coarsely for processes of many threads that a learner beside three
+others was seen to get no core for a second, where 50 ms are usual within one session.
+
+Exit codes before the exec: 125 the harness is gone, 127 there is no such program.
+"""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+HARNESS_GONE = 125
+NO_PROGRAM = 127
+
+
+def main(arguments: list[str]) -> int:
+    """Become the program in `arguments`; returns only when that cannot be done."""
+    go, parent, *program = arguments
+    _ask_the_kernel(PR_SET_PDEATHSIG, signal.SIGKILL)
+    _ask_the_kernel(PR_SET_CHILD_SUBREAPER, 1)
+    if os.getppid() != int(parent) or os.read(int(go), 1) != b"g":
+        return HARNESS_GONE
+    os.close(int(go))
+    for hook in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+        signal.signal(hook, signal.SIG_IGN)
+    for changed_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(changed_by_python, signal.SIG_DFL)
+    try:
+        os.execvp(program[0], program)  # noqa: S606 - starting the node's program is the job
+    except OSError as error:
+        sys.stderr.write(f"{program[0]} cannot be started: {error}\n")
+    return NO_PROGRAM
+
+
+def _ask_the_kernel(option: int, value: int) -> None:
+    """On Linux; elsewhere there is nobody to ask."""
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(option, value, 0, 0, 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,308 @@
+"""The learner's second thread: everything it says to the syncer and hears from it.
+
+    training thread ── boundary(snapshot) ──► Messenger ─ Link ══ stream ══► syncer
+                   ◄── take() : fragments, checkpoint, the end ──┘
+
+The training thread never waits here: it leaves a snapshot of immutable arrays after each step and
+takes what has arrived. Pulls are answered from the newest snapshot on the sender's thread, so the
+copy from the device and the encoding cost no step time; a slow or even wedged training thread
+delays no answer. Counters are repeated twice a second as a heartbeat; they prove nothing but a
+living process.
+
+When the stream breaks or the membership is fenced, the link is dialled again (`link`) and the
+messenger says hello with what it holds; the learner goes on stepping meanwhile. It does so only
+once the training thread has shown life since: a wedged learner never joins again as a living one.
+
+What the threads hand each other is data of `exchange`; how a message is worded is `learner_words`.
+"""
+
+import random
+import secrets
+import threading
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner import messages as words
+from chaoslab.diloco.learner.exchange import Inbox, Snapshot
+from chaoslab.diloco.learner.link import BeginProbe, Link, Talk
+from chaoslab.diloco.learner.tampering import Outgoing, untouched
+from chaoslab.diloco.model.codec import Codec, MalformedPayload
+from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Connection, Received
+
+_TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
+         "tokens_to")  # fmt: skip
+"""What learner.pushed says of a push."""
+
+
+class Messenger:
+    """One learner's side of the wire. Start it, then talk to it from the training thread."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        *,
+        learner: str,
+        incarnation: int,
+        specs: Sequence[TensorSpec],
+        emit: Emit,
+        outgoing: Callable[[pb.Push, Callable[[], FloatArray], Codec], Sequence[Outgoing]] = (
+            untouched
+        ),
+        phases: Phases | None = None,
+        probe: BeginProbe | None = None,
+    ) -> None:
+        """`outgoing` may put something else in the place of a push: see `tampering`."""
+        self._learner = learner
+        self._incarnation = incarnation
+        self._specs = tuple(specs)
+        self._emit = emit
+        self._outgoing = outgoing
+        self._phases = phases or Phases(emit, {})
+        self._connection: Connection | None = None
+        """The open stream; None while there is none."""
+        self._lock = threading.Lock()
+        self._news = threading.Condition(self._lock)
+        self._inbox = Inbox()
+        self._snapshot: Snapshot | None = None
+        self._layout: Layout | None = None
+        self._codec = Codec.F32
+        self._pulls: dict[int, pb.Pull] = {}
+        self._requests: dict[int, pb.CheckpointRequest] = {}
+        """Checkpoints asked of it and not given yet: many at once when many come back at once."""
+        self._epoch = 0
+        self._is_member = False
+        self._process = secrets.randbits(63)
+        self._link = Link(
+            connect,
+            Talk(hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end),
+            say=self._say,
+            chance=random.Random(f"{learner}/{incarnation}"),
+            probe=probe,
+        )
+
+    # ------------------------------------------------------------ for the training thread
+
+    def start(self) -> None:
+        """Begin connecting."""
+        self._link.start()
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the present or latest membership; 0 before the first."""
+        return self._epoch
+
+    def boundary(self, snapshot: Snapshot) -> None:
+        """Leave the state after a step: report it, and answer the pulls it can answer."""
+        self._link.show_life()
+        with self._lock:
+            self._snapshot = snapshot
+            self._report()
+            self._answer()
+
+    def take(self) -> Inbox:
+        """Everything that has arrived since the last call; never waits."""
+        with self._lock:
+            taken, self._inbox = self._inbox, Inbox()
+            return taken
+
+    def wait(self, timeout_s: float) -> None:
+        """Return when something has arrived, at the latest after `timeout_s`."""
+        self._link.show_life()
+        with self._news:
+            if self._inbox == Inbox():
+                self._news.wait(timeout_s)
+
+    def hand_in_initial(self, fragments: Sequence[FloatArray]) -> None:
+        """Give the initial parameters, each float32 [n_p], to a syncer that asked for them."""
+        for index, values in enumerate(fragments):
+            push = words.initial(index)
+            self._send_payload(
+                pb.FromLearner(epoch=self._epoch, push=push), values.tobytes(), ("initial", index)
+            )
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye and close once it is sent; bounded."""
+        self._link.close(pb.FromLearner(epoch=self._epoch, goodbye=pb.Goodbye(reason=reason)))
+
+    # ------------------------------------------------------------ for the link's thread
+
+    def _say_hello(self, connection: Connection) -> None:
+        """A stream was opened; nothing else is said on it before the hello."""
+        with self._lock:
+            connection.send(self._hello())
+            self._connection = connection
+
+    def _hear(self, received: Received[pb.ToLearner]) -> str | None:
+        with self._news:
+            ended = self._understand(received)
+            self._news.notify_all()
+        return ended
+
+    def _repeat(self) -> None:
+        with self._lock:
+            self._report()
+
+    def _end(self, why: str) -> None:
+        """The stream has ended, and with it the membership and all that was asked in it."""
+        with self._lock:
+            self._connection = None
+            self._pulls.clear()
+            self._requests.clear()
+            was_member, self._is_member = self._is_member, False
+        if was_member:
+            self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
+
+    def _understand(self, received: Received[pb.ToLearner]) -> str | None:
+        """Take in one message; a reason if the membership ended with it."""
+        message = received.message
+        body = message.WhichOneof("body")
+        if body == "welcome":
+            return self._welcome(message)
+        if body == "fragment":
+            return self._fragment(message.fragment, received.payload)
+        if body == "pull":
+            return self._pull(message.pull)
+        if body == "checkpoint_request":
+            return self._asked_to_donate(message.checkpoint_request)
+        if body == "checkpoint":
+            self._handover(message.checkpoint, received.payload)
+        elif body == "stop":
+            self._inbox.stop = (message.stop.reason, tuple(message.stop.versions))
+        elif body == "refused":
+            self._inbox.refused = message.refused.reason
+            return message.refused.reason
+        elif body == "fenced":
+            return message.fenced.reason
+        return None
+
+    def _welcome(self, message: pb.ToLearner) -> str | None:
+        try:
+            joined = words.joined(message, self._specs)
+        except ValueError as error:
+            return f"a welcome that this learner does not understand: {error}"
+        self._layout = joined.layout
+        self._codec = Codec(joined.settings.compression)
+        self._epoch, self._is_member = joined.epoch, True
+        self._link.backoff.spread(len(joined.settings.learners))
+        self._pulls.clear()
+        self._requests.clear()
+        self._inbox.joined = joined
+        self._report()
+        return None
+
+    def _pull(self, pull: pb.Pull) -> str | None:
+        if self._layout is None or pull.fragment >= len(self._layout.fragments):
+            return f"a pull of fragment {pull.fragment}, which does not exist"
+        self._pulls[pull.fragment] = pull
+        self._answer()
+        return None
+
+    def _asked_to_donate(self, request: pb.CheckpointRequest) -> str | None:
+        if self._layout is None or len(request.versions) != len(self._layout.fragments):
+            return "a request for a checkpoint of other fragments"
+        self._requests[request.request] = request
+        self._answer()
+        return None
+
+    def _fragment(self, header: pb.Fragment, payload: memoryview | None) -> str | None:
+        if (
+            self._layout is None
+            or payload is None
+            or header.fragment >= len(self._layout.fragments)
+        ):
+            return "a fragment that does not fit"
+        size = self._layout.fragments[header.fragment].size
+        try:
+            adoption = words.adoption(header, payload, size)
+        except (MalformedPayload, ValueError) as error:
+            return f"a published fragment cannot be read: {error}"
+        self._inbox.adoptions[header.fragment] = adoption
+        return None
+
+    def _handover(self, header: pb.Checkpoint, payload: memoryview | None) -> None:
+        if payload is not None:
+            self._inbox.handover = words.handover(header, payload)
+
+    # ------------------------------------------------------------ what is said
+
+    def _hello(self) -> pb.FromLearner:
+        return pb.FromLearner(
+            hello=words.hello(
+                self._learner,
+                self._incarnation,
+                self._process,
+                specs=self._specs,
+                held=self._snapshot,
+            )
+        )
+
+    def _report(self) -> None:
+        held = self._snapshot
+        if held is None or self._connection is None or not self._is_member:
+            return
+        progress = words.progress(held)
+        self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
+
+    def _answer(self) -> None:
+        """Answer the pulls and the checkpoint requests that the newest snapshot can answer."""
+        held = self._snapshot
+        if held is None:
+            return
+        for pull in list(self._pulls.values()):
+            if held.versions[pull.fragment] >= pull.base_version:
+                del self._pulls[pull.fragment]
+                self._push(held, pull)
+        for request in list(self._requests.values()):
+            asked = zip(held.versions, request.versions, strict=True)
+            if all(mine >= wanted for mine, wanted in asked):
+                del self._requests[request.request]
+                self._donate(held, request)
+
+    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+        """Push own work on the fragment; an empty push declines when there is none to give."""
+        fragment = pull.fragment
+        is_current = held.versions[fragment] == pull.base_version
+        if not is_current or held.since_steps[fragment] == 0:
+            declined = words.declined(held, pull, self._codec)
+            self._send_payload(
+                pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment, 0)
+            )
+            return
+        push = words.push(held, pull, self._codec)
+        sent = self._outgoing(push, lambda: held.delta(fragment), self._codec)
+        for number, (header, payload) in enumerate(sent):
+            self._send_payload(
+                pb.FromLearner(epoch=self._epoch, push=header),
+                payload,
+                ("push", fragment, number),
+                partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
+            )
+        told = {key: getattr(push, key) for key in _TOLD}
+        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
+
+    def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
+        checkpoint = words.checkpoint(held, request.request, self._learner)
+        self._send_payload(
+            pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint),
+            held.pack,
+            ("checkpoint", request.request),
+            partial(self._phases.reach, Phase.DONATE, request=request.request),
+        )
+
+    def _send_payload(
+        self,
+        message: pb.FromLearner,
+        payload: bytes | Callable[[], bytes],
+        key: Hashable,
+        midway: Callable[[], None] | None = None,
+    ) -> None:
+        if self._connection is not None and self._is_member:  # no payload before the welcome
+            self._connection.send_payload(message, payload, key=key, midway=midway)
+
+    def _say(self, kind: Kind, /, **data: Json) -> None:
+        self._emit(kind, {"learner": self._learner, "incarnation": self._incarnation, **data})

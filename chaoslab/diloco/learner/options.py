@@ -1,0 +1,87 @@
+"""The command line of a learner: its flags, and which of its lives begins.
+
+What they are used for is `main` in `learner`.
+"""
+
+import argparse
+from pathlib import Path
+
+from chaoslab.diloco.learner.inner_steps import InnerSettings
+from chaoslab.diloco.node.files import appearing, make_folder
+from chaoslab.diloco.node.health import add_health_option
+from chaoslab.diloco.wire.identity import read_token
+from chaoslab.diloco.wire.service import Tls, add_tls_options, tls_of
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags of `python -m chaoslab.diloco.learner`."""
+    flags = argparse.ArgumentParser(
+        prog="python -m chaoslab.diloco.learner",
+        description="One learner of a Decoupled DiLoCo training.",
+        epilog="example: python -m chaoslab.diloco.learner --syncer 127.0.0.1:4600 "
+        "--name learner-0 --shard 0 --shards 4",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    flags.add_argument("--syncer", required=True, metavar="HOST:PORT", help="where to connect")
+    flags.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="what it shows the syncer, which made it: NAME in the syncer's --tokens folder; "
+        "needed without mutual TLS",
+    )
+    flags.add_argument("--name", default="learner-0", help="its name on the syncer's roster")
+    flags.add_argument(
+        "--incarnation", type=int, help="which of its lives this is; by default one more than last"
+    )
+    flags.add_argument(
+        "--directory", type=Path, help="for its checkpoints; a folder of its name by default"
+    )
+    flags.add_argument("--model", default="nano", help="nano, micro, mini or small")
+    flags.add_argument("--task", help="package.module:make, in place of --model")
+    flags.add_argument("--data", default="stdlib", help="stdlib, or a file, folder or glob")
+    flags.add_argument("--shard", type=int, default=0, help="which part of the data is its own")
+    flags.add_argument("--shards", type=int, default=1, help="into how many the data is cut")
+    flags.add_argument("--seed", type=int, default=0, help="of parameters and order of data")
+    flags.add_argument("--batch", type=int, default=8, help="sequences in one step")
+    flags.add_argument("--sequence", type=int, default=128, help="tokens in one sequence")
+    inner = InnerSettings()
+    flags.add_argument("--lr", type=float, default=inner.lr, help="of AdamW, at its peak")
+    flags.add_argument("--warmup-steps", type=int, default=inner.warmup_steps, help="to --lr")
+    flags.add_argument("--decay-steps", type=int, default=inner.decay_steps, help="of the cosine")
+    flags.add_argument("--final-share", type=float, default=inner.final_share, help="of --lr")
+    flags.add_argument("--weight-decay", type=float, default=inner.weight_decay, help="of AdamW")
+    flags.add_argument(
+        "--speed", type=float, default=1.0, help="of a slower chip: 0.82 of this one's, by resting"
+    )
+    flags.add_argument("--save-every", type=float, default=10.0, help="s between checkpoints")
+    flags.add_argument("--compilation-cache", type=Path, help="keeps compiled steps for next time")
+    flags.add_argument(
+        "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
+    )
+    add_health_option(flags)
+    add_tls_options(flags)
+    return flags
+
+
+def token_of(options: argparse.Namespace) -> str:
+    """What it shows the syncer; empty with TLS. ValueError or OSError says what to pass."""
+    if isinstance(tls_of(options), Tls):
+        return ""
+    if options.token_file is None:
+        raise ValueError(
+            "the syncer must know who dials: pass --token-file, the file called "
+            f"{options.name} in the syncer's tokens folder, or use mutual TLS"
+        )
+    return read_token(options.token_file)
+
+
+def remember_life(directory: Path, asked: int | None) -> int:
+    """Which life begins: the one asked for, else one more than the last in this directory."""
+    file = directory / "incarnation"
+    known = int(file.read_text()) if file.exists() else 0
+    life = known + 1 if asked is None else asked
+    make_folder(directory, durable=True)
+    with appearing(file, durable=True) as written:
+        written.append(str(life).encode())
+    return life

@@ -1,0 +1,345 @@
+"""A learner: trains without ever waiting, hands in its work when asked, adopts what is published.
+
+    join ─► step ─► boundary: leave a snapshot ─► adopt what arrived ─► step ─► …  (this thread)
+                                  │        ▲
+                                  ▼        │ fragments, checkpoint, the end
+                                Messenger ═══════════════════════► syncer  (its own threads)
+
+One operating-system process, data-parallel over all its devices (`inner`). It goes on stepping
+whatever happens to its link, to the syncer or to the other learners. How it joins is `joining`,
+what it holds is a `replica`, which signals it obeys say `signals`.
+`python -m chaoslab.diloco.learner --help` says how to run it alone.
+"""
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner.checkpoints import LearnerStore
+from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
+from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, enable_compilation_cache
+from chaoslab.diloco.learner.joining import Joining, JoinRefused, TrainingEnded
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.options import parser, remember_life, token_of
+from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.learner.replica import Replica, by_fragment
+from chaoslab.diloco.learner.signals import Wedge, obey_signals
+from chaoslab.diloco.learner.tampering import Tampering
+from chaoslab.diloco.model.data import DataError
+from chaoslab.diloco.model.fragments import TensorSpec, fingerprint
+from chaoslab.diloco.model.task import Batch, Task, TaskError, load
+from chaoslab.diloco.node.clocks import Clocks
+from chaoslab.diloco.node.events import Emit, say
+from chaoslab.diloco.node.health import HealthFile
+from chaoslab.diloco.node.hooks import Hooks
+from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.settings import Source
+from chaoslab.diloco.wire.link_meter import PING_S
+from chaoslab.diloco.wire.probe import Probe
+from chaoslab.diloco.wire.service import Connection, check_address, tls_of
+
+_SAMPLE_S = 0.25
+"""Least time between two learner.step lines."""
+_FAREWELL_S = 15.0
+"""How long a learner waits, after the end, for the last versions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """Who a learner is, which data is its own, and how often it saves."""
+
+    name: str
+    incarnation: int
+    shard: int
+    shards: int
+    seed: int
+    save_every_s: float
+
+
+class Learner:
+    """The training thread. `run` returns when training has ended or the learner was asked to go."""
+
+    def __init__(
+        self,
+        inner: Inner,
+        task: Task,
+        messenger: Messenger,
+        assignment: Assignment,
+        *,
+        store: LearnerStore,
+        emit: Emit,
+        pace: Pace | None = None,
+        phases: Phases | None = None,
+    ) -> None:
+        self._phases = phases or Phases(emit, {})
+        self._pace = pace or Pace()
+        self._replica = Replica(inner, task.tokens_per_batch, self._pace)
+        self._task = task
+        self._messenger = messenger
+        self._assignment = assignment
+        self._store = store
+        self._emit = emit
+        self._donor: str | None = None
+        self.wedge = Wedge()
+        """The test hook that hangs this thread."""
+        self._leaving = ""
+        self._was_noticed = self._has_told_notice = False
+        self._saved_s = time.monotonic()
+        self._sampled_s = time.monotonic()
+        self._sampled_step = 0
+
+    def run(self) -> None:
+        """Join, train, leave. Raises JoinRefused or TrainingEnded if it never came to training."""
+        self._join()
+        batches = self._batches()
+        while not self._leaving:
+            inbox = self._messenger.take()
+            self._note(inbox)
+            for adoption in inbox.adoptions.values():
+                self._adopt(adoption)
+            if inbox.stop is not None:
+                self._finish(inbox.stop[1])
+                return
+            with self.wedge.allowed():
+                self._replica.step(next(batches))
+            self._note_step()
+        self._store.close()  # a checkpoint that is still being written goes before the last one
+        self._save()
+        self._store.close()
+        self._tell_notice()
+        self._sample()
+        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=self._leaving)
+        self._messenger.leave(self._leaving)
+
+    def ask_to_leave(self, reason: str) -> None:
+        """Leave after the current step; after a notice, because of the preemption."""
+        self._leaving = "preempted" if self._was_noticed else reason
+        self._pace.hurry()
+
+    def note_preemption(self) -> None:
+        """A preemption has been announced; SIGTERM will follow. Said after the current step."""
+        self._was_noticed = True  # said by the thread itself: in a handler a line may be half out
+
+    # ------------------------------------------------------------ joining
+
+    def _join(self) -> None:
+        joining = Joining(
+            self._replica,
+            self._messenger,
+            self._store,
+            seed=self._assignment.seed,
+            adopt=self._adopt,
+            leaving=self._asked_to_leave,
+        )
+        joined = joining.run()
+        self._donor = joining.donor
+        self._announce(joined, joining.source)
+
+    def _asked_to_leave(self) -> str:
+        """Why; empty if it was not. Asked again and again until it has joined: it may hang here."""
+        with self.wedge.allowed():
+            return self._leaving
+
+    def _announce(self, joined: Joined, source: Source) -> None:
+        self._sampled_step = self._replica.counters.step
+        self._sampled_s = time.monotonic()
+        self._messenger.boundary(self._replica.snapshot())
+        self._say(
+            Kind.LEARNER_JOINED,
+            epoch=joined.epoch,
+            source=source.value,
+            donor=self._donor if source is Source.DONOR else None,
+            step=self._replica.counters.step,
+            data_position=self._replica.counters.data_position,
+            versions=by_fragment(self._replica.counters.versions),
+            digests={} if source is Source.RESUMED else self._replica.digests(),
+        )
+
+    def _note(self, inbox: Inbox) -> None:
+        """A membership was renewed, or refused, while training went on."""
+        if inbox.refused is not None:
+            raise JoinRefused(inbox.refused)
+        if inbox.joined is not None:
+            self._announce(inbox.joined, inbox.joined.source)
+
+    # ------------------------------------------------------------ training
+
+    def _batches(self) -> Iterator[Batch]:
+        mine = self._assignment
+        return self._task.batches(
+            mine.shard, mine.shards, mine.seed, self._replica.counters.data_position
+        )
+
+    def _note_step(self) -> None:
+        self._messenger.boundary(self._replica.snapshot())
+        self._tell_notice()
+        if time.monotonic() - self._sampled_s >= _SAMPLE_S:
+            self._sample()
+        if time.monotonic() - self._saved_s >= self._assignment.save_every_s:
+            self._save()
+
+    def _tell_notice(self) -> None:
+        if self._was_noticed and not self._has_told_notice:
+            self._has_told_notice = True
+            self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
+
+    def _adopt(self, adoption: Adoption) -> None:
+        told = self._replica.adopt(adoption)
+        if told is not None:
+            place = {"fragment": adoption.fragment, "version": adoption.version}
+            self._phases.reach(Phase.ADOPT, **place)
+            self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **told)
+
+    # ------------------------------------------------------------ saying and saving
+
+    def _sample(self) -> None:
+        counters, now_s = self._replica.counters, time.monotonic()
+        steps = counters.step - self._sampled_step
+        self._say(
+            Kind.LEARNER_STEP,
+            epoch=self._messenger.epoch,
+            step=counters.step,
+            steps=steps,
+            step_s=(now_s - self._sampled_s) / steps if steps else 0.0,
+            loss=counters.loss,
+            tokens=counters.tokens,
+            data_position=counters.data_position,
+        )
+        self._sampled_step, self._sampled_s = counters.step, now_s
+
+    def _save(self) -> None:
+        """Hand the checkpoint to the store, which writes it on its own thread."""
+        self._saved_s = time.monotonic()
+        self._store.save_later(
+            step=self._replica.counters.step,
+            data_position=self._replica.counters.data_position,
+            payload=self._replica.packing(),
+        )
+
+    def _finish(self, versions: Sequence[int]) -> None:
+        """Training has ended: hold the last versions, say what is held, leave."""
+        deadline_s = time.monotonic() + _FAREWELL_S
+        while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
+            self._messenger.wait(0.5)
+            with self.wedge.allowed():
+                pass
+            for adoption in self._messenger.take().adoptions.values():
+                self._adopt(adoption)
+        self._sample()
+        self._replica.forget_own_work()
+        self._say(Kind.LEARNER_FINAL, **self._replica.final())
+        self._store.close()
+        self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason="stopped")
+        self._messenger.leave("stopped")
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        mine = self._assignment
+        self._emit(kind, {"learner": mine.name, "incarnation": mine.incarnation, **data})
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one learner; the exit code is 0 when it ended as it should, 3 when it was refused."""
+    flags = parser()
+    options = flags.parse_args(arguments)
+    try:
+        tls = tls_of(options)
+        check_address(options.syncer, tls)
+        token = token_of(options)
+        pace = Pace(speed=options.speed)
+    except (OSError, ValueError) as error:
+        flags.error(str(error))
+    directory = options.directory or Path(options.name)
+    incarnation = remember_life(directory, options.incarnation)
+    try:
+        task = load(
+            options.task or options.model,
+            data=options.data,
+            batch=options.batch,
+            sequence=options.sequence,
+        )
+    except (TaskError, DataError) as error:
+        flags.error(str(error))
+    if options.compilation_cache is not None:
+        enable_compilation_cache(options.compilation_cache)
+    inner = Inner(
+        task,
+        InnerSettings(
+            lr=options.lr,
+            warmup_steps=options.warmup_steps,
+            decay_steps=options.decay_steps,
+            final_share=options.final_share,
+            weight_decay=options.weight_decay,
+        ),
+    )
+    specs = [
+        TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
+        for name, shape, is_averaged in inner.specs
+    ]
+
+    def tell(kind: Kind, data: Mapping[str, Json]) -> None:
+        say(kind, {"learner": options.name, "incarnation": incarnation, **data})
+
+    phases, tampering = Phases(tell, {}), Tampering(tell)
+    store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs), emit=tell)
+    messenger = Messenger(
+        lambda: Connection(options.syncer, token=token, tls=tls),
+        learner=options.name,
+        incarnation=incarnation,
+        specs=specs,
+        emit=say,
+        outgoing=tampering.outgoing,
+        phases=phases,
+        probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
+    )
+    learner = Learner(
+        inner,
+        task,
+        messenger,
+        Assignment(
+            name=options.name,
+            incarnation=incarnation,
+            shard=options.shard,
+            shards=options.shards,
+            seed=options.seed,
+            save_every_s=options.save_every,
+        ),
+        store=store,
+        emit=HealthFile(options.health_file).heard(say),
+        pace=pace,
+        phases=phases,
+    )
+    obey_signals(learner)
+    hooks = Hooks()
+    phases.take_words(hooks)
+    hooks.on("clock", Clocks(tell).obey)
+    hooks.on("slow", pace.obey)
+    hooks.on("updates", tampering.obey)
+    hooks.on("disk", store.obey)
+    if options.test_hooks:
+        hooks.listen()
+    say(
+        Kind.LEARNER_STARTED,
+        {
+            "learner": options.name,
+            "incarnation": incarnation,
+            "devices": len(inner.devices),
+            "platform": inner.devices[0].platform,
+            "parameters": inner.parameters,
+        },
+    )
+    messenger.start()
+    try:
+        learner.run()
+    except TrainingEnded as ended:
+        say(
+            Kind.LEARNER_LEFT,
+            {"learner": options.name, "incarnation": incarnation, "step": 0,
+             "reason": str(ended)},
+        )  # fmt: skip
+    except JoinRefused as refused:
+        print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
+        return 3
+    return 0

@@ -1,0 +1,1 @@
+"""What is trained: tasks, data, fragments of parameters and how they travel."""

@@ -1,0 +1,1 @@
+"""What every node of a training shares: events, test hooks, durable files, health."""

@@ -1,0 +1,58 @@
+r"""Files that prove they are whole: a seal, a head in JSON, then bytes.
+
+    chaoslab <64 hex digits of BLAKE2b over all that follows>\n
+    {"version": 7, "tensors": […]}\n
+    <body>
+
+Standard library only. Whoever damages a byte anywhere, the head included, breaks the seal.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+
+from chaoslab.core.events import Json, encode
+from chaoslab.diloco.node.files import File
+
+_MARK = b"chaoslab "
+_DIGEST_BYTES = 32
+_SEAL_BYTES = len(_MARK) + 2 * _DIGEST_BYTES + 1
+
+
+class CorruptState(ValueError):
+    """A file that must be whole is damaged; the message names it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sealed:
+    """What a whole file says."""
+
+    head: bytes
+    """JSON."""
+    body: memoryview
+
+
+def write_sealed(file: File, head: Mapping[str, Json], body: Sequence[memoryview | bytes]) -> None:
+    """Write into a new file; nothing is flushed."""
+    first = encode(head).encode() + b"\n"
+    seal = blake2b(first, digest_size=_DIGEST_BYTES)
+    for piece in body:
+        seal.update(piece)
+    file.append(_MARK + seal.hexdigest().encode() + b"\n" + first)
+    for piece in body:
+        file.append(piece)
+
+
+def read_sealed(path: Path) -> Sealed:
+    """Read a file back; CorruptState if it is missing, cut off, longer or altered."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise CorruptState(f"{path} cannot be read: {error.strerror}") from error
+    seal, rest = content[:_SEAL_BYTES], memoryview(content)[_SEAL_BYTES:]
+    found = blake2b(rest, digest_size=_DIGEST_BYTES).hexdigest()
+    if seal != _MARK + found.encode() + b"\n":
+        raise CorruptState(f"{path} is damaged: its bytes do not fit the seal in its first line")
+    end = content.index(b"\n", _SEAL_BYTES)
+    return Sealed(head=content[_SEAL_BYTES:end], body=rest[end + 1 - _SEAL_BYTES :])

@@ -1,0 +1,30 @@
+"""The node contract from the inside: one JSON event per line on standard output.
+
+Any program that prints such lines is a node (`chaoslab.core.events`); this is how ours do it.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from chaoslab.core.events import Json, Kind, node_line
+
+Emit: TypeAlias = Callable[[Kind, Mapping[str, Json]], None]
+
+_printing = threading.Lock()
+_born_s = time.monotonic()
+
+
+def now_s() -> float:
+    """Seconds since this process began, by its own monotonic clock."""
+    return time.monotonic() - _born_s
+
+
+def say(kind: Kind, data: Mapping[str, Json]) -> None:
+    """Print one event; whole lines even when several threads speak."""
+    line = node_line(kind, node_s=now_s(), data=data)
+    with _printing:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,124 @@
+"""Snapshots of the global parameters on disk: written by the syncer, read by the evaluator.
+
+    <directory>/<committed tokens, 15 digits>.npz
+        tensor:<name>       float32, one entry for each tensor
+        round               int64 []
+        committed_tokens    int64 []
+
+A snapshot appears whole or not at all. A second one at the same number of committed tokens
+replaces the first. Needs numpy alone, so the syncer never imports JAX.
+"""
+
+import os
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.node.files import appearing, make_folder
+
+_TENSOR = "tensor:"
+
+
+class SnapshotError(ValueError):
+    """A snapshot that cannot be written or read; the message names the file or the tensor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """The global parameters when `committed_tokens` tokens of training were in them."""
+
+    tensors: Mapping[str, FloatArray]
+    round: int
+    committed_tokens: int
+
+
+def write_snapshot(
+    directory: Path,
+    *,
+    tensors: Mapping[str, FloatArray],
+    round: int,  # noqa: A002 - the project's word; the builtin is not used here
+    committed_tokens: int,
+) -> Path:
+    """Write one snapshot durably and return its path. SnapshotError if a tensor is not float32."""
+    for name, array in tensors.items():
+        if array.dtype != np.float32:
+            raise SnapshotError(f"tensor {name!r} is {array.dtype}; snapshots hold float32 alone")
+    make_folder(directory, durable=True)
+    path = directory / f"{committed_tokens:015d}.npz"
+    entries = {f"{_TENSOR}{name}": array for name, array in tensors.items()}
+    with appearing(path, durable=True) as file, os.fdopen(os.dup(file.fileno()), "wb") as writer:
+        np.savez(
+            writer,
+            allow_pickle=False,
+            round=np.int64(round),
+            committed_tokens=np.int64(committed_tokens),
+            **entries,
+        )
+    return path
+
+
+class Thinning:
+    """When a snapshot is due in a training of unknown length: evenly spread, at most twice `kept`.
+
+    ················   one for each merge, until there are twice `kept`
+    · · · · · · · ·    every second one goes, and the distance between two doubles
+    """
+
+    def __init__(self, directory: Path, kept: int) -> None:
+        """Goes on with what an earlier life of the syncer left in the directory."""
+        self._directory, self._kept = directory, kept
+        there = _snapshot_files(directory)
+        newest_tokens = int(there[-1].stem) if there else 0
+        self._distance_tokens = newest_tokens / len(there) if len(there) >= kept else 0.0
+        self._next_tokens = newest_tokens + self._distance_tokens
+
+    def is_due(self, committed_tokens: float) -> bool:
+        """Whether the next one is to be written."""
+        return committed_tokens >= self._next_tokens
+
+    def written(self, committed_tokens: float) -> None:
+        """One was written: remove every second one if there are too many. OSError if it fails."""
+        there = _snapshot_files(self._directory)
+        if len(there) >= 2 * self._kept:
+            for path in there[1:-1:2]:
+                path.unlink()
+            self._distance_tokens = committed_tokens / self._kept
+        self._next_tokens = committed_tokens + self._distance_tokens
+
+
+def read_snapshots(directory: Path) -> Iterator[Snapshot]:
+    """Every snapshot of `directory` in order of committed tokens, one in memory at a time."""
+    return map(read_snapshot, snapshot_paths(directory))
+
+
+def snapshot_paths(directory: Path) -> list[Path]:
+    """The snapshot files in order of committed tokens. SnapshotError if there are none."""
+    paths = _snapshot_files(directory)
+    if not paths:
+        raise SnapshotError(f"{directory} holds no snapshots (<committed tokens>.npz)")
+    return paths
+
+
+def read_snapshot(path: Path) -> Snapshot:
+    """Read one file. SnapshotError if it is torn or something else."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as entries:
+            return Snapshot(
+                tensors={
+                    name.removeprefix(_TENSOR): entries[name]
+                    for name in entries.files
+                    if name.startswith(_TENSOR)
+                },
+                round=int(entries["round"]),
+                committed_tokens=int(entries["committed_tokens"]),
+            )
+    except (KeyError, EOFError, ValueError, zipfile.BadZipFile) as error:
+        raise SnapshotError(f"{path} is not a whole snapshot: {error}") from error
+
+
+def _snapshot_files(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob("*.npz") if path.stem.isdecimal())

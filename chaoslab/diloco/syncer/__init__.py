@@ -1,0 +1,1 @@
+"""The syncer: policy, merge, state on disk, and the program."""

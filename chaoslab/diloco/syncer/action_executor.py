@@ -1,0 +1,215 @@
+"""What the policy decided, done: messages to learners, merges, and lines on standard output.
+
+    Policy ── actions ──► Deeds ─┬─► Listeners ══► learners      (`syncer_words` has the wording)
+       ▲                         ├─► Commits ─► Books: merge, disk
+       └── published ◄───────────┴─► lines
+
+Decides nothing, and hears nothing: what arrives is taken in by `syncer`, on the same thread.
+"""
+
+from collections.abc import Callable
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.phases import Phase, Phases
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer import messages as words
+from chaoslab.diloco.syncer.commits import Commits
+from chaoslab.diloco.syncer.decisions import (
+    Abandon,
+    Action,
+    Donate,
+    Drop,
+    Hold,
+    Merge,
+    Pull,
+    Recover,
+    SendAll,
+    Stop,
+    Suspect,
+    Welcome,
+)
+from chaoslab.diloco.syncer.membership import Member
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.sessions import Listeners
+from chaoslab.diloco.syncer.syncer_state import Books, Publication
+from chaoslab.diloco.wire import wire_pb2 as pb
+
+FAREWELL_S = 20.0
+"""How long the syncer waits, after the end, for the learners to adopt the last versions."""
+
+
+class Deeds:
+    """Carries out actions, and those that follow from them."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: Settings,
+        books: Books,
+        listeners: Listeners,
+        *,
+        phases: Phases,
+        emit: Emit,
+        now: Callable[[], float],
+    ) -> None:
+        self._policy = policy
+        self._settings = settings
+        self._books = books
+        self._listeners = listeners
+        self._emit = emit
+        self._now = now
+        self._phases = phases
+        self._commits = Commits(policy, books, phases=phases, emit=emit, now=now)
+        self._end: Stop | None = None
+        """Training is to end as soon as all that was merged is on disk."""
+        self._farewell_s: float | None = None
+        self.reason = ""
+        """Why training ended; empty while it goes on."""
+
+    def carry_out(self, actions: list[Action]) -> None:
+        """Do these, and what follows from them, in order."""
+        pending = list(actions)
+        while pending:
+            pending += self._do(pending.pop(0))
+
+    def go_on(self) -> None:
+        """Publish what the disk takes by now, if it had refused."""
+        self.carry_out(self._publish_committed())
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether training has ended; the learners may still be adopting the last versions."""
+        return self._farewell_s is not None
+
+    def is_over(self) -> bool:
+        """Whether training has ended and everybody has left, or has had `FAREWELL_S` for it."""
+        return self._farewell_s is not None and (
+            not self._policy.membership.members or self._now() >= self._farewell_s
+        )
+
+    def last_word(self, epoch: int = 0) -> pb.ToLearner:
+        """Why training ended and with which versions, for a member or a stream without one."""
+        return words.stop(epoch, self.reason, self._policy.versions)
+
+    # ------------------------------------------------------------ one kind of action each
+
+    def _do(self, action: Action) -> list[Action]:  # one line for each kind of action
+        more: list[Action] = []
+        match action:
+            case Welcome():
+                self._welcome(action)
+            case Pull():
+                self._pull(action)
+            case Merge():
+                self._commits.add(action)
+                more = self._publish_committed()
+            case Abandon():
+                self._books.pushes.forget(action.round)
+                self._say(
+                    Kind.ROUND_ABANDONED,
+                    round=action.round, fragment=action.fragment, reason=action.reason,
+                )  # fmt: skip
+            case Suspect(member=member, idle_s=idle_s):
+                self._say(Kind.MEMBER_SUSPECTED, **words.whose(member), idle_s=idle_s)
+            case Recover(member=member, idle_s=idle_s):
+                self._say(Kind.MEMBER_RECOVERED, **words.whose(member), idle_s=idle_s)
+            case Drop():
+                self._drop(action)
+            case Donate():
+                request = words.checkpoint_request(action, self._books.versions)
+                self._listeners.send(action.donor.epoch, request)
+            case SendAll(receiver=receiver):
+                self._send_all(receiver)
+            case Hold(reason=reason):
+                self._say(Kind.SYNCER_HELD, reason=reason)
+            case Stop():
+                self._end = action
+                more = self._publish_committed()
+        return more
+
+    def _welcome(self, action: Welcome) -> None:
+        member, membership = action.member, self._policy.membership
+        welcome = words.welcome(
+            action,
+            self._settings,
+            versions=self._policy.versions,
+            data_position=membership.data_positions.get(member.learner, 0),
+            step=max((m.step for m in membership.members), default=0),
+        )
+        self._listeners.send(member.epoch, welcome)
+        self._say(
+            Kind.MEMBER_JOINED,
+            **words.whose(member),
+            source=action.source.value,
+            donor=action.donor.learner if action.donor else None,
+            members=len(membership.members),
+        )
+
+    def _pull(self, action: Pull) -> None:
+        for epoch in action.epochs:
+            self._listeners.send(epoch, words.pull(action, epoch))
+
+    def _publish_committed(self) -> list[Action]:
+        """Publish every merge that the disk takes; only then may training end."""
+        actions: list[Action] = []
+        while (committed := self._commits.next()) is not None:
+            actions += self._announce(*committed)
+        if self._end is not None and self._commits.is_empty and not actions:
+            self._stop(self._end)
+        return actions
+
+    def _announce(self, action: Merge, publication: Publication) -> list[Action]:
+        """A merge is on disk: publish it to everybody, and say so."""
+        place = {key: getattr(publication, key) for key in ("round", "fragment", "version")}
+        for number, member in enumerate(self._policy.membership.members):
+            self._publish(member, publication)
+            if number == 0:
+                self._phases.reach(Phase.PUBLISH, **place)
+        actions = self._policy.published(self._now(), action)
+        self._say(
+            Kind.ROUND_MERGED,
+            **words.merged(
+                action,
+                publication,
+                fragments=self._settings.fragments,
+                momentum_digest=self._books.momentum_digest(action.fragment),
+                members=len(self._policy.membership.members),
+            ),
+            sync_s=self._now() - action.pulled_s,
+        )
+        self._books.keep_snapshot(action)
+        return actions
+
+    def _publish(self, member: Member, publication: Publication) -> None:
+        index = publication.fragment
+        committed = self._books.committed(member.learner, member.incarnation, index)
+        header = words.fragment(publication, member.epoch, committed)
+        self._listeners.send_payload(member.epoch, header, publication.payload, key=index)
+
+    def _send_all(self, receiver: Member) -> None:
+        held = self._listeners.held(receiver.epoch)
+        for publication in self._books.publications():
+            if not held or held[publication.fragment] != publication.version:
+                self._publish(receiver, publication)
+
+    def _drop(self, action: Drop) -> None:
+        member, reason = action.member, action.reason.value
+        self._say(
+            Kind.MEMBER_LEFT,
+            **words.whose(member),
+            members=len(self._policy.membership.members),
+            reason=reason,
+        )
+        self._listeners.close(member.epoch, words.fenced(member, reason))
+
+    def _stop(self, action: Stop) -> None:
+        self._end = None
+        self._farewell_s = self._now() + FAREWELL_S
+        self.reason = action.reason
+        self._say(Kind.SYNCER_STOPPED, reason=action.reason)
+        for member in self._policy.membership.members:
+            self._listeners.send(member.epoch, self.last_word(member.epoch))
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        self._emit(kind, data)

@@ -1,0 +1,120 @@
+"""The command line of the syncer: its flags, the address that it comes back to, and its start.
+
+What they are used for is `main` in `syncer`.
+"""
+
+import argparse
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from chaoslab.core.events import Kind
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.node.files import appearing, make_folder
+from chaoslab.diloco.node.health import add_health_option
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.wire.identity import Tokens
+from chaoslab.diloco.wire.service import Hub, Tls, add_tls_options, tls_of
+
+T = TypeVar("T")
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_PATIENCE_S = 20.0
+_AGAIN_S = 0.2
+
+
+def parser() -> argparse.ArgumentParser:
+    """The flags of `python -m chaoslab.diloco.syncer`."""
+    flags = argparse.ArgumentParser(
+        prog="python -m chaoslab.diloco.syncer",
+        description="The syncer of a Decoupled DiLoCo training. Needs no accelerator.",
+        epilog="example: python -m chaoslab.diloco.syncer --directory /tmp/syncer --settings-json "
+        '\'{"learners": ["learner-0", "learner-1"], "stop_rounds": 200}\'',
+    )
+    flags.add_argument(
+        "--address", default="127.0.0.1:0", help="where to listen; port 0 takes a free one"
+    )
+    flags.add_argument(
+        "--directory",
+        type=Path,
+        required=True,
+        help="its state; training goes on from what is here",
+    )
+    flags.add_argument(
+        "--tokens",
+        type=Path,
+        metavar="FOLDER",
+        help="a file for each learner, made if missing: what it must show; tokens/ in --directory "
+        "by default; unused with mutual TLS",
+    )
+    flags.add_argument(
+        "--settings-json", default="{}", help="the rules of the training, see diloco/settings.py"
+    )
+    flags.add_argument(
+        "--snapshots", type=Path, help="where to put global parameters for evaluation"
+    )
+    flags.add_argument(
+        "--not-durable", action="store_true", help="do not wait for the disk after each round"
+    )
+    flags.add_argument(
+        "--hold", action="store_true", help="when a stop rule is met, go on until SIGTERM"
+    )
+    flags.add_argument("--name", default="syncer", help="for the fleet that starts it")
+    flags.add_argument("--incarnation", type=int, default=1, help="for the fleet that starts it")
+    flags.add_argument(
+        "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
+    )
+    add_health_option(flags)
+    add_tls_options(flags)
+    return flags
+
+
+def tokens_of(options: argparse.Namespace, settings: Settings) -> Tokens | None:
+    """What each learner on the roster must show; None where certificates say who it is."""
+    if isinstance(tls_of(options), Tls):
+        return None
+    return Tokens.kept_in(options.tokens or options.directory / "tokens", settings.learners)
+
+
+def known_address(file: Path, asked: str) -> str:
+    """A restarted syncer listens where its learners will look for it, unless told otherwise."""
+    make_folder(file.parent, durable=True)
+    known = file.read_text() if file.exists() else ""
+    return known if known and asked.endswith(":0") else asked
+
+
+def once_there_is_room(make: Callable[[], T], emit: Emit) -> T:
+    """What takes up the state writes, too: with a full disk it is made when there is room again."""
+    is_known = False
+    while True:
+        try:
+            return make()
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            if not is_known:
+                emit(Kind.SYNCER_BLOCKED, {"waiting": 0, "reason": str(error.strerror)})
+            is_known = True
+            time.sleep(_AGAIN_S)
+
+
+def listen(hub: Hub, file: Path) -> str:
+    """Begin to accept streams, and keep where in `file`; the address.
+
+    A known address may be in use for a moment: a connection that went out from here had that port.
+    OSError if it is taken for longer than `_PATIENCE_S`.
+    """
+    until_s = time.monotonic() + _PATIENCE_S
+    while True:
+        try:
+            address = hub.start()
+            break
+        except OSError:
+            if not file.exists() or time.monotonic() >= until_s:
+                raise
+            time.sleep(_AGAIN_S)
+    with appearing(file, durable=True) as written:
+        written.append(address.encode())
+    return address

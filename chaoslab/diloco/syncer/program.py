@@ -1,0 +1,336 @@
+"""The syncer: merges the learners' updates on a CPU and never makes anyone wait.
+
+    learners ══ one stream each ══► Hub ─ arrivals ─► Syncer ─► Policy ─ actions ─► Deeds
+        ▲                                               │          ▲                 │ │
+        │                                               ▼          └─ published ─────┘ │
+        │                                             Books (fragments, merge, disk) ◄─┤
+        └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Listeners ◄──────────────────────┘
+
+One thread owns all state. What to do is decided in `policy`; what arrives is taken in here, what is
+decided is carried out by `deeds`. `python -m chaoslab.diloco.syncer --help` says how to run it
+without the harness.
+"""
+
+import math
+import queue
+import signal
+from collections.abc import Callable, Sequence
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
+from chaoslab.diloco.node.clocks import Clocks
+from chaoslab.diloco.node.events import Emit, now_s, say
+from chaoslab.diloco.node.health import HealthFile
+from chaoslab.diloco.node.hooks import Hooks
+from chaoslab.diloco.node.phases import Phases
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer import messages as words
+from chaoslab.diloco.syncer.action_executor import Deeds
+from chaoslab.diloco.syncer.decisions import Offer, Progress, Refusal, Welcome
+from chaoslab.diloco.syncer.membership import Leaving, Member, Refused
+from chaoslab.diloco.syncer.options import (
+    known_address,
+    listen,
+    once_there_is_room,
+    parser,
+    tokens_of,
+)
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.sessions import Listeners
+from chaoslab.diloco.syncer.store import SyncerStore
+from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.uplinks import Uplinks
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
+
+_TICK_S = 0.25
+"""Longest sleep, so that a signal is noticed."""
+_OVERSLEPT_S = 1.0
+"""Who does not turn round for longer was stopped from outside, or had a lot to merge."""
+
+
+class Syncer:
+    """Takes in what arrives and has the policy decide. `run` returns when training has ended."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        hub: Hub,
+        books: Books,
+        *,
+        emit: Emit,
+        now: Callable[[], float],
+        phases: Phases | None = None,
+    ) -> None:
+        self.policy = Policy(settings)
+        self._hub = hub
+        self._books = books
+        self._emit = emit
+        self._now = now
+        self._uplinks = Uplinks(hub, emit, now())
+        self._listeners = Listeners(hub)
+        self._deeds = Deeds(
+            self.policy,
+            settings,
+            books,
+            self._listeners,
+            phases=phases or Phases(emit, {}),
+            emit=emit,
+            now=now,
+        )
+        self.health = HealthFile(None)
+        self._rejected: dict[str, int] = {}
+        self._asked = ""
+        self._awake_s = now()
+        self._last_merge = books.restore(self.policy, now())
+
+    def run(self, address: str) -> None:
+        """Serve until training has ended and everybody has left, or `FAREWELL_S` later."""
+        self._say(
+            Kind.SYNCER_READY,
+            address=address,
+            rounds=self.policy.merged_rounds,
+            committed_tokens=self.policy.committed_tokens,
+            is_recovered=self._books.is_seeded,
+            last_epoch=self.policy.membership.last_epoch,
+            lives=self.policy.membership.incarnations,
+            **self._books.held(self.policy),
+        )
+        if self._last_merge is not None:
+            self._say(Kind.ROUND_MERGED, **self._last_merge)
+        while not self._deeds.is_over():
+            arrival = self._next_arrival()
+            self.health.touch()
+            self._note_sleep()
+            if arrival is not None:
+                self._receive(arrival)
+            self._deeds.carry_out(self.policy.advance(self._now()))
+            self._deeds.go_on()
+            self._uplinks.tick(self._now())
+            self._tell_strangers(self._now())
+        self._tell_strangers(math.inf)
+        self._say(
+            Kind.SYNCER_FINAL,
+            **self._books.final(self.policy),
+            rejected=self._rejected,
+            turned_away=self._hub.turned_away.totals,
+            reason=self._deeds.reason,
+            was_asked=self._deeds.reason == self._asked,
+        )
+
+    def end(self, reason: str) -> None:
+        """Ask for the end; the open rounds are closed first.
+
+        After a stop rule was met and held this lets go of it, else it comes before its time.
+        """
+        if self.policy.held_reason is None:
+            self._asked = reason
+        self.policy.stop(self.policy.held_reason or reason)
+
+    # ------------------------------------------------------------ what arrives
+
+    def _note_sleep(self) -> None:
+        """Whoever stops the syncer for a while must not make it believe that all others stopped."""
+        slept_s, self._awake_s = self._now() - self._awake_s, self._now()
+        if slept_s > _OVERSLEPT_S:
+            self.policy.overslept(slept_s)
+
+    def _next_arrival(self) -> Arrival[pb.FromLearner] | None:
+        wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)
+        try:
+            return self._hub.arrivals.get(timeout=wait_s) if wait_s else self._hub.arrivals.get(
+                block=False
+            )  # fmt: skip
+        except queue.Empty:
+            return None
+
+    def _receive(self, arrival: Arrival[pb.FromLearner]) -> None:
+        session, what = arrival.session, arrival.what
+        if isinstance(what, Opened):
+            return
+        if isinstance(what, Garbled):
+            if (sender := self._listeners.member(session)) is not None:
+                self._reject(sender, Refusal.MALFORMED, detail=what.reason)
+            self._end_session(session, Leaving.CLOSED)
+        elif isinstance(what, Closed):
+            self._end_session(session, Leaving.CLOSED)
+        elif isinstance(what, Received):
+            self._understand(session, what)
+
+    def _understand(self, session: int, received: Received[pb.FromLearner]) -> None:
+        message = received.message
+        body = message.WhichOneof("body")
+        if body == "hello":
+            self._hello(session, message.hello)
+        elif body == "push":
+            self._push(session, message.epoch, message.push, received.payload)
+        elif self._listeners.epoch(session) != message.epoch:
+            return  # words of a membership that has ended
+        elif body == "progress":
+            self._progress(session, message.epoch, words.progress(message.progress))
+        elif body == "checkpoint":
+            self._forward(message.checkpoint, received.payload)
+        elif body == "goodbye":
+            self._end_session(session, Leaving.SAID_GOODBYE)
+
+    def _hello(self, session: int, hello: pb.Hello) -> None:
+        if self._listeners.epoch(session) is not None:
+            self._turn_away(session, hello, "one hello a stream")
+            return
+        if self._deeds.has_stopped and not hello.versions:
+            self._hub.close(session, self._deeds.last_word())
+            return
+        try:
+            specs = self._books.understand(hello.specs_json)
+            actions = self.policy.hello(self._now(), words.hello(hello))
+        except (Refused, ValueError) as refusal:
+            self._turn_away(session, hello, str(refusal))
+            return
+        self._books.agree_on(specs)
+        welcomed = (action.member for action in actions if isinstance(action, Welcome))
+        member = max(welcomed, key=lambda member: member.epoch)
+        self._hub.admit(session, self._books.payload_bytes_max)
+        self._listeners.admit(session, member, tuple(hello.versions))
+        self._uplinks.attach(session, hello.learner, hello.incarnation)
+        self._deeds.carry_out(actions)
+        if self._deeds.has_stopped:  # its link was broken when training ended
+            self._hub.send(session, self._deeds.last_word(member.epoch))
+
+    def _progress(self, session: int, epoch: int, report: Progress) -> None:
+        if lie := self.policy.impossible(report):
+            self._reject(self._listeners.member(session), Refusal.MALFORMED, detail=lie)
+            self._end_session(session, Leaving.CLOSED)
+            self._hub.close(session, words.refused(lie))
+            return
+        self._deeds.carry_out(self.policy.progress(self._now(), epoch, report))
+
+    def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
+        offer = words.offer(push)
+        if self._listeners.epoch(session) != epoch:  # of an ended membership, or of somebody else's
+            sender = self._listeners.member(session)
+            self._reject(sender, Refusal.FENCED, offer=offer, epoch=epoch)
+            return
+        if push.base_version < 0:
+            self._seed(epoch, push, payload)
+            return
+        if not push.c_steps and not payload:  # an honest "I have nothing for this round"
+            self._deeds.carry_out(self.policy.decline(self._now(), epoch, offer))
+            return
+        member = self.policy.membership.find(epoch)
+        refusal = self.policy.offer(epoch, offer)
+        norm = refusal or self._take(epoch, push, payload)
+        if not isinstance(norm, Refusal) and member is not None:
+            self._say(Kind.PUSH_ACCEPTED, **words.whose(member), **words.contents(offer), norm=norm)
+            self._deeds.carry_out(self.policy.accept(self._now(), epoch, offer))
+            return
+        self._reject(member, norm if isinstance(norm, Refusal) else Refusal.FENCED, offer=offer)
+        self._deeds.carry_out(self.policy.spoil(self._now(), epoch, offer.round))
+
+    def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | float:
+        """Keep the outer gradient of a push; its norm, or why it cannot be used."""
+        try:
+            return self._books.take_delta(push.round, epoch, push.fragment, push.codec, payload)
+        except NotFinite:
+            return Refusal.NOT_FINITE
+        except MalformedPayload:
+            return Refusal.MALFORMED
+
+    def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
+        """One fragment of the initial parameters, from the learner that was asked for them."""
+        if epoch != self.policy.seeder or self.policy.versions:
+            self._reject(self.policy.membership.find(epoch), Refusal.NOT_ASKED)
+            return
+        try:
+            self._books.take_initial(push.fragment, payload)
+        except MalformedPayload as error:
+            self._reject(self.policy.membership.find(epoch), Refusal.MALFORMED, detail=str(error))
+            return
+        if self._books.is_seeded:
+            self._deeds.carry_out(self.policy.seeded(self._now(), epoch))
+
+    def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
+        """A donor's checkpoint goes on to whom it was asked for."""
+        receiver = self.policy.transferred(checkpoint.request)
+        if receiver is None or payload is None:
+            return
+        message = pb.ToLearner(epoch=receiver.epoch, checkpoint=checkpoint)
+        self._listeners.send_payload(receiver.epoch, message, payload, key="checkpoint")
+
+    def _end_session(self, session: int, reason: Leaving) -> None:
+        epoch = self._listeners.forget(session)
+        if epoch is not None:
+            self._deeds.carry_out(self.policy.closed(self._now(), epoch, reason))
+
+    # ------------------------------------------------------------ helpers
+
+    def _tell_strangers(self, now_s: float) -> None:
+        for line in self._hub.turned_away.due(now_s):
+            self._say(Kind.STREAM_REFUSED, **line)
+
+    def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:
+        self._count(Refusal.HELLO)
+        self._say(
+            Kind.MEMBER_REFUSED,
+            learner=hello.learner, incarnation=hello.incarnation, reason=reason,
+        )  # fmt: skip
+        self._hub.close(session, words.refused(reason))
+
+    def _count(self, refusal: Refusal) -> None:
+        self._rejected[refusal.value] = self._rejected.get(refusal.value, 0) + 1
+
+    def _reject(
+        self,
+        member: Member | None,
+        refusal: Refusal,
+        *,
+        offer: Offer | None = None,
+        epoch: int | None = None,
+        detail: str = "",
+    ) -> None:
+        """`epoch`: under which it came, if that is not the present one of the member."""
+        self._count(refusal)
+        whose = words.whose(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
+        if epoch is not None:
+            whose = {**whose, "epoch": epoch}
+        contents = words.contents(offer, keys=("round", "fragment", "c_tokens")) if offer else {
+            "round": 0, "fragment": -1, "c_tokens": 0,
+        }  # fmt: skip
+        self._say(Kind.PUSH_REJECTED, **whose, **contents, reason=refusal.value, detail=detail)
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        self._emit(kind, data)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the syncer until training has ended."""
+    options = parser().parse_args(arguments)
+    settings = Settings.from_json(options.settings_json)
+    address_file = options.directory / "address"
+    tls = tls_of(options)
+    hub = Hub(
+        known_address(address_file, options.address), tokens=tokens_of(options, settings), tls=tls
+    )
+    books = Books(
+        settings,
+        SyncerStore(options.directory / "state", durable=not options.not_durable),
+        snapshots=options.snapshots,
+    )
+    about: dict[str, Json] = {"node": options.name, "incarnation": options.incarnation}
+    phases = Phases(say, about)
+    syncer = once_there_is_room(
+        lambda: Syncer(settings, hub, books, emit=say, now=now_s, phases=phases), say
+    )
+    syncer.policy.is_held, syncer.health = options.hold, HealthFile(options.health_file)
+    signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
+    hooks = Hooks()
+    phases.take_words(hooks)
+    hooks.on("clock", Clocks(lambda kind, data: say(kind, {**about, **data})).obey)
+    if options.test_hooks:
+        hooks.listen()
+    address = listen(hub, address_file)
+    try:
+        syncer.run(address)
+    finally:
+        hub.stop()
+        books.close()
+    return 0

@@ -1,0 +1,281 @@
+"""Durable state: the syncer's fragments and event tape; for a learner's own see `checkpoints`.
+
+    <directory>/specs.json            the tensors, written once
+    <directory>/fragment-3.a, .b      two slots: the current version and the one before it
+    <directory>/tape.jsonl            one line for each merge: the commit (`tape`)
+    <directory>/reserved.json         rounds and epochs that may have been given, merged or not
+
+A merge is written to the slot that holds the older version, flushed to the disk, and then committed
+by its line on the tape; only after that may anybody see the version. A process that dies before the
+line was whole leaves the older version in force, and its half-written slot is never looked at. The
+newline that makes a line count is flushed after the line: a disk writes sectors in any order, and a
+line whose end came first would look damaged.
+Every slot names its tensors and is sealed, so neither parameters nor outer momentum are ever taken
+from a wrong or damaged place.
+
+A slot that was damaged later stops `load`. Because the version before is still there, the training
+can go back on purpose to the newest earlier moment at which everything is whole.
+"""
+
+import fcntl
+import json
+import math
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.core.events import Json, encode
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.node.checksummed_file import CorruptState, read_sealed, write_sealed
+from chaoslab.diloco.node.files import File, appearing, flush_all, flush_folder, make_folder
+from chaoslab.diloco.syncer.commit_log import Tape, TapeLine, latest
+
+_SPECS = "specs.json"
+_TAPE = "tape.jsonl"
+_LOST = "tape.lost.jsonl"
+_RESERVED = "reserved.json"
+_SLOTS = ("a", "b")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tensors:
+    """Global parameters and outer momentum of one fragment, by tensor name, float32."""
+
+    theta: Mapping[str, FloatArray]
+    momentum: Mapping[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredState:
+    """All that was committed."""
+
+    specs_json: str
+    tape: tuple[TapeLine, ...]
+    fragments: Mapping[int, Tensors]
+    lost: tuple[TapeLine, ...] = ()
+    """Merges that were given up by falling back."""
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The version vector."""
+        versions = latest(self.tape)
+        return tuple(versions[fragment] for fragment in sorted(versions))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    """Numbers up to these may have been given; no later life gives one of them again."""
+
+    rounds: int = 0
+    epochs: int = 0
+
+
+class SyncerStore:
+    """The syncer's disk. `durable=False` does not wait for the disk: faster, and lost in a crash.
+
+    One process writes; a second one on the same directory is refused. Reading changes nothing.
+    """
+
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+        self._directory = directory
+        self._durable = durable
+        self._tape: File | None = None
+        self._tape_bytes: int | None = None
+        """How much of the tape is in force; what is behind it is cut off before writing."""
+        self._named: set[Path] = set()
+        """Slots whose names are on the disk, as far as this life has seen to that."""
+
+    def begin(self, specs_json: str, fragments: Mapping[int, Tensors]) -> None:
+        """Commit the initial parameters as version 0 of every fragment.
+
+        FileExistsError if a training has begun in this directory already.
+        """
+        make_folder(self._directory, durable=self._durable)
+        path = self._directory / _TAPE
+        if path.exists():
+            raise FileExistsError(
+                f"{path} belongs to a training that has begun: go on with it, or choose another "
+                "directory"
+            )
+        with self._appearing(_SPECS) as specs:
+            specs.append(specs_json.encode())
+        for index, tensors in fragments.items():
+            self._write_slot(index, 0, tensors)
+        lines = [TapeLine(round=0, fragment=index, version=0, begun=0) for index in fragments]
+        with self._appearing(_TAPE) as tape:
+            tape.append(b"".join(line.to_bytes() for line in lines))
+
+    def save_round(self, line: TapeLine, tensors: Tensors) -> None:
+        """Commit one merge. When this returns, it outlives the process.
+
+        After an OSError (the disk is full, say) the state before the merge is in force.
+        """
+        tape = self._tape or self._open_tape()
+        self._write_slot(line.fragment, line.version, tensors)
+        start = tape.size
+        try:
+            for piece in (line.to_bytes()[:-1], b"\n"):
+                tape.append(piece)
+                self._flush(tape)
+        except OSError:
+            tape.cut(start)
+            raise
+
+    def load(self, *, fall_back: bool = False) -> StoredState | None:
+        """What was committed; None if training never began here. CorruptState names what is bad.
+
+        With `fall_back`, damaged slots lead to the newest earlier merge after which every fragment
+        is whole; the merges after it are `lost`, and move to tape.lost.jsonl with the next save.
+        CorruptState is then raised if there is no such merge.
+        """
+        path = self._directory / _TAPE
+        if not path.exists():
+            return None
+        if self._durable:
+            flush_all(self._directory)
+        tape = Tape.read(path)
+        kept, fragments = self._newest_whole(tape, fall_back=fall_back)
+        if self._tape is None:
+            self._tape_bytes = tape.ends[kept - 1]
+        return StoredState(
+            specs_json=(self._directory / _SPECS).read_text(),
+            tape=tape.lines[:kept],
+            fragments=fragments,
+            lost=tape.lines[kept:],
+        )
+
+    def reserve(self, numbers: Reserved) -> None:
+        """Keep, durably and whole, how far numbers may be given."""
+        make_folder(self._directory, durable=self._durable)
+        with self._appearing(_RESERVED) as file:
+            file.append(encode(asdict(numbers)).encode())
+
+    def reserved(self) -> Reserved:
+        """How far they may have been given; CorruptState if the file is no such thing."""
+        path = self._directory / _RESERVED
+        if not path.exists():
+            return Reserved()
+        try:
+            return Reserved(**json.loads(path.read_bytes()))
+        except (TypeError, ValueError) as error:
+            raise CorruptState(f"{path} is damaged: {error}") from error
+
+    def close(self) -> None:
+        """Let another process write here."""
+        if self._tape is not None:
+            self._tape.close()
+            self._tape = None
+
+    # ------------------------------------------------------------ inside
+
+    def _newest_whole(self, tape: Tape, *, fall_back: bool) -> tuple[int, dict[int, Tensors]]:
+        """How many lines of the tape are in force, and the fragments as of then."""
+        seen: dict[tuple[int, int], Tensors | CorruptState] = {}
+        damage = CorruptState(f"{self._directory / _TAPE} has no whole line")
+        fewest = len(latest(tape.lines))
+        for count in range(len(tape.lines), fewest - 1 if fall_back else len(tape.lines) - 1, -1):
+            wanted = latest(tape.lines[:count])
+            for place in wanted.items() - seen.keys():
+                seen[place] = self._try_slot(*place)
+            found = {index: seen[index, version] for index, version in wanted.items()}
+            broken = [tensors for tensors in found.values() if isinstance(tensors, CorruptState)]
+            if found and not broken:
+                return count, {i: t for i, t in found.items() if isinstance(t, Tensors)}
+            damage = broken[0] if broken and count == len(tape.lines) else damage
+        raise damage
+
+    def _open_tape(self) -> File:
+        """Open the tape for appending: lock it, and cut off what is not in force."""
+        if self._tape_bytes is None and self.load() is None:
+            raise FileNotFoundError(f"no training has begun in {self._directory}: call begin first")
+        in_force = self._tape_bytes or 0
+        tape = File(self._directory / _TAPE, is_new=False)
+        try:
+            fcntl.flock(tape, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            tape.close()
+            raise BlockingIOError(
+                error.errno,
+                f"another process writes to {self._directory}: stop it or use another directory",
+            ) from error
+        behind = (self._directory / _TAPE).read_bytes()[in_force:]
+        if lost := behind[: behind.rfind(b"\n") + 1]:
+            self._keep_aside(lost)
+        if behind:
+            tape.cut(in_force)
+            self._flush(tape)
+        self._tape = tape
+        return tape
+
+    def _keep_aside(self, lost: bytes) -> None:
+        """Lines that were given up by falling back."""
+        path = self._directory / _LOST
+        with File(path, is_new=not path.exists()) as file:
+            file.append(lost)
+            self._flush(file)
+        if self._durable:
+            flush_folder(self._directory)
+
+    def _flush(self, file: File) -> None:
+        if self._durable:
+            file.flush()
+
+    def _appearing(self, name: str) -> AbstractContextManager[File]:
+        return appearing(self._directory / name, durable=self._durable)
+
+    def _try_slot(self, index: int, version: int) -> Tensors | CorruptState:
+        try:
+            return self._read_slot(index, version)
+        except CorruptState as error:
+            return error
+
+    def _slot(self, index: int, version: int) -> Path:
+        return self._directory / f"fragment-{index}.{_SLOTS[version % len(_SLOTS)]}"
+
+    def _write_slot(self, index: int, version: int, tensors: Tensors) -> None:
+        if list(tensors.theta) != list(tensors.momentum):
+            raise ValueError("parameters and momentum of a fragment name the same tensors")
+        path = self._slot(index, version)
+        head: dict[str, Json] = {
+            "fragment": index,
+            "version": version,
+            "tensors": [[name, list(array.shape)] for name, array in tensors.theta.items()],
+        }
+        arrays = [*tensors.theta.values(), *tensors.momentum.values()]
+        with File(path, is_new=True) as file:
+            write_sealed(file, head, [_little(array) for array in arrays])
+            self._flush(file)
+        if self._durable and path not in self._named:
+            flush_folder(self._directory)
+            self._named.add(path)
+
+    def _read_slot(self, index: int, version: int) -> Tensors:
+        path = self._slot(index, version)
+        sealed = read_sealed(path)
+        head = json.loads(sealed.head)
+        if (head["fragment"], head["version"]) != (index, version):
+            raise CorruptState(
+                f"{path} holds version {head['version']} of fragment {head['fragment']}, not "
+                f"version {version} of fragment {index}"
+            )
+        shapes = {str(name): tuple(shape) for name, shape in head["tensors"]}
+        flat = np.frombuffer(sealed.body, "<f4").astype(np.float32)
+        theta, momentum = np.split(flat, 2)
+        return Tensors(theta=_by_name(theta, shapes), momentum=_by_name(momentum, shapes))
+
+
+def _by_name(flat: FloatArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, FloatArray]:
+    """The tensors that lie end to end in `flat`, as views."""
+    ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
+    pieces = np.split(flat, ends)
+    return {
+        name: piece.reshape(shape)
+        for (name, shape), piece in zip(shapes.items(), pieces, strict=False)
+    }
+
+
+def _little(array: FloatArray) -> memoryview:
+    return np.ascontiguousarray(array, "<f4").reshape(-1).view(np.uint8).data

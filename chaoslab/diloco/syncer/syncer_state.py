@@ -1,0 +1,319 @@
+"""What the syncer holds: global fragments, outer momentum, what was published, who gave how much.
+
+    initial fragments ─► seeded ─┐
+    pushes ─► take_delta ────────┴─► merge ─► on disk ─► Publication ─► everybody
+                                                └─► snapshots for evaluation
+
+A version is on disk, with its line of the event tape, before it is published, so that no published
+version is ever lost or used again. Holds no rules: when and what to merge is `policy`'s affair.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.core.events import Json
+from chaoslab.diloco.model.codec import Codec, MalformedPayload, decode, digest, encode
+from chaoslab.diloco.model.fragments import (
+    Fragment,
+    Layout,
+    TensorSpec,
+    specs_from_json,
+    specs_to_json,
+)
+from chaoslab.diloco.node.snapshots import Thinning, write_snapshot
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.decisions import Merge
+from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.pushes import Pushes
+from chaoslab.diloco.syncer.resume import go_on, restated, tape_line
+from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
+
+_RESERVES = 1000
+"""So many rounds and epochs are reserved at a time: one write for all of them."""
+_LEFT_LEAST = 100
+"""The next are reserved when fewer than so many are left."""
+_FLOATS_MAX = 2**34
+_CHECKPOINT_COPIES = 16
+"""A checkpoint is passed on unread: parameters and whatever an optimizer keeps for each of them."""
+_BASE_BYTES = 16 << 20
+"""And what it says beside that."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """One version of one fragment as it travels: the same bytes for every learner."""
+
+    fragment: int
+    version: int
+    round: int
+    codec: str
+    payload: memoryview
+    digest: str
+    """Of the float32 values a learner holds after adopting it."""
+
+
+class Books:
+    """State of one training on the syncer's side."""
+
+    def __init__(self, settings: Settings, store: SyncerStore, *, snapshots: Path | None) -> None:
+        self._settings = settings
+        self._store = store
+        self._snapshots = snapshots
+        self._codec = Codec.F32 if settings.compression == "f32" else Codec.BF16
+        self._specs: tuple[TensorSpec, ...] = ()
+        self._layout = Layout(())
+        self._states: dict[int, OuterState] = {}
+        self._published: dict[int, Publication] = {}
+        self.pushes = Pushes(settings)
+        self._committed: dict[tuple[str, int, int], int] = {}
+        """(learner, incarnation, fragment) -> raw tokens merged"""
+        self._reserved = Reserved()
+        self._snapshot_at = 0.0
+        kept, is_thinned = settings.snapshots_kept, settings.evaluate_every is None
+        self._thinning = Thinning(snapshots, kept) if snapshots and kept and is_thinned else None
+
+    # ------------------------------------------------------------ before the first round
+
+    @property
+    def is_seeded(self) -> bool:
+        """Whether every fragment has values."""
+        return bool(self._layout.fragments) and len(self._states) == len(self._layout.fragments)
+
+    @property
+    def payload_bytes_max(self) -> int:
+        """The most that a learner of these tensors has to say at once: its checkpoint."""
+        return _BASE_BYTES + _CHECKPOINT_COPIES * 4 * sum(spec.size for spec in self._specs)
+
+    def understand(self, specs_json: str) -> tuple[TensorSpec, ...]:
+        """What a learner trains; ValueError if it cannot be, or is not what the others train."""
+        specs = specs_from_json(specs_json)
+        if sum(spec.size for spec in specs) > _FLOATS_MAX:
+            raise ValueError(f"more than {_FLOATS_MAX:,} parameters are not for one syncer")
+        if not self._specs:
+            Layout.balance(specs, self._settings.fragments)
+        elif specs != self._specs:
+            raise ValueError("this learner's tensors are not those of the running training")
+        return specs
+
+    def agree_on(self, specs: tuple[TensorSpec, ...]) -> None:
+        """The first learner that was let in says what is trained."""
+        if not self._specs:
+            self._layout = Layout.balance(specs, self._settings.fragments)
+            self._specs = specs
+
+    def take_initial(self, index: int, payload: memoryview | None) -> None:
+        """One fragment of the initial parameters, f32; MalformedPayload if it does not fit."""
+        fragment = self._fragment(index)
+        theta = decode(payload if payload is not None else b"", fragment.size, Codec.F32)
+        momentum = np.zeros_like(theta)
+        self._states[index] = OuterState(theta, momentum)
+        self._publish(index, version=0, round_=0)
+        if self.is_seeded:
+            tensors = {f.index: _tensors(f, self._states[f.index]) for f in self._layout.fragments}
+            self._store.begin(specs_to_json(self._specs), tensors)
+            self._snapshot(committed_tokens=0.0, round_=0, is_last=False)
+
+    def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
+        """Take up what an earlier life of the syncer committed, if anything. CorruptState.
+
+        The last merge as `round.merged` says it, if there is one: nobody can know whether the
+        earlier life came to say it.
+        """
+        stored = self._store.load()
+        self._reserved = go_on(policy, stored, self._store.reserved(), now_s)
+        self.reserve(policy)
+        if stored is None:
+            return None
+        self.agree_on(self.understand(stored.specs_json))
+        for line in stored.tape:
+            for given in line.contributors:
+                self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)
+            self.pushes.remember(line.fragment, line.usual)
+        for fragment, version in zip(self._layout.fragments, stored.versions, strict=True):
+            tensors = stored.fragments[fragment.index]
+            self._states[fragment.index] = OuterState(
+                fragment.flatten(tensors.theta), fragment.flatten(tensors.momentum)
+            )
+            self._publish(fragment.index, version=version, round_=0)
+        last = stored.tape[-1]
+        if not last.version:
+            return None
+        return restated(
+            last,
+            policy,
+            digest=self._published[last.fragment].digest,
+            momentum_digest=self.momentum_digest(last.fragment),
+        )
+
+    def reserve(self, policy: Policy) -> None:
+        """Rounds and epochs are given only once they are reserved: no later life gives them again.
+
+        OSError if the disk refuses; what was reserved before still holds.
+        """
+        rounds, epochs = policy.begun_rounds, policy.membership.last_epoch
+        left = min(self._reserved.rounds - rounds, self._reserved.epochs - epochs)
+        if left < _LEFT_LEAST:
+            more = Reserved(rounds=rounds + _RESERVES, epochs=epochs + _RESERVES)
+            self._store.reserve(more)
+            self._reserved = more
+
+    def held(self, policy: Policy) -> dict[str, Json]:
+        """What is held, for `syncer.ready`: nothing but a new training's begins empty."""
+        return {
+            "versions": {str(index): version for index, version in enumerate(policy.versions)},
+            "digests": {str(p.fragment): p.digest for p in self.publications()},
+            "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
+        }
+
+    # ------------------------------------------------------------ rounds
+
+    def take_delta(
+        self, round_: int, epoch: int, index: int, codec: str, payload: memoryview | None
+    ) -> float:
+        """Keep an outer gradient for its round; its norm. MalformedPayload if it is unsound."""
+        return self.pushes.take(round_, epoch, self._fragment(index).size, codec, payload)
+
+    def merge(self, action: Merge) -> OuterState:
+        """Combine the contributions and make the outer step; nothing is held or written yet."""
+        fragment = self._layout.fragments[action.fragment]
+        ordered = sorted(action.contributions, key=lambda c: c.learner)
+        combined = merge(
+            self.pushes.of(action, ordered),
+            [c.weight for c in ordered],
+            fragment,
+            Method(self._settings.merge),
+        )
+        return outer_step(
+            self._states[action.fragment],
+            combined,
+            self._settings.outer_lr,
+            self._settings.outer_momentum,
+        )
+
+    def commit(self, action: Merge, state: OuterState, policy: Policy, now_s: float) -> Publication:
+        """Put a merge on disk, then hold it. After an OSError nothing has changed: try again."""
+        fragment = self._layout.fragments[action.fragment]
+        line = replace(
+            tape_line(action, policy, now_s), usual=self.pushes.lessons.get(action.round, 0.0)
+        )
+        self._store.save_round(line, _tensors(fragment, state))
+        self.pushes.lessons.pop(action.round, None)
+        self._states[action.fragment] = state
+        for c in action.contributions:
+            self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)
+        return self._publish(action.fragment, version=action.base_version + 1, round_=action.round)
+
+    def keep_snapshot(self, action: Merge) -> None:
+        """A snapshot for evaluation, if one is due after this merge."""
+        self._snapshot(
+            committed_tokens=action.fragment_tokens / self._settings.fragments,
+            round_=action.round,
+            is_last=False,
+        )
+
+    def publications(self) -> Iterator[Publication]:
+        """What is current, in order of fragments."""
+        return (self._published[index] for index in sorted(self._published))
+
+    @property
+    def versions(self) -> tuple[int, ...]:
+        """The versions that are on disk and may be seen; the policy may be ahead of them."""
+        return tuple(publication.version for publication in self.publications())
+
+    def committed(self, learner: str, incarnation: int, fragment: int) -> int:
+        """Raw tokens of that life that are merged into the fragment."""
+        return self._committed.get((learner, incarnation, fragment), 0)
+
+    def momentum_digest(self, fragment: int) -> str:
+        """Digest of the outer momentum as it is in memory."""
+        return digest(self._states[fragment].momentum)
+
+    def final(self, policy: Policy) -> dict[str, Json]:
+        """What holds at the end, for `syncer.final`; the stored digests are read back from disk."""
+        self._snapshot(
+            committed_tokens=policy.committed_tokens, round_=policy.merged_rounds, is_last=True
+        )
+        return {
+            "rounds": policy.merged_rounds,
+            **self.held(policy),
+            **self._stored(),
+            "committed_tokens": policy.committed_tokens,
+        }
+
+    def _stored(self) -> dict[str, Json]:
+        """Digests of what is read back from disk: as it would be published, and the momentum."""
+        stored = self._store.load()
+        digests: dict[str, Json] = {}
+        momenta: dict[str, Json] = {}
+        for index, tensors in stored.fragments.items() if stored else ():
+            fragment = self._layout.fragments[index]
+            theta = fragment.flatten(tensors.theta)
+            adopted = decode(encode(theta, self._codec), fragment.size, self._codec)
+            digests[str(index)] = digest(adopted)
+            momenta[str(index)] = digest(fragment.flatten(tensors.momentum))
+        return {"stored_digests": digests, "stored_momentum_digests": momenta}
+
+    def close(self) -> None:
+        """Let go of the disk."""
+        self._store.close()
+
+    # ------------------------------------------------------------ inside
+
+    def _fragment(self, index: int) -> Fragment:
+        if index >= len(self._layout.fragments):
+            raise MalformedPayload(f"there is no fragment {index}")
+        return self._layout.fragments[index]
+
+    def _publish(self, index: int, *, version: int, round_: int) -> Publication:
+        """Encode the fragment once; everybody gets these bytes."""
+        payload = encode(self._states[index].theta, self._codec)
+        adopted = decode(payload, self._layout.fragments[index].size, self._codec)
+        publication = Publication(
+            fragment=index,
+            version=version,
+            round=round_,
+            codec=self._codec.value,
+            payload=memoryview(payload),
+            digest=digest(adopted),
+        )
+        self._published[index] = publication
+        return publication
+
+    def _commit(self, fragment: int, learner: str, incarnation: int, tokens: int) -> None:
+        key = (learner, incarnation, fragment)
+        self._committed[key] = self._committed.get(key, 0) + tokens
+
+    def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
+        if self._snapshots is None or not self.is_seeded:
+            return
+        if not (is_last or self._is_snapshot_due(committed_tokens)):
+            return
+        if (every := self._settings.evaluate_every) is not None:
+            self._snapshot_at = (math.floor(committed_tokens / every) + 1) * every
+        tensors = {
+            name: view
+            for fragment in self._layout.fragments
+            for name, view in fragment.unflatten(self._states[fragment.index].theta).items()
+        }
+        write_snapshot(
+            self._snapshots, tensors=tensors, round=round_, committed_tokens=int(committed_tokens)
+        )
+        if self._thinning is not None:
+            self._thinning.written(committed_tokens)
+
+    def _is_snapshot_due(self, committed_tokens: float) -> bool:
+        if self._thinning is not None:
+            return self._thinning.is_due(committed_tokens)
+        has_rule = self._settings.evaluate_every is not None
+        return has_rule and committed_tokens >= self._snapshot_at
+
+
+def _tensors(fragment: Fragment, state: OuterState) -> Tensors:
+    return Tensors(
+        theta=fragment.unflatten(state.theta), momentum=fragment.unflatten(state.momentum)
+    )

@@ -1,0 +1,69 @@
+"""What the syncer sees of every learner's link: pings 4 times a second, a line once a second.
+
+    hello ─► attach(session, learner) ─► tick ─► Ping ══► learner
+                                          └─► link.measured, direction up
+
+A link is reported from the first hello of its learner to the end of the syncer's life, also while
+there is no stream: then it is silent, and the line says for how long. Decides nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Every, Meter
+from chaoslab.diloco.wire.service import Hub
+
+
+@dataclass(slots=True)
+class _Uplink:
+    incarnation: int
+    session: int
+    meter: Meter
+
+
+class Uplinks:
+    """All of them. For the syncer's one thread."""
+
+    def __init__(self, hub: Hub, emit: Emit, now_s: float) -> None:
+        self._hub = hub
+        self._emit = emit
+        self._by_learner: dict[str, _Uplink] = {}
+        self._ping, self._measure = Every(PING_S, now_s), Every(MEASURE_S, now_s)
+
+    def attach(self, session: int, learner: str, incarnation: int) -> None:
+        """A learner was let in: this session is its link now."""
+        pulse = self._hub.pulse(session)
+        if pulse is None:
+            return
+        known = self._by_learner.get(learner)
+        meter = known.meter if known else pulse.meter
+        if known is not None:
+            pulse.goes_to(meter)
+        self._by_learner[learner] = _Uplink(incarnation, session, meter)
+
+    def tick(self, now_s: float) -> None:
+        """Do what is due."""
+        if self._ping.is_due(now_s):
+            for uplink in self._by_learner.values():
+                pulse = self._hub.pulse(uplink.session)
+                if pulse is not None:
+                    pulse.ping()
+        if self._measure.is_due(now_s):
+            for learner, uplink in self._by_learner.items():
+                self._report(learner, uplink)
+
+    def _report(self, learner: str, uplink: _Uplink) -> None:
+        pulse = self._hub.pulse(uplink.session)
+        queue: Mapping[str, Json] = pulse.queue if pulse else {"queued": 0, "queued_bytes": 0}
+        self._emit(
+            Kind.LINK_MEASURED,
+            {
+                "learner": learner,
+                "incarnation": uplink.incarnation,
+                "direction": "up",
+                **uplink.meter.read().data(),
+                **queue,
+            },
+        )

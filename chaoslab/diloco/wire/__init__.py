@@ -1,0 +1,1 @@
+"""Streams between learners and the syncer: the only door to grpc."""

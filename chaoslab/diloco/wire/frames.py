@@ -1,0 +1,254 @@
+"""Payloads cut into chunks and put together again, as `wire.proto` describes it.
+
+    message + bytes ── payload_frames ──► header, chunk, chunk, … ══► Assembler ──► message, view
+
+A frame is one serialised FromLearner or ToLearner. Chunks are written and read by hand, because
+protobuf would copy each of them twice more; what is written is valid protobuf, and a chunk that
+another writer laid out differently is read by protobuf itself.
+
+Each chunk carries a checksum, computed while the chunk is in the processor's cache. It guards
+against chance and mistakes (a broken relay, a buffer that is used twice); TCP and TLS guard the
+line. For 64 MiB it takes 2 ms here; CRC-32 alone takes 9 ms, BLAKE2b 47 ms, and moving the bytes
+through grpc 20 ms. No sockets, no threads.
+"""
+
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+
+from chaoslab.diloco.wire import wire_pb2 as pb
+
+CHUNK_BYTES = 1 << 20
+"""Most payload bytes in one frame."""
+_CHUNKS = 4
+"""A payload is cut into about so many chunks at least, of whole pages: the receiver tells the rate
+of the link from what follows the first, and messages may stand between them."""
+_PAGE_BYTES = 1 << 12
+FRAME_BYTES_MAX = CHUNK_BYTES + (1 << 16)
+"""Largest frame; also the limit for messages without payload."""
+
+Message: TypeAlias = pb.FromLearner | pb.ToLearner
+Bytes: TypeAlias = bytes | bytearray | memoryview
+M = TypeVar("M", pb.FromLearner, pb.ToLearner)
+
+
+class GarbledFrame(ValueError):
+    """What arrived is not what `wire.proto` describes; the message says why."""
+
+
+def frame_of(message: Message) -> bytes:
+    """A message that carries no payload as one frame; ValueError when it is too large."""
+    frame = message.SerializeToString()
+    if len(frame) > FRAME_BYTES_MAX:
+        raise ValueError(
+            f"a {message.WhichOneof('body')} of {len(frame)} bytes does not fit into one frame of "
+            f"{FRAME_BYTES_MAX}: send what is large as a payload"
+        )
+    return frame
+
+
+def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
+    """The header and the chunks of a payload, each made when it is asked for.
+
+    `message` has one of the bodies that carry payloads; it is not changed.
+    """
+    view = memoryview(payload).cast("B")
+    header = type(message)()
+    header.CopyFrom(message)
+    getattr(header, str(header.WhichOneof("body"))).payload.bytes = len(view)
+    yield frame_of(header)
+    pages = max(1, -(-len(view) // (_CHUNKS * _PAGE_BYTES)))
+    size = min(CHUNK_BYTES, pages * _PAGE_BYTES)
+    for offset in range(0, len(view), size):
+        piece = view[offset : offset + size]
+        yield b"".join((_chunk_head(offset, checksum(piece), len(piece)), piece))
+
+
+class Assembler(Generic[M]):
+    """Puts one direction of a stream together. Not safe for several threads."""
+
+    def __init__(self, parse: Callable[[bytes], M], payload_bytes_max: int) -> None:
+        self._parse: Callable[[bytes], M] = parse
+        self.payload_bytes_max = payload_bytes_max
+        """A larger payload is garbled; may be changed from another thread."""
+        self._buffers = _Buffers()
+        self._header: M | None = None
+        """The message whose payload is arriving."""
+        self._buffer = np.empty(0, np.uint8)
+        self._filled = 0
+
+    @property
+    def underway(self) -> int | None:
+        """Bytes that have arrived of a payload that is not complete; None without one."""
+        return None if self._header is None else self._filled
+
+    def take(self, frame: bytes) -> tuple[M, memoryview | None] | None:
+        """The message that this frame completes, if any, and its payload (read-only) if it has one.
+
+        Raises GarbledFrame; the assembler is of no use afterwards.
+        """
+        piece = _split_chunk(frame)
+        if piece is not None:
+            return self._chunk(*piece)
+        try:
+            message = self._parse(frame)
+        except DecodeError as error:
+            raise GarbledFrame(f"{len(frame)} bytes that are not a message: {error}") from error
+        body = message.WhichOneof("body")
+        if body is None:
+            raise GarbledFrame("a message without a body")
+        if body == "chunk":
+            chunk = message.chunk
+            return self._chunk(chunk.offset, chunk.checksum, memoryview(chunk.data))
+        content = getattr(message, body)
+        if "payload" not in content.DESCRIPTOR.fields_by_name or not content.HasField("payload"):
+            return message, None
+        return self._begin(message, content.payload.bytes)
+
+    def _begin(self, message: M, size: int) -> tuple[M, memoryview] | None:
+        if self._header is not None:
+            raise GarbledFrame(
+                f"a payload began after {self._filled} of {len(self._buffer)} bytes of the last"
+            )
+        if size > self.payload_bytes_max:
+            raise GarbledFrame(
+                f"a payload of {size} bytes; at most {self.payload_bytes_max} are taken"
+            )
+        if size == 0:
+            return message, memoryview(b"")
+        self._header, self._buffer, self._filled = message, self._buffers.take(size), 0
+        return None
+
+    def _chunk(self, offset: int, expected: int, data: memoryview) -> tuple[M, memoryview] | None:
+        header, end = self._header, offset + len(data)
+        if header is None:
+            raise GarbledFrame("a chunk that belongs to no payload")
+        if offset != self._filled or not data or end > len(self._buffer):
+            raise GarbledFrame(
+                f"a chunk of bytes {offset} to {end} where {self._filled} of {len(self._buffer)} "
+                "had arrived"
+            )
+        place = self._buffer[offset:end]
+        place[:] = np.frombuffer(data, np.uint8)
+        if (found := checksum(place.data)) != expected:  # here it is aligned, and summed faster
+            raise GarbledFrame(
+                f"bytes {offset} to {end} have the checksum {found:08x}, not {expected:08x}"
+            )
+        self._filled = end
+        if end < len(self._buffer):
+            return None
+        payload, self._header, self._buffer = self._buffer.data.toreadonly(), None, _NOTHING
+        return header, payload
+
+
+# ---------------------------------------------------------------- buffers and checksums
+
+_NOTHING = np.empty(0, np.uint8)
+_ROW_BYTES = 4096
+_ROW = np.dtype(("<u8", _ROW_BYTES // 8))
+
+
+def checksum(data: Bytes) -> int:
+    """The CRC-32 of the sum of the data's rows, as `wire.proto` defines it."""
+    size = len(data)
+    whole = size - size % _ROW_BYTES
+    total = np.add.reduce(np.frombuffer(data, _ROW, whole // _ROW_BYTES), axis=0)
+    if whole < size:
+        last = bytes(memoryview(data)[whole:]).ljust(_ROW_BYTES, b"\0")
+        total += np.frombuffer(last, _ROW)[0]
+    return zlib.crc32(total)
+
+
+class _Buffers:
+    """Buffers for payloads that malloc would return to the kernel, used again when they are free.
+
+    A fresh 64 MiB buffer costs as much as receiving a quarter of it. A buffer is free when nothing
+    but this object refers to it: a payload, or whatever was made of it without a copy, does.
+    """
+
+    _LEAST_BYTES = 16 << 20
+    _MOST_BYTES = 64 << 20
+    _KEPT = 2
+
+    def __init__(self) -> None:
+        self._kept: list[NDArray[np.uint8]] = []
+
+    def take(self, size: int) -> NDArray[np.uint8]:
+        """A buffer of exactly this size with anything in it; GarbledFrame without memory."""
+        for index in range(len(self._kept)):
+            if len(self._kept[index]) == size and sys.getrefcount(self._kept[index]) == _UNUSED:
+                return self._kept[index]
+        try:  # uninitialised and in huge pages: several times faster to fill than a bytearray
+            fresh = np.empty(size, np.uint8)
+        except MemoryError as error:
+            raise GarbledFrame(f"no memory for a payload of {size} bytes") from error
+        if self._LEAST_BYTES <= size <= self._MOST_BYTES:
+            self._kept = [*self._kept, fresh][-self._KEPT :]
+        return fresh
+
+
+_probe = [np.empty(0, np.uint8)]
+_UNUSED = sys.getrefcount(_probe[0])
+"""References to an object in a list that nobody else holds, as this interpreter counts them."""
+
+
+# ---------------------------------------------------------------- a chunk, byte by byte
+
+_CHUNK_TAG = pb.FromLearner.CHUNK_FIELD_NUMBER << 3 | 2
+_OFFSET_TAG = pb.Chunk.OFFSET_FIELD_NUMBER << 3
+_CHECKSUM_TAG = pb.Chunk.CHECKSUM_FIELD_NUMBER << 3 | 5
+_DATA_TAG = pb.Chunk.DATA_FIELD_NUMBER << 3 | 2
+_VARINT_BYTES_MAX = 10
+
+
+def _chunk_head(offset: int, checked: int, size: int) -> bytes:
+    """Everything of a chunk's frame that stands before its data."""
+    inner = b"%c%b%c%b%c%b" % (
+        _OFFSET_TAG, _varint(offset),
+        _CHECKSUM_TAG, checked.to_bytes(4, "little"),
+        _DATA_TAG, _varint(size),
+    )  # fmt: skip
+    return b"%c%b%b" % (_CHUNK_TAG, _varint(len(inner) + size), inner)
+
+
+def _split_chunk(frame: bytes) -> tuple[int, int, memoryview] | None:
+    """Offset, checksum and data of a frame laid out as by `_chunk_head`; None for any other."""
+    if not frame or frame[0] != _CHUNK_TAG:
+        return None
+    try:
+        size, at = _read_varint(frame, 1)
+        if at + size != len(frame) or frame[at] != _OFFSET_TAG:
+            return None
+        offset, at = _read_varint(frame, at + 1)
+        if frame[at] != _CHECKSUM_TAG or frame[at + 5] != _DATA_TAG:
+            return None
+        checked = int.from_bytes(frame[at + 1 : at + 5], "little")
+        size, at = _read_varint(frame, at + 6)
+    except IndexError:
+        return None
+    return (offset, checked, memoryview(frame)[at:]) if at + size == len(frame) else None
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _read_varint(frame: bytes, at: int) -> tuple[int, int]:
+    """The number at `at` and where the next byte is; IndexError when it does not end."""
+    value = 0
+    for place in range(_VARINT_BYTES_MAX):
+        byte = frame[at + place]
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value, at + place + 1
+    raise IndexError("a varint of more than ten bytes")

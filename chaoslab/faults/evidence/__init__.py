@@ -1,0 +1,1 @@
+"""Evidence of faults, read from the record."""

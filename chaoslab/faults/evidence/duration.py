@@ -1,0 +1,76 @@
+"""For how long of a fault the reports on its link show it, out of all the time that could.
+
+    begin ═══════ shown ═══════ │ silent, or otherwise │ ══ another fault ══ │ ═ shown ═ end
+           counts: it held        counts: it did not     counts for neither    it held
+
+The middle of what was measured hides that a proxy died early or that somebody changed the strength
+half-way. So time is added up: what shows the fault, out of all that could have shown it.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from chaoslab.core.events import Json
+from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.window import Found, Scene
+
+Span = tuple[float, float]
+"""From when to when, in seconds of the record."""
+
+_SHARE = 0.7
+"""Of the time that could show it, a fault holds for at least so much."""
+_SLACK_S = 2.0
+"""Two windows of a report: the first one began before the fault, the last one never ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """How long it is seen to hold, of the time in which it could be seen."""
+
+    held_s: float
+    of_s: float
+
+    @property
+    def is_long(self) -> bool:
+        """Whether that is most of the time, or all but the slack."""
+        return self.held_s >= min(_SHARE * self.of_s, self.of_s - _SLACK_S)
+
+    def __str__(self) -> str:
+        return f"held for {self.held_s:.1f} s of {self.of_s:.1f} s"
+
+    def weakens(self, found: Found, what: str) -> Found:
+        """What was found, and for how long; proved no longer if that is too short."""
+        measured: dict[str, Json] = {**found.measured, f"{what}_held_s": self.held_s}
+        if self.is_long:
+            return replace(found, measured=measured)
+        status = Status.WEAK if found.status is Status.PROVED else found.status
+        return replace(found, status=status, text=f"{found.text}; {self}", measured=measured)
+
+
+def held(scene: Scene, shown: Iterable[Span], mute: Iterable[Span] = ()) -> Held:
+    """Add up `shown`. Neither `mute` nor other faults count, where nothing is shown."""
+    whole = (scene.begin_s, scene.end_s)
+    seen = _merged(shown, whole)
+    blind = _merged([*mute, *scene.others], whole)
+    both = _merged([*seen, *blind], whole)
+    held_s = _length_s(seen)
+    excused_s = _length_s(both) - held_s
+    return Held(held_s=held_s, of_s=scene.end_s - scene.begin_s - excused_s)
+
+
+def _merged(spans: Iterable[Span], whole: Span) -> Sequence[Span]:
+    """The same time in spans that do not overlap, within the whole."""
+    return tuple(_merging(sorted(spans), whole))
+
+
+def _merging(spans: Iterable[Span], whole: Span) -> Iterator[Span]:
+    reached_s, last_s = whole
+    for begin_s, end_s in spans:
+        begin_s, end_s = max(begin_s, reached_s), min(end_s, last_s)  # noqa: PLW2901 - clipped
+        if begin_s < end_s:
+            yield begin_s, end_s
+            reached_s = end_s
+
+
+def _length_s(spans: Iterable[Span]) -> float:
+    return sum(end_s - begin_s for begin_s, end_s in spans)

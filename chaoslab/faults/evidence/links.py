@@ -1,0 +1,315 @@
+"""What the two ends of a link said of it, read as evidence: delay, rate, broken streams.
+
+    link.measured (down: the learner's word, up: the syncer's) ─┐
+    link.opened, link.closed (the learner's)                   ─┼─► Scene ─► Found
+    calm reports, from before any fault on this link           ─┘
+
+Everything is measured where it arrives; what was asked of the link is never taken for what happened
+on it. A stated tolerance decides between proved and weak; a link that carried nothing, or went on
+as before, proves nothing.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from statistics import median
+
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.faults.evidence.base import Lack, Status
+from chaoslab.faults.evidence.duration import Span, held
+from chaoslab.faults.evidence.window import AFTERGLOW_S, Found, Scene, lacking, nothing
+from chaoslab.links.base import Direction
+
+FRESH_S = 3.0
+"""A link whose end has reported, and heard, within this time was carrying traffic."""
+_CHUNK_BYTES, _CHUNKS = 1 << 20, 4
+"""Payloads arrive, and are counted, in at least about so many pieces of at most so many bytes."""
+_BREAKING = frozenset({"reset", "refuse", "half_open", "blackhole", "limit_data"})
+"""Effects that end streams, when they come or when they go."""
+_NOTHING = 0.1
+"""Less than this share of what was asked is nothing that could be told from chance."""
+_AS_BEFORE = 0.8
+"""At this share of its usual rate a link goes on as before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tolerance:
+    """From which share of what was asked to which one it is proved."""
+
+    low: float
+    high: float
+    room: float = 0.0
+    """So far above what was asked it may be in any case, in the same unit."""
+
+    def holds(self, measured: float, asked: float) -> bool:
+        """Whether the measured value is near enough."""
+        return self.low * asked <= measured <= max(self.high * asked, asked + self.room)
+
+    @property
+    def wide(self) -> "Tolerance":
+        """For one window of something that varies from window to window."""
+        return replace(self, low=self.low / 2, high=self.high * 2)
+
+    def __str__(self) -> str:
+        if math.isinf(self.high):
+            return f"tolerance {self.low:.0%} or more"
+        return f"tolerance {self.low:.0%} to {self.high:.0%}"
+
+
+# ---------------------------------------------------------------- delay
+
+
+def look_delayed(
+    scene: Scene, added_s: float, tolerance: Tolerance, *, is_steady: bool = True
+) -> Found:
+    """The round trip during the fault against the one before; `added_s` sums up both ways.
+
+    Of a steady delay each window's shortest round trip is taken, which tells of the link and not of
+    a busy machine; of one that varies the median. Pings on a connection of their own are taken
+    where both times have some: those of the stream wait behind its payloads.
+    """
+    key = "rtt_s_min" if is_steady else "rtt_s"
+    is_probed = all(
+        round_trip_s(seen, f"probe_{key}") is not None
+        for seen in (reports(scene.calm), whole(scene, reports(scene.during)))
+    )
+    answers = "pings_answered"
+    if is_probed:
+        key, answers = f"probe_{key}", "probes_answered"
+    usual_s = round_trip_s(reports(scene.calm), key)
+    seen = whole(scene, reports(scene.during))
+    answered = [e for e in seen if e.data.get(key) is not None]
+    rtt_s = round_trip_s(answered, key)
+    if usual_s is None:
+        return nothing("had no round trip measured before the fault")
+    if rtt_s is None:
+        text = f"carried no traffic: no ping was answered in {lasted_s(scene):.1f} s"
+        return lacking(Lack.THROUGHOUT, text)
+    more_s = rtt_s - usual_s
+    measured: dict[str, Json] = {
+        "added_rtt_s": more_s,
+        "rtt_s": rtt_s,
+        "usual_rtt_s": usual_s,
+        answers: sum(e.integer(answers) for e in answered),
+    }
+    text = (
+        f"took {1000 * rtt_s:.0f} ms for a round trip, {1000 * more_s:.0f} ms more than before; "
+        f"{1000 * added_s:.0f} ms more were asked ({tolerance})"
+    )
+    if more_s < _NOTHING * added_s:
+        return nothing(text, **measured)
+    near = tolerance if is_steady else tolerance.wide
+    shown = [pinged(e, key) for e in answered if near.holds(e.number(key) - usual_s, added_s)]
+    is_near = tolerance.holds(more_s, added_s)
+    found = Found(
+        status=Status.PROVED if is_near else Status.WEAK,
+        text=text,
+        measured=measured,
+        proof=(answered[0], answered[-1]),
+    )
+    return held(scene, shown).weakens(found, "rtt")
+
+
+def pinged(event: Event, key: str) -> Span:
+    """What a window's pings tell of: from the time when the first of them was sent."""
+    return event.time_s - event.number("window_s") - event.number(key), event.time_s
+
+
+def round_trip_s(events: Iterable[Event], key: str = "rtt_s") -> float | None:
+    """Median over the windows that the ends reported; None without any."""
+    found = [e.number(key) for e in events if e.data.get(key) is not None]
+    return median(found) if found else None
+
+
+# ---------------------------------------------------------------- rate
+
+
+def look_paced(
+    scene: Scene, direction: Direction, asked_per_s: float, tolerance: Tolerance
+) -> Found:
+    """How fast payloads arrived during the fault, in each direction that it was asked for."""
+    found = [_look_way(scene, way, asked_per_s, tolerance) for way in direction.ways]
+    return worst(found)
+
+
+def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Tolerance) -> Found:
+    usual = payload_rate(reports(scene.calm, way))
+    seen = [e for e in whole(scene, reports(scene.during, way)) if any(_timed(e))]
+    rate = payload_rate(seen)
+    low, high = _without_one(seen)
+    heard = sum(1 for e in reports(scene.during, way) if e.number("silent_s") < FRESH_S)
+    measured: dict[str, Json] = {
+        f"{way}_bytes_per_s": rate,
+        f"usual_{way}_bytes_per_s": usual,
+        f"{way}_bytes_per_s_low": low,
+        f"{way}_bytes_per_s_high": high,
+        f"{way}_payload_bytes": sum(e.integer("payload_bytes") for e in seen),
+        f"{way}_timed_s": sum(_timed(e)[1] for e in seen),
+    }
+    if not heard:
+        return lacking(Lack.THROUGHOUT, f"carried no traffic {way} during the fault", **measured)
+    if rate is None:
+        return Found(
+            status=Status.WEAK,
+            text=f"carried nothing {way} that was large enough to time",
+            measured=measured,
+        )
+    text = (
+        f"took payloads {way} at {rate / 1e3:,.1f} kB/s; "
+        f"{asked_per_s / 1e3:,.1f} kB/s were asked ({tolerance})"
+    )
+    if rate > tolerance.high * asked_per_s and usual and rate >= _AS_BEFORE * usual:
+        return nothing(f"{text}, and that is no less than before", **measured)
+    is_near = tolerance.holds(rate, asked_per_s)
+    found = Found(
+        status=Status.PROVED if is_near else Status.WEAK,
+        text=text,
+        measured=measured,
+        proof=(seen[0], seen[-1]),
+    )
+    shown = [
+        _transferred(e)
+        for e in whole(scene, reports(scene.during, way))
+        if e.data.get("bytes_per_s") and tolerance.holds(e.number("bytes_per_s"), asked_per_s)
+    ]
+    silent = _mute(scene, way, tolerance.high * asked_per_s)
+    return held(scene, shown, silent).weakens(found, way.value)
+
+
+def _transferred(event: Event) -> Span:
+    """What a window's payloads tell of: one that took long had begun long before."""
+    _, took_s = _timed(event)
+    return event.time_s - max(event.number("window_s"), took_s), event.time_s
+
+
+def _mute(scene: Scene, way: Direction, most_per_s: float) -> list[Span]:
+    """Windows in which something arrived, but nothing to time, and no more than might arrive."""
+    before = reports(scene.before, way)[-1:]
+    return [
+        (event.time_s - event.number("window_s"), event.time_s)
+        for last, event in pairwise([*before, *reports(scene.during, way)])
+        if not event.data.get("bytes_per_s")
+        and 0
+        < event.integer("bytes") - last.integer("bytes")
+        <= most_per_s * event.number("window_s") + chunk_bytes(scene, way)
+    ]
+
+
+def chunk_bytes(scene: Scene, way: Direction) -> int:
+    """The most that may be on its way without being counted: one piece of the largest payload."""
+    seen = reports([*scene.before, *scene.during], way)
+    largest = max((e.integer("payload_bytes") for e in seen), default=0)
+    return min(_CHUNK_BYTES, largest // _CHUNKS)
+
+
+def payload_rate(events: Iterable[Event]) -> float | None:
+    """Bytes per second at which the link carried while it was full; None if that was never."""
+    timed = [_timed(e) for e in events]
+    took_s = sum(seconds for _, seconds in timed)
+    return sum(size for size, _ in timed) / took_s if took_s else None
+
+
+def _timed(event: Event) -> tuple[float, float]:
+    """Payload bytes of one report and the seconds for which they were awaited; (0, 0) if none.
+
+    In older records, what was completed in the report's window, at the rate that was seen then.
+    """
+    size, rate = event.integer("payload_bytes"), event.data.get("bytes_per_s")
+    if "timed_s" in event.data:
+        return event.number("timed_bytes"), event.number("timed_s")
+    return (size, size / event.number("bytes_per_s")) if size and rate else (0, 0.0)
+
+
+def _without_one(events: Sequence[Event]) -> tuple[float | None, float | None]:
+    """The lowest and the highest rate if any one report is left out; None of fewer than two."""
+    rates = [payload_rate([*events[:n], *events[n + 1 :]]) for n in range(len(events))]
+    known = [rate for rate in rates if rate is not None] if len(events) > 1 else []
+    return min(known, default=None), max(known, default=None)
+
+
+# ---------------------------------------------------------------- streams that end
+
+
+def closings(scene: Scene) -> list[Event]:
+    """Streams of the target that were open and ended during the fault."""
+    return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
+
+
+def unclaimed(scene: Scene) -> list[Event]:
+    """Of these ends those that did not follow what another injection did to the link."""
+    breaking = {
+        e.text("injection")
+        for e in [*scene.before, *scene.during]
+        if e.kind is Kind.LINK_SHAPED and e.text("effect") in _BREAKING
+    } - {scene.injection}
+    strokes = [
+        e
+        for e in scene.during
+        if e.kind in (Kind.LINK_SHAPED, Kind.LINK_CLEARED) and e.text("injection") in breaking
+    ]
+    return [
+        e
+        for e in closings(scene)
+        if not any(
+            -AFTERGLOW_S <= e.time_s - stroke.time_s <= 2 * AFTERGLOW_S for stroke in strokes
+        )
+    ]
+
+
+def failed_dials(scene: Scene) -> list[Event]:
+    """Dials of the target during the fault that nobody answered."""
+    return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and not e.flag("was_open")]
+
+
+def openings(scene: Scene) -> list[Event]:
+    """Streams of the target that began during the fault."""
+    return [e for e in scene.during if e.kind is Kind.LINK_OPENED]
+
+
+def was_open(scene: Scene) -> bool:
+    """Whether the target had a stream when the fault began."""
+    said = [e for e in scene.before if e.kind in (Kind.LINK_OPENED, Kind.LINK_CLOSED)]
+    return bool(said) and said[-1].kind is Kind.LINK_OPENED
+
+
+# ---------------------------------------------------------------- reports
+
+
+def reports(events: Sequence[Event], way: Direction | None = None) -> list[Event]:
+    """The link.measured among events: of one direction, or of both."""
+    return [
+        e
+        for e in events
+        if e.kind is Kind.LINK_MEASURED and way in (None, Direction(e.text("direction")))
+    ]
+
+
+def worst(found: Sequence[Found]) -> Found:
+    """One finding out of several about one target: the worst status, all that was measured."""
+    order = (Status.FAILED, Status.WEAK, Status.PROVED)
+    ranked = sorted(found, key=lambda one: order.index(one.status))
+    texts = [one.text for one in ranked if one.status is ranked[0].status]
+    lacks = {one.lack for one in ranked if one.status is ranked[0].status}
+    return Found(
+        status=ranked[0].status,
+        text=" and ".join(texts),
+        measured={key: value for one in found for key, value in one.measured.items()},
+        proof=tuple(event for one in found for event in one.proof),
+        lack=next((when for when in (None, Lack.THROUGHOUT) if when in lacks), ranked[0].lack),
+    )
+
+
+def whole(scene: Scene, events: Iterable[Event]) -> list[Event]:
+    """Reports on windows that began after the fault did."""
+    return [e for e in events if e.time_s - e.number("window_s") >= scene.begin_s]
+
+
+def lasted_s(scene: Scene) -> float:
+    """For how long, so far."""
+    return scene.end_s - scene.begin_s
+
+
+def is_soon(scene: Scene, event: Event, after_s: float = 0.0) -> bool:
+    """Whether an event followed the injection, or a moment after it, within the afterglow."""
+    return 0.0 <= event.time_s - (scene.begin_s + after_s) <= 2 * AFTERGLOW_S

@@ -1,0 +1,248 @@
+"""What a learner's own steps say of its pace, read as evidence: how much slower, and by the fault?
+
+    |·|·|·|·|·|·|·| begin |  ·  |  ·  |  ·  |  ·  |      learner.step: the mean step time of each
+     calm: its own pace      stage 1    stage 2 …        sample, against the calm one
+
+Slowness is told as a ratio, 2 for half the speed; how much of it there is lies beyond 1, so that is
+what a tolerance is of. What all the other learners have slowed down by meanwhile is no doing of a
+fault on this one, and is taken off.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean, median
+
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, nothing
+from chaoslab.record.journal import History
+
+_CALM_S = 20.0
+"""How far back a learner's own pace is looked for."""
+_RECENT_S = 5.0
+"""Slow just before the fault is slow without it."""
+_ONSET_S = 0.5
+"""A new strength shows in whole steps only after this."""
+_LEAST_SAMPLES = 3
+_BARELY_SHARE = 0.3
+"""Of the slowness that was asked for; less than this shows nothing."""
+_HELD_SHARE = 0.7
+"""Of its time a fault must be seen for so much."""
+_THROTTLED_SHARE = 0.05
+"""A quota that kept its node from a core for less of the time did not slow it."""
+_TELLING_SHARE = 0.3
+"""Of the greatest slowness: two stages that differ by less need not be told apart."""
+_IN_ORDER_SHARE = 0.7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """From when on, after the injection, a learner is so many times as slow."""
+
+    offset_s: float
+    factor: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Sample:
+    """One report of a learner within one stage."""
+
+    asked: float
+    ratio: float
+    length_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """One learner's pace before and during a fault."""
+
+    own_s: float
+    """Step time while it was calm."""
+    samples: tuple[_Sample, ...]
+    others: float
+    """How much slower the untouched learners were meanwhile; 1 if none is known, or not at all."""
+    proof: tuple[Event, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Steps that it would have made by its own pace, to those that it made meanwhile.
+
+        Without what slowed everybody. One step that took a second says no more than one that took
+        a tenth of it: the time that all of them took is what counts.
+        """
+        whole_s = sum(sample.length_s for sample in self.samples)
+        return whole_s / sum(s.length_s / s.ratio for s in self.samples)
+
+    @property
+    def asked(self) -> float:
+        """What was asked for, over the same time."""
+        whole_s = sum(sample.length_s for sample in self.samples)
+        return whole_s / sum(s.length_s / s.asked for s in self.samples)
+
+    @property
+    def held(self) -> float:
+        """For which share of the time in which something was asked for it is seen."""
+        telling = [s for s in self.samples if s.asked > 1]
+        whole_s = sum(s.length_s for s in telling)
+        least = [1 + _BARELY_SHARE * (s.asked - 1) for s in telling]
+        shown = (s.length_s for s, r in zip(telling, least, strict=True) if s.ratio >= r)
+        return sum(shown) / whole_s if whole_s else 0.0
+
+    def data(self) -> dict[str, Json]:
+        """What evidence records of it."""
+        return {
+            "step_ratio": self.ratio,
+            "step_s_before": self.own_s,
+            "others_ratio": self.others,
+            "held_share": self.held,
+            "samples": len(self.samples),
+        }
+
+
+def pace_of(
+    scene: Scene, stages: Sequence[Stage], history: History, untouched: Collection[str] = ()
+) -> Pace | Found:
+    """The pace under these stages; why there is no evidence, if there is none.
+
+    What has slowed the `untouched` learners, too, is taken off.
+    """
+    if scene.exited is not None:
+        return nothing(f"exited ({how_it_ended(scene.exited)}) instead of becoming slow")
+    calm = [e for e in _steps(scene.calm, scene) if e.time_s > scene.begin_s - _CALM_S]
+    if len(calm) < _LEAST_SAMPLES:
+        return nothing("has no steps of its own before the fault to compare with")
+    recent = [e for e in calm if e.time_s > scene.begin_s - _RECENT_S]
+    if not recent:
+        return nothing("was not stepping when the fault began")
+    own_s = max(median(map(_step_s, calm)), median(map(_step_s, recent)))
+    during = _steps(scene.during, scene)
+    others = _others(scene, history, untouched)
+    samples = tuple(_samples(during, stages, scene, own_s * others))
+    if len(samples) < _LEAST_SAMPLES:
+        return nothing(f"reported {len(samples)} whole samples during the fault, too few to tell")
+    return Pace(
+        own_s=own_s,
+        samples=samples,
+        others=others,
+        proof=(calm[-1], during[-1]),
+    )
+
+
+def look_slowed(
+    scene: Scene,
+    stages: Sequence[Stage],
+    history: History,
+    untouched: Collection[str],
+    *,
+    tolerance: float,
+) -> Found:
+    """Whether it was as slow as asked, for as long, and stage by stage in the right order."""
+    pace = pace_of(scene, stages, history, untouched)
+    if isinstance(pace, Found):
+        return pace
+    shown = (pace.ratio - 1) / (pace.asked - 1) if pace.asked > 1 else 0.0
+    text = (
+        f"took {pace.ratio:.2f}x its own step time of {pace.own_s * 1000:.0f} ms; "
+        f"{pace.asked:.2f}x was asked"
+    )
+    if pace.others > 1:
+        text += f" (the others' {pace.others:.2f}x taken off)"
+    if shown < _BARELY_SHARE:
+        return nothing(text, **pace.data())
+    weak = []
+    if abs(shown - 1) > tolerance:
+        weak.append(f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}")
+    if pace.held < _HELD_SHARE:
+        weak.append(f"only {pace.held:.0%} of the time")
+    weak += _other_causes(scene)
+    in_order = _in_order(stages, pace)
+    if in_order is not None and in_order < _IN_ORDER_SHARE:
+        weak.append(f"only {in_order:.0%} of its stages were in the order that was asked")
+    return Found(
+        status=Status.WEAK if weak else Status.PROVED,
+        text="; ".join([text, *weak]),
+        measured={**pace.data(), "in_order_share": in_order},
+        proof=pace.proof,
+    )
+
+
+def _other_causes(scene: Scene) -> list[str]:
+    """What the burden itself shows against its being what slowed the learner."""
+    kinds = (Kind.NODE_COUNTED, Kind.NODE_RELIEVED)
+    own = [e for e in scene.during if e.kind in kinds and e.text("injection") == scene.injection]
+    doubts = [
+        f"{e.text('because')} at {e.time_s:.1f} s"
+        for e in own
+        if e.kind is Kind.NODE_RELIEVED and e.text("because")
+    ]
+    counted = [e for e in own if e.kind is Kind.NODE_COUNTED and "throttled_s" in e.data]
+    if counted:
+        kept_s, lasted_s = counted[-1].number("throttled_s"), counted[-1].time_s - scene.begin_s
+        if kept_s < _THROTTLED_SHARE * lasted_s:
+            doubts.append(f"its quota kept it from a core for {kept_s:.1f} s of {lasted_s:.1f} s")
+    return doubts
+
+
+# ---------------------------------------------------------------- samples
+
+
+def _steps(events: Iterable[Event], scene: Scene) -> list[Event]:
+    """The reports of the life that the fault met, with a step in them."""
+    return [
+        e
+        for e in events
+        if e.kind is Kind.LEARNER_STEP
+        and e.data.get("incarnation") == scene.incarnation
+        and _step_s(e) > 0
+    ]
+
+
+def _step_s(event: Event) -> float:
+    return event.number("step_s")
+
+
+def _length_s(event: Event) -> float:
+    return _step_s(event) * event.number("steps")
+
+
+def _samples(
+    events: Sequence[Event], stages: Sequence[Stage], scene: Scene, usual_s: float
+) -> Iterable[_Sample]:
+    """Those that lie within one stage, but for its onset."""
+    starts_s = [scene.begin_s + stage.offset_s for stage in stages]
+    ends_s = [*starts_s[1:], scene.end_s]
+    for event in events:
+        began_s = event.time_s - _length_s(event)
+        for stage, start_s, end_s in zip(stages, starts_s, ends_s, strict=True):
+            if start_s + _ONSET_S <= began_s and event.time_s <= end_s:
+                ratio, length_s = _step_s(event) / usual_s, _length_s(event)
+                yield _Sample(asked=stage.factor, ratio=ratio, length_s=length_s)
+
+
+def _others(scene: Scene, history: History, untouched: Collection[str]) -> float:
+    """The median slowdown of those learners; at least 1."""
+    found = []
+    for learner in untouched:
+        steps = [e for e in history.about(learner) if e.kind is Kind.LEARNER_STEP and _step_s(e)]
+        before = [e for e in steps if scene.begin_s - _CALM_S < e.time_s <= scene.begin_s]
+        during = [e for e in steps if scene.begin_s < e.time_s - _length_s(e) < scene.end_s]
+        if min(len(before), len(during)) >= _LEAST_SAMPLES:
+            found.append(median(map(_step_s, during)) / median(map(_step_s, before)))
+    return max(1.0, median(found)) if found else 1.0
+
+
+def _in_order(stages: Sequence[Stage], pace: Pace) -> float | None:
+    """Of the pairs of stages that differ by much, those that the ratios tell apart rightly."""
+    by_factor: dict[float, list[float]] = {}
+    for sample in pace.samples:
+        by_factor.setdefault(sample.asked, []).append(sample.ratio)
+    most = max(stage.factor for stage in stages)
+    pairs = [
+        (low, high)
+        for low, high in combinations(sorted(by_factor), 2)
+        if high - low >= _TELLING_SHARE * (most - 1)
+    ]
+    if not pairs:
+        return None
+    return fmean(median(by_factor[low]) < median(by_factor[high]) for low, high in pairs)

@@ -1,0 +1,200 @@
+"""Reading the record for evidence: what it shows of one target while a fault was upon it.
+
+    History ── from fault.injecting to fault.healing (or now) ──► Scene per target ──► Evidence
+
+Everything here is a pure function of the journal. The order of the journal decides, not the clock:
+what was written before `fault.injecting` cannot be the fault's doing.
+"""
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.faults.evidence.base import Evidence, Lack, Status
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
+
+LONG_ENOUGH = 0.8
+"""A fault that lasted for less than this share of the time asked is weak."""
+AFTERGLOW_S = 1.0
+"""What a node printed before a fault may arrive this much later on a busy machine."""
+CALM_AFTER_S = 3.0
+"""How long after a fault's heal its traces may still be seen."""
+_DEAD = frozenset({"Z", "gone"})
+_MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One target of one injection: what the record says about it before and during the fault."""
+
+    target: str
+    asked_s: float | None
+    """For how long the fault was asked; None: until the end."""
+    begin_s: float
+    end_s: float
+    before: tuple[Event, ...]
+    during: tuple[Event, ...]
+    injection: str = ""
+    """Which one it is."""
+    steps: int = 0
+    """Later beats of it that were carried out."""
+    others: tuple[tuple[float, float], ...] = ()
+    """From when to when other faults were upon the target, and a little longer."""
+
+    @property
+    def calm(self) -> tuple[Event, ...]:
+        """What was before, while no fault was upon the target, nor its last one just over."""
+        return tuple(e for e in self.before if not any(a <= e.time_s <= b for a, b in self.others))
+
+    @property
+    def incarnation(self) -> int | None:
+        """Which life the fault met; None when the target was not running."""
+        lives = [e for e in self.before if e.kind in (Kind.NODE_STARTED, Kind.NODE_EXITED)]
+        if not lives or lives[-1].kind is Kind.NODE_EXITED:
+            return None
+        return lives[-1].integer("incarnation")
+
+    @property
+    def was_member(self) -> bool:
+        """Whether the syncer counted it when the fault began."""
+        said = [e for e in self.before if e.kind in _MEMBER_KINDS]
+        return bool(said) and said[-1].kind is Kind.MEMBER_JOINED
+
+    @property
+    def exited(self) -> Event | None:
+        """The end of the life that the fault met."""
+        return self.first(Kind.NODE_EXITED, lambda e: e.data.get("incarnation") == self.incarnation)
+
+    @property
+    def restarted(self) -> Event | None:
+        """The next life, if it began before the heal."""
+        return self.first(Kind.NODE_STARTED)
+
+    @property
+    def probed_states(self) -> list[str]:
+        """What the process looked like from outside, in order."""
+        return [e.text("state") for e in self.during if e.kind is Kind.NODE_PROBED]
+
+    def first(self, kind: Kind, fits: Callable[[Event], bool] = lambda _: True) -> Event | None:
+        """The first such event during the fault."""
+        return next((e for e in self.during if e.kind is kind and fits(e)), None)
+
+    def is_later_life(self, event: Event) -> bool:
+        """Whether another life said it than the one that the fault met."""
+        return event.data.get("incarnation") != self.incarnation
+
+    def down_s(self, exited: Event) -> float:
+        """From the exit, or the probe that saw it first, to the next start or the scene's end."""
+        until_s = self.restarted.time_s if self.restarted else self.end_s
+        seen_dead = self.first(Kind.NODE_PROBED, lambda e: e.text("state") in _DEAD)
+        dead_s = min(exited.time_s, seen_dead.time_s if seen_dead else exited.time_s)
+        return max(0.0, until_s - dead_s)
+
+    def lasted(self, measured_s: float) -> Status:
+        """PROVED if that is long enough for what was asked, else WEAK."""
+        is_long = self.asked_s is None or measured_s >= LONG_ENOUGH * self.asked_s
+        return Status.PROVED if is_long else Status.WEAK
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a fault concludes from a scene. `text` goes on from the target's name."""
+
+    status: Status
+    text: str
+    measured: Mapping[str, Json]
+    proof: tuple[Event | None, ...] = ()
+    lack: Lack | None = None
+    """What it breaks was not there, and when."""
+
+
+def lacking(when: Lack, text: str, **measured: Json) -> Found:
+    """No evidence, because what the fault breaks was not there."""
+    return Found(status=Status.FAILED, text=text, measured=measured, lack=when)
+
+
+def nothing(text: str, **measured: Json) -> Found:
+    """No evidence, and why."""
+    return Found(status=Status.FAILED, text=text, measured=measured)
+
+
+def look_at_each(
+    injection: Injection,
+    history: History,
+    look: Callable[[Scene], Found],
+    requested: Mapping[str, Json],
+) -> tuple[Evidence, ...]:
+    """One piece of evidence for each target, in their order."""
+    seen = scenes(injection, history)
+    pieces = []
+    for target in injection.targets:
+        if target in seen:
+            found = look(seen[target])
+        else:
+            found = nothing("was not touched: the record does not show that the fault began")
+        pieces.append(
+            Evidence(
+                target=target,
+                status=found.status,
+                requested=dict(requested),
+                measured={key: _rounded(value) for key, value in found.measured.items()},
+                text=f"{target} {found.text}",
+                proof=tuple(e.seq for e in found.proof if e is not None),
+                lack=found.lack,
+            )
+        )
+    return tuple(pieces)
+
+
+def scenes(injection: Injection, history: History) -> Mapping[str, Scene]:
+    """The scene of each target; none if the record does not show that the fault began."""
+    begun = (e for e in history.of(Kind.FAULT_INJECTING) if e.text("injection") == injection.id)
+    begin = next(begun, None)
+    if begin is None:
+        return {}
+    return {target: _scene(target, injection, begin, history) for target in injection.targets}
+
+
+def how_it_ended(exited: Event) -> str:
+    """The signal's name, or the exit code in words."""
+    died_by = exited.data.get("signal")
+    return str(died_by) if died_by else f"exit code {exited.data.get('exit_code')}"
+
+
+def _scene(target: str, injection: Injection, begin: Event, history: History) -> Scene:
+    healing = next(
+        (e for e in history.of(Kind.FAULT_HEALING) if e.text("injection") == injection.id), None
+    )
+    about = history.about(target)
+    starts = bisect_left(about, begin.seq, key=_seq)
+    ends = len(about) if healing is None else bisect_left(about, healing.seq, key=_seq)
+    stepped = [e for e in history.of(Kind.FAULT_STEPPED) if e.text("injection") == injection.id]
+    return Scene(
+        target=target,
+        asked_s=injection.for_s,
+        begin_s=begin.time_s,
+        end_s=healing.time_s if healing else history.end_s,
+        before=tuple(about[:starts]),
+        during=tuple(about[starts:ends]),
+        injection=injection.id,
+        steps=sum(1 for e in stepped if healing is None or e.seq < healing.seq),
+        others=tuple(_others(target, injection, history)),
+    )
+
+
+def _others(target: str, injection: Injection, history: History) -> Iterator[tuple[float, float]]:
+    healed_s = {e.text("injection"): e.time_s + CALM_AFTER_S for e in history.of(Kind.FAULT_HEALED)}
+    for begin in history.of(Kind.FAULT_INJECTING):
+        if begin.text("injection") != injection.id and target in begin.names("targets"):
+            yield begin.time_s, healed_s.get(begin.text("injection"), math.inf)
+
+
+def _seq(event: Event) -> int:
+    return event.seq
+
+
+def _rounded(value: Json) -> Json:
+    return round(value, 3) if isinstance(value, float) else value

@@ -1,0 +1,199 @@
+"""Faults that hold a process without ending it: pause, hang.
+
+From far away the two look alike, and yet systems that survive one fall to the other: a paused
+process is silent altogether, a hung one goes on sending heartbeats and never does its work.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+from typing import ClassVar
+
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.window import (
+    AFTERGLOW_S,
+    Found,
+    Scene,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
+
+_STILL_S = 0.02
+"""Two ticks of the kernel's accounting."""
+_SILENCE = 3.0
+"""A learner hangs when it is silent for this many of its usual intervals between reports."""
+_STEPS_GIVEN = 3
+"""A hung learner's pushes are all of the step at which it hangs, but for one still on its way."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessPause(OneAct):
+    """Stop the node's whole tree, as SIGSTOP does: alive, silent, its sockets open."""
+
+    name: ClassVar[str] = "process.pause"
+    summary: ClassVar[str] = "stop the process without ending it; its sockets stay open"
+    layer: ClassVar[Layer] = Layer.PROCESS
+    imitates: ClassVar[str] = (
+        "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
+    )
+    proof: ClassVar[str] = "process state T, probed from outside, and no report meanwhile"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.PAUSE})
+    takes_away: ClassVar[bool] = True
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Stop every victim."""
+        fleet.pause(*injection.targets)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let every victim go on."""
+        for name in injection.targets:
+            fleet.resume(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """State T from the first probe to the last, and silence."""
+        return look_at_each(injection, history, look_paused, {"paused_s": injection.for_s})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHang(OneAct):
+    """Hang the learner's training thread while its process, sockets and heartbeats stay alive."""
+
+    name: ClassVar[str] = "process.hang"
+    summary: ClassVar[str] = "hang the training thread; heartbeats go on"
+    layer: ClassVar[Layer] = Layer.PROGRAM
+    imitates: ClassVar[str] = (
+        "a collective or driver call that never returns while heartbeats go on"
+    )
+    proof: ClassVar[str] = "steps stand still, process neither stopped nor gone, connection open"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.WEDGE})
+    takes_away: ClassVar[bool] = True
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Wedge every victim."""
+        for name in injection.targets:
+            fleet.wedge(name)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Release every victim."""
+        for name in injection.targets:
+            fleet.unwedge(name)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """It stepped, then stood still for far longer than it ever pauses, and was not gone."""
+        return look_at_each(injection, history, _look_hung, {"hung_s": injection.for_s})
+
+
+# ---------------------------------------------------------------- looking at a scene
+
+
+def look_paused(scene: Scene) -> Found:
+    """Whether the process was stopped and silent, from the first probe to the last."""
+    probes = [e for e in scene.during if e.kind is Kind.NODE_PROBED]
+    stopped = [e for e in probes if e.text("state") == "T"]
+    if not stopped:
+        seen = ", ".join(scene.probed_states) or "nobody looked"
+        return nothing(f"was never seen stopped (state {seen})")
+    spoke = [
+        e
+        for e in scene.during
+        if e.source == scene.target
+        and not e.kind.startswith("node.")
+        and e.time_s > scene.begin_s + AFTERGLOW_S
+    ]
+    held = [e for e in probes if e.text("state") == "T" or _stood_still(e, stopped[-1])]
+    paused_s = stopped[-1].time_s - held[0].time_s
+    is_whole = len(held) == len(probes) and not spoke
+    text = f"was stopped (state T) for {paused_s:.1f} s"
+    if len(held) < len(probes):
+        text += f", but not all the time: {', '.join(scene.probed_states)}"
+    if spoke:
+        text += f", but reported {len(spoke)} times meanwhile"
+    return Found(
+        status=scene.lasted(paused_s) if is_whole else Status.WEAK,
+        text=text,
+        measured={"paused_s": paused_s, "reports": len(spoke)},
+        proof=(held[0], stopped[-1], *spoke[:1]),
+    )
+
+
+def _stood_still(probe: Event, stopped: Event) -> bool:
+    """Whether it used no processor from the probe until it was seen stopped.
+
+    On a starved machine a stopped process shows its old state until its next turn to run.
+    """
+    return 0.0 <= stopped.number("cpu_s") - probe.number("cpu_s") <= _STILL_S
+
+
+def _look_hung(scene: Scene) -> Found:
+    earlier = _steps(scene, scene.before)
+    usual_s = _usual_interval_s(earlier) if earlier else 0.0
+    if not earlier or scene.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
+        return nothing("was not stepping when the fault began")
+    if reason := _not_hung(scene):
+        return nothing(reason)
+    last = [*earlier, *_steps(scene, scene.during)][-1]
+    hung_s = scene.end_s - max(last.time_s, scene.begin_s)
+    measured: dict[str, Json] = {"hung_s": hung_s, "usual_interval_s": usual_s}
+    if hung_s < _SILENCE * usual_s:
+        return nothing(
+            f"was without a step for the last {hung_s:.1f} s of the fault, which is nothing "
+            f"unusual: it reports every {usual_s:.1f} s",
+            **measured,
+        )
+    noticed = scene.first(Kind.MEMBER_SUSPECTED) or scene.first(Kind.MEMBER_LEFT)
+    return Found(
+        status=scene.lasted(hung_s),
+        text=f"lived and did not step for {hung_s:.1f} s (usually every {usual_s:.1f} s)",
+        measured=measured,
+        proof=(last, noticed, *[e for e in scene.during if e.kind is Kind.NODE_PROBED][-1:]),
+    )
+
+
+def _steps(scene: Scene, events: Sequence[Event]) -> list[Event]:
+    """The reports of the life that the fault met."""
+    return [
+        e
+        for e in events
+        if e.kind is Kind.LEARNER_STEP and e.data.get("incarnation") == scene.incarnation
+    ]
+
+
+def _not_hung(scene: Scene) -> str | None:
+    """What else it did, when it did not hang."""
+    states = scene.probed_states
+    closed = scene.first(Kind.MEMBER_LEFT, lambda e: e.data.get("reason") == "closed")
+    if scene.exited:
+        return f"exited ({how_it_ended(scene.exited)}) instead of hanging"
+    if not states:
+        return "was not probed, so nobody knows whether it lived"
+    if not set(states) <= {"R", "S", "D"}:
+        return f"was stopped or gone (state {', '.join(states)}), not hung"
+    if closed:
+        return "lost its connection instead of hanging"
+    steps = _steps_given(scene)
+    if len(steps) < _STEPS_GIVEN:
+        return None
+    given = f"was given work of the steps {min(steps)} to {max(steps)}"
+    return f"was silent and went on working: the syncer {given} meanwhile"
+
+
+def _steps_given(scene: Scene) -> set[int]:
+    """At which steps its pushes were made, by the syncer's account: the word of somebody else."""
+    from_s = scene.begin_s + AFTERGLOW_S
+    given = (e for e in scene.during if e.kind is Kind.PUSH_ACCEPTED and e.time_s > from_s)
+    return {event.integer("step") for event in given}
+
+
+def _usual_interval_s(steps: list[Event]) -> float:
+    """Median seconds between the latest ten reports; of a single one, the time that it covers."""
+    times_s = [e.time_s for e in steps[-11:]]
+    if len(times_s) > 1:
+        return median(late - early for early, late in pairwise(times_s))
+    return steps[-1].number("step_s") * float(str(steps[-1].data.get("steps", 1)))

@@ -1,0 +1,240 @@
+"""Faults that starve a learner by its neighbours: compute.steal, memory.pressure, process.oom.
+
+They are real: processes that compute, hold memory, or use a limit of memory up until the kernel
+kills. What is no such thing is called what it is (`by: imitation`).
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import ClassVar
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.units import Factor
+from chaoslab.faults.base import Layer, OneAct
+from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.pace import Stage, pace_of
+from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.process import start_all
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
+from chaoslab.plan.model import Injection
+from chaoslab.record.journal import History
+
+_MiB = 1 << 20
+_BURNERS_MOST = 64
+_BURNER_SHARE = 0.05
+"""A neighbour that got less of a core than this on average has stolen nothing."""
+_HELD_SHARE = 0.8
+"""Of the memory that was asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeSteal(OneAct):
+    """Busy neighbours: processes that compute on the very cores that the learner may use."""
+
+    burners: int = 2
+    """How many for each target. Whoever else uses these cores feels them, too."""
+    least_factor: Factor = 1.15
+    """By how much longer the learner's steps take at least; less is weak evidence."""
+
+    name: ClassVar[str] = "compute.steal"
+    summary: ClassVar[str] = "other processes compute on the learner's cores"
+    layer: ClassVar[Layer] = Layer.SCHEDULER
+    imitates: ClassVar[str] = "a noisy neighbour, or data loading that competes for the cores"
+    proof: ClassVar[str] = "CPU time that they used, and step time by the learner's own before"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.CROWD})
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.burners <= _BURNERS_MOST:
+            raise PlanError(f"`burners: {self.burners}`: use 1 to {_BURNERS_MOST}", key="burners")
+        if self.least_factor <= 1:
+            raise PlanError("`least_factor` is above 1x", key="least_factor")
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Start them."""
+        burden = Neighbours(count=self.burners, for_s=injection.for_s)
+        for name in injection.targets:
+            fleet.burden(name, injection.id, burden)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """End them."""
+        for name in injection.targets:
+            fleet.relieve(name, injection.id)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """What they took, and what that did to the learner."""
+        requested: dict[str, Json] = {"burners": self.burners, "least_factor": self.least_factor}
+        return look_at_each(injection, history, partial(self._look, history), requested)
+
+    def _look(self, history: History, scene: Scene) -> Found:
+        counted = _counted(scene)
+        used_s = counted[-1].number("cpu_s") if counted else 0.0
+        lasted_s = max(scene.end_s - scene.begin_s, 1e-9)
+        if used_s < _BURNER_SHARE * lasted_s:
+            return nothing(f"had no busy neighbours: they used {used_s:.1f} s of the cores")
+        pace = pace_of(scene, (Stage(offset_s=0.0, factor=self.least_factor),), history)
+        if isinstance(pace, Found):
+            return pace
+        measured = {**pace.data(), "burners_cpu_s": used_s}
+        return Found(
+            status=Status.PROVED if pace.ratio >= self.least_factor else Status.WEAK,
+            text=f"took {pace.ratio:.2f}x its own step time beside {self.burners} processes that "
+            f"used {used_s:.1f} s of its cores; at least {self.least_factor:g}x was asked",
+            measured=measured,
+            proof=(*pace.proof, counted[-1]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryPressure(OneAct):
+    """A process beside the learner holds memory, and has touched every page of it.
+
+    Refused where that is more than half of what the machine has left: it is to survive the run.
+    """
+
+    size_bytes: int = 256 * _MiB
+    """For each target."""
+
+    name: ClassVar[str] = "memory.pressure"
+    summary: ClassVar[str] = "another process holds memory beside the learner"
+    layer: ClassVar[Layer] = Layer.MEMORY
+    imitates: ClassVar[str] = "a leak in a neighbour; a page cache that is pushed out"
+    proof: ClassVar[str] = "resident size of that process, and what the machine has left"
+    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.CROWD})
+    takes_away: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        if self.size_bytes < _MiB:
+            raise PlanError("`size` is at least 1MiB", key="size")
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Take it."""
+        burden = HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
+        for name in injection.targets:
+            fleet.burden(name, injection.id, burden)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Give it back."""
+        for name in injection.targets:
+            fleet.relieve(name, injection.id)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """What is really held, at the last look."""
+        return look_at_each(injection, history, self._look, {"size_bytes": self.size_bytes})
+
+    def _look(self, scene: Scene) -> Found:
+        counted = _counted(scene)
+        held_bytes = counted[-1].number("rss_bytes") if counted else 0.0
+        share = held_bytes / self.size_bytes
+        if share < _HELD_SHARE / 2:
+            return nothing(f"felt no pressure: {held_bytes / 1e6:,.0f} MB were held beside it")
+        return Found(
+            status=Status.PROVED if share >= _HELD_SHARE else Status.WEAK,
+            text=f"ran beside a process that held {held_bytes / 1e6:,.0f} MB; "
+            f"{self.size_bytes / 1e6:,.0f} MB were asked",
+            measured={
+                "rss_bytes": held_bytes,
+                "available_bytes": counted[-1].number("available_bytes"),
+            },
+            proof=(counted[-1],),
+        )
+
+
+class Killer(StrEnum):
+    """Who kills for want of memory."""
+
+    KERNEL = "kernel"
+    """The kernel: it finds that the cgroup of the learner has no memory left."""
+    IMITATION = "imitation"
+    """Nobody: the learner gets the same signal, and no memory is short."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessOom(OneAct):
+    """The learner is killed for want of memory; heal by starting its next incarnation.
+
+    By the kernel: the learner shares a limit of memory with processes that use it up, and is the
+    first in its line. That needs memory cgroups; `by: imitation` needs none and proves less.
+    """
+
+    by: Killer = Killer.KERNEL
+    """kernel, or imitation: the same SIGKILL without any want of memory."""
+    limit_bytes: int = 256 * _MiB
+    """What it shares; refused above half of what the machine has left."""
+
+    name: ClassVar[str] = "process.oom"
+    summary: ClassVar[str] = "the kernel kills the learner for want of memory"
+    layer: ClassVar[Layer] = Layer.MEMORY
+    imitates: ClassVar[str] = (
+        "a leak or an oversized batch in host memory; device memory is not touched"
+    )
+    proof: ClassVar[str] = "exit by SIGKILL, and the kernel's own count of such kills"
+    takes_away: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.limit_bytes < 16 * _MiB:
+            raise PlanError("`limit` is at least 16MiB", key="limit")
+
+    @property
+    def needs(self) -> frozenset[Ability]:
+        """A limit of memory; for an imitation no more than to kill."""
+        if self.by is Killer.IMITATION:
+            return frozenset({Ability.KILL})
+        return frozenset({Ability.KILL, Ability.MEMORY_LIMIT})
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Leave it no memory; or send the signal."""
+        if self.by is Killer.IMITATION:
+            fleet.kill(*injection.targets)
+            return
+        burden = MemoryLimit(limit_bytes=self.limit_bytes, for_s=injection.for_s)
+        for name in injection.targets:
+            fleet.burden(name, injection.id, burden)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """No limit, and the next incarnation of whoever died."""
+        for name in injection.targets:
+            fleet.relieve(name, injection.id)
+        start_all(injection, fleet)
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Its end, and who says that it was for want of memory."""
+        requested: dict[str, Json] = {"by": self.by.value, "down_s": injection.for_s}
+        return look_at_each(injection, history, self._look, requested)
+
+    def _look(self, scene: Scene) -> Found:
+        exited, counted = scene.exited, _counted(scene)
+        kills = counted[-1].integer("oom_kills") if counted else 0
+        if scene.incarnation is None:
+            return nothing("was not running when the fault began")
+        if exited is None:
+            return nothing(f"was not killed; the kernel counts {kills} such kills", oom_kills=kills)
+        if exited.data.get("signal") != "SIGKILL":
+            return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
+        down_s = scene.down_s(exited)
+        measured: dict[str, Json] = {"oom_kills": kills, "down_s": down_s}
+        if self.by is Killer.IMITATION:
+            text = f"was killed by SIGKILL and down for {down_s:.1f} s: an imitation, no memory was"
+            return Found(status=scene.lasted(down_s), text=f"{text} short", measured=measured,
+                         proof=(exited,))  # fmt: skip
+        if not kills:
+            return nothing("was killed, and not by the kernel for want of memory", **measured)
+        return Found(
+            status=scene.lasted(down_s),
+            text=f"was killed by the kernel for want of memory (it counts {kills} kills, those of "
+            f"our own processes included) and was down for {down_s:.1f} s",
+            measured=measured,
+            proof=(exited, counted[-1]),
+        )
+
+
+def _counted(scene: Scene) -> list[Event]:
+    """What this fault's own burden has measured on the target."""
+    return [
+        e
+        for e in scene.during
+        if e.kind is Kind.NODE_COUNTED and e.text("injection") == scene.injection
+    ]

@@ -1,0 +1,180 @@
+"""How an engine is reached and asked, and what becomes of what the Docker SDK raises.
+
+    Asking.connect ── DOCKER_HOST, or the socket of this machine ──► the engine
+                   └─ ssh://user@host ─► tunnel ─────────────────────► the engine over there
+    asked("to start x") ── whatever the SDK raises ──► FleetError: what was asked and answered
+
+An engine that is missing, or refuses us, is an AbilityError with a remedy.
+"""
+
+import os
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Final, Self
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.docker.tunnel import Tunnel
+
+try:
+    from docker.errors import APIError, DockerException, NotFound
+    from requests.exceptions import RequestException
+
+    import docker
+except ImportError as error:
+    raise AbilityError(
+        "the docker fleet needs the Docker SDK: pip install 'chaoslab[docker]', or use "
+        "--fleet local, which needs nothing"
+    ) from error
+
+
+ASK_S: Final = 60.0
+"""How long the engine may take for one answer; the death of a container is one of the longest."""
+_AGAIN_S: Final = 5.0
+"""How long one may that did not answer in time when it was asked last: a run still has to end."""
+_SILENT: Final[set[str]] = set()
+"""Where those are."""
+_API_LEAST: Final = (1, 41)
+_BY_SSH: Final = "ssh://"
+
+__all__ = [
+    "ASK_S",
+    "APIError",
+    "Asking",
+    "DockerException",
+    "Missing",
+    "RequestException",
+    "is_silence",
+    "labelled",
+]
+
+
+class Missing(FleetError):
+    """There is no such container, network, volume or image."""
+
+
+class Asking:
+    """A connection to one engine. What others ask by it stands in `stores` and `engine`."""
+
+    def __init__(
+        self, client: "docker.DockerClient", url: str, tunnel: Tunnel | None = None
+    ) -> None:
+        self._client = client
+        self._tunnels = ExitStack()
+        self.url = url
+        """Where it is asked: unix:///var/run/docker.sock, tcp://host:2376, ssh://user@host."""
+        self._tunnel = tunnel
+        if tunnel is not None:
+            self._tunnels.callback(tunnel.close)
+
+    @classmethod
+    def connect(cls, url: str | None = None) -> Self:
+        """The engine at `url`, DOCKER_HOST or this machine's socket; AbilityError if none answers.
+
+        DOCKER_TLS_VERIFY and DOCKER_CERT_PATH say how it is asked.
+        """
+        url = url or os.environ.get("DOCKER_HOST") or "unix:///var/run/docker.sock"
+        tunnel = None
+        try:
+            tunnel = Tunnel.to_engine(url) if url.startswith(_BY_SSH) else None
+            client = _client(url if tunnel is None else tunnel.address, _patience_s(url))
+        except (DockerException, RequestException, OSError, ValueError, FleetError) as error:
+            if is_silence(error):
+                _SILENT.add(url)
+            reason = _why(_bottom(error), tunnel)
+            if tunnel is not None:
+                tunnel.close()
+            raise AbilityError(
+                f"no Docker engine answers at {url} ({reason}): start it, join the group "
+                "that may use it, or set DOCKER_HOST; --fleet local needs none"
+            ) from error
+        engine, version = cls(client, url, tunnel), client.api.api_version
+        if tuple(int(part) for part in version.split(".")) < _API_LEAST:
+            engine.close()
+            least = ".".join(map(str, _API_LEAST))
+            raise AbilityError(
+                f"the Docker engine at {url} speaks API {version}; {least} is needed"
+            )
+        return engine
+
+    def close(self) -> None:
+        """Let its connections go."""
+        self._client.close()
+        self._tunnels.close()
+
+    def brought_here(self, host: str, port: str) -> str:
+        """host:port at which this machine reaches a port that the engine published.
+
+        Over ssh that is the other machine's loopback: it is forwarded until the engine is closed.
+        """
+        if self._tunnel is None:
+            return f"{host}:{port}"
+        with self._asked(f"for its port {port}"):
+            tunnel = Tunnel.to_port(self.url, int(port))
+        self._tunnels.callback(tunnel.close)
+        return tunnel.address
+
+    @contextmanager
+    def _asked(self, what: str) -> Iterator[None]:
+        """What the SDK raises, as FleetError that says what was asked and answered."""
+        words = f"the Docker engine at {self.url} was asked {what}"
+        self._client.api.timeout = _patience_s(self.url)
+        try:
+            yield
+            _SILENT.discard(self.url)
+        except NotFound as error:
+            raise Missing(f"{words}: {_said(error)}") from error
+        except (DockerException, RequestException, OSError) as error:
+            if is_silence(error):
+                _SILENT.add(self.url)
+            raise FleetError(f"{words}: {_why(_bottom(error), self._tunnel)}") from error
+
+
+def _client(url: str, limit_s: float) -> "docker.DockerClient":
+    """Of the SDK, which has asked which version of the API is spoken."""
+    _knock(url)
+    environment = {**os.environ, "DOCKER_HOST": url}
+    return docker.DockerClient.from_env(
+        version="auto", timeout=int(limit_s), environment=environment
+    )
+
+
+def _patience_s(url: str) -> float:
+    return _AGAIN_S if url in _SILENT else ASK_S
+
+
+def is_silence(error: BaseException) -> bool:
+    """Whether the engine did not answer in time; the SDK has no one exception for that."""
+    return not isinstance(error, APIError) and "timed out" in str(error).lower()
+
+
+def _knock(url: str) -> None:
+    """OSError if nobody listens at a socket of this machine: the SDK would leave its own open."""
+    if url.startswith("unix://"):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as knocking:
+            knocking.settimeout(ASK_S)
+            knocking.connect(url.removeprefix("unix://"))
+
+
+def labelled(labels: Mapping[str, str]) -> Mapping[str, list[str]]:
+    """A filter for everything that bears these labels."""
+    return {"label": [f"{key}={value}" if value else key for key, value in labels.items()]}
+
+
+def _why(error: BaseException, tunnel: Tunnel | None) -> str:
+    """What it says; where no engine answered, what ssh has to say of that, too."""
+    complaint = "" if tunnel is None or isinstance(error, APIError) else tunnel.complaint
+    return f"{_said(error)}; ssh: {complaint}" if complaint else _said(error)
+
+
+def _bottom(error: BaseException) -> BaseException:
+    """Of wrappers around wrappers, the innermost: it says what was in the way; an engine's word."""
+    wrapped = () if isinstance(error, APIError) else (error.__cause__, *error.args)
+    inner = next((one for one in wrapped if isinstance(one, BaseException) and str(one)), None)
+    return error if inner is None else _bottom(inner)
+
+
+def _said(error: BaseException) -> str:
+    """Its text on one line."""
+    explanation = getattr(error, "explanation", None)
+    return " ".join(str(explanation or error).split())[:300]

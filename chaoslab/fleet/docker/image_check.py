@@ -1,0 +1,81 @@
+"""Whether an image can be a node's: Python and the programs of the nodes in it, tried before a run.
+
+    a container of the image, without a network ─► python3 looks for the modules
+                                                └► what it does not find, or why it cannot be asked
+
+For images that somebody else made; those of `images` have all that nodes need. Nothing is imported
+but the packages that the modules are in, and the container is gone when the answer is there.
+"""
+
+import json
+import secrets
+import socket
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from functools import cache
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+
+_LOOK: Final = """
+import importlib.util, json, sys
+def is_there(name):
+    try:
+        return importlib.util.find_spec(name) is not None
+    except ImportError:
+        return False
+print(json.dumps([name for name in sys.argv[1:] if not is_there(name)]))
+"""
+_LIMITS: Final = Limits(cpus=1.0, memory_bytes=512 << 20, processes=64)
+_PATIENCE_S: Final = 60.0
+
+
+def why_unfit(engine: Engine, image: str, modules: Sequence[str]) -> str:
+    """What an image that is there lacks, in words; empty if nothing."""
+    return _why_unfit(engine.url, engine.image_id(image) or image, tuple(modules))
+
+
+@cache
+def _why_unfit(url: str, image: str, modules: tuple[str, ...]) -> str:
+    try:
+        with closing(Engine.connect(url)) as engine:
+            said = asked_of_image(engine, image, ("python3", "-c", _LOOK, *modules))
+    except FleetError as error:
+        return str(error)
+    try:
+        missing = json.loads(said)
+    except ValueError:
+        return f"its python3 cannot be asked what it has: {said[-300:]!r}"
+    return f"python3 finds no {', '.join(missing)} in it" if missing else ""
+
+
+def asked_of_image(
+    engine: Engine,
+    image: str,
+    command: tuple[str, ...],
+    *,
+    environment: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
+    limits: Limits = _LIMITS,
+    within_s: float = _PATIENCE_S,
+) -> str:
+    """What a container of it prints; FleetError if there can be none."""
+    folders = dict(mounts or {})
+    name = f"chaoslab-trial-{secrets.token_hex(4)}"
+    labels = {LABEL_RUN: name, LABEL_HOST: socket.gethostname(), LABEL_DIRECTORY: "a trial"}
+    try:
+        engine.create(
+            ContainerSpec(
+                name=name, image=image, command=command, limits=limits, network="none",
+                labels=labels, environment=dict(environment or {}), volumes=folders,
+                read_only=frozenset(folders),
+            )
+        )  # fmt: skip
+        engine.start(name)
+        if not engine.wait(name, within_s):
+            raise FleetError(f"container {name} has not ended after {within_s:g} s")
+        return engine.said(name).strip()
+    finally:
+        engine.remove(name)

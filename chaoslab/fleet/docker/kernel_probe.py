@@ -1,0 +1,114 @@
+"""What the kernel under an engine can do to packets, by doing it: before a run, out of its way.
+
+    a container of the tools image, without a network ─► the very rules that a run would write
+                                                      └► what was refused, and in which words
+
+Tried once for each engine and process; the container is gone when the answer is there. Without the
+image of the tools nothing can be tried, and that is the answer.
+"""
+
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.docker import images
+from chaoslab.fleet.docker.engine import Engine
+from chaoslab.fleet.docker.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+from chaoslab.fleet.docker.tools import Tools, why_no_image
+from chaoslab.links.container_packet_loss import GatewayDrops, ProxyDrops
+from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
+from chaoslab.links.gateway import Forwarding
+from chaoslab.links.kernel_queues import Queues
+from chaoslab.links.netfilter import Drop
+
+_PORT: Final = 4701
+_DEVICE: Final = "lo"
+_BY_HTB: Final = (LinkAbility.BANDWIDTH, LinkAbility.SHARED_BANDWIDTH)
+_BY_NETEM: Final = (
+    LinkAbility.LATENCY, LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What did not work, each with the reason; empty: it did."""
+
+    forwarding: str = ""
+    """Without it there are no netem links at all."""
+    lacks: Mapping[LinkAbility, str] = field(default_factory=dict)
+    """Of what netem links can do where the kernel has everything."""
+    proxy_loss: str = ""
+    """Loss of packets before and behind a proxy."""
+
+
+def tried(engine: Engine) -> Tried:
+    """The answer for this engine. FleetError if it refuses even to run the trial."""
+    if why := why_no_image(engine):
+        return Tried(forwarding=why, proxy_loss=why)
+    return _tried(engine.url, images.tools_image())
+
+
+@cache
+def _tried(url: str, image: str) -> Tried:  # noqa: ARG001 - another image is another trial
+    name = f"chaoslab-trial-{secrets.token_hex(4)}"
+    labels = {LABEL_RUN: name, LABEL_HOST: socket.gethostname(), LABEL_DIRECTORY: "a trial"}
+    with (
+        closing(Engine.connect(url)) as engine,
+        closing(Tools(engine, name, "none", labels=labels, is_gateway=True)) as tools,
+    ):
+        proxy_loss = _refusal(lambda: _lose_beside_a_proxy(tools))
+        forwarding = _refusal(lambda: _forward(tools))
+        return Tried(
+            forwarding=forwarding,
+            lacks={} if forwarding else _missing(tools),
+            proxy_loss=proxy_loss,
+        )
+
+
+def _lose_beside_a_proxy(tools: Tools) -> None:
+    drops = ProxyDrops(tools.run)
+    for way in Direction.BOTH.ways:
+        drops.add(_drop(way))
+    tools.run("tc", "qdisc", "del", "dev", _DEVICE, "root")
+
+
+def _forward(tools: Tools) -> None:
+    rules = Forwarding(tools)
+    rules.add(_PORT)
+    rules.lead(_PORT, "127.0.0.1:4600")
+    rules.hold(_PORT, Direction.UP, is_on=True, whose="trial")
+    rules.refuse(_PORT, is_on=True, whose="trial")
+    rules.end(_PORT)
+    rules.tell(rules.halve(_PORT, Direction.UP, "trial"), "trial")
+    rules.traffic(_PORT)
+
+
+def _missing(tools: Tools) -> Mapping[LinkAbility, str]:
+    queues = Queues(tools.run, _DEVICE)
+    loss = _refusal(lambda: GatewayDrops(tools.run).add(_drop(Direction.UP)))
+    rate = Bandwidth(rate_bytes_per_s=1e6)
+    htb = _refusal(lambda: queues.put(_PORT, Direction.UP, [rate]))
+    netem = htb or _refusal(lambda: queues.put(_PORT, Direction.DOWN, [Latency(mean_s=0.01)]))
+    if netem and not htb:
+        said = netem.rpartition(f"{tools.name}: ")[2]
+        netem = f"the kernel under the engine has no tc netem ({said}): load sch_netem there"
+    found = {LinkAbility.LOSS: loss} | dict.fromkeys(_BY_HTB, htb) | dict.fromkeys(_BY_NETEM, netem)
+    return {ability: why for ability, why in found.items() if why}
+
+
+def _drop(way: Direction) -> Drop:
+    return Drop(comment=f"trial-{way}", port=_PORT, way=way, share=0.5, interface=_DEVICE)
+
+
+def _refusal(trial: Callable[[], None]) -> str:
+    """What was in the way; empty if nothing was."""
+    try:
+        trial()
+    except FleetError as error:
+        return str(error)
+    return ""

@@ -1,0 +1,81 @@
+"""What all containers of a run share, and how the one for a life of a node is asked for.
+
+Yard + NodeSpec, incarnation, image ─► container_of ─► ContainerSpec
+threads ── Arrival ──► the yard's queue ──► the fleet's one thread
+"""
+
+import queue
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Sighting
+from chaoslab.core.process_identity import NODE_MARK
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.docker.engine import ContainerSpec, Limits
+from chaoslab.fleet.docker.run_resources import HOME, LABEL_NODE, Estate
+
+if TYPE_CHECKING:
+    from chaoslab.fleet.docker.container import Container
+
+NODE: Final = f"{HOME}/node"
+SHARED: Final = f"{HOME}/shared"
+CACHE: Final = f"{HOME}/cache"
+HEALTH: Final = "/tmp/health"  # noqa: S108 - of a container, where docker/Dockerfile looks for it
+ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
+"""The hooks do nothing to a program until it takes them up, as with a local node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Yard:
+    """What all containers of a run share."""
+
+    estate: Estate
+    clock: Clock
+    limits: Limits
+    mounts: Mapping[str, str]
+    """Folders of this machine that every node may read, and where it sees them."""
+    arrivals: "queue.Queue[Arrival]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Something for the fleet's thread: bytes, the end of a container's output, or a report."""
+
+    life: "Container | None" = None
+    chunk: bytes | None = None
+    report: Sighting | None = None
+    error: FleetError | None = None
+
+
+def container_of(yard: Yard, spec: NodeSpec, incarnation: int, image: str) -> ContainerSpec:
+    """The container for one life; the volumes it needs are made."""
+    estate, name = yard.estate, spec.name
+    mark = f"{estate.run_directory}/{name}/{incarnation}"
+    return ContainerSpec(
+        name=estate.container(name, incarnation),
+        image=image,
+        command=(*ENTRY, *_command(spec, incarnation)),
+        limits=yard.limits,
+        network=estate.network,
+        aliases=(name,),
+        environment={**spec.environment, **spec.secrets, NODE_MARK: mark},
+        labels={**estate.labels, LABEL_NODE: name, "chaoslab.incarnation": str(incarnation)},
+        volumes={
+            estate.volume(name): NODE,
+            estate.volume("shared"): SHARED,
+            estate.cache(): CACHE,
+            **yard.mounts,
+        },
+        read_only=frozenset(yard.mounts),
+        hears=spec.hears,
+    )
+
+
+def _command(spec: NodeSpec, incarnation: int) -> tuple[str, ...]:
+    return tuple(
+        word.replace("{incarnation}", str(incarnation)).replace("{directory}", NODE)
+        for word in spec.command
+    )

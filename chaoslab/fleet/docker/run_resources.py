@@ -1,0 +1,150 @@
+"""What one run owns on an engine: its network and its volumes, and the names of all it makes.
+
+    run directory ─► Estate: chaoslab-3fa9c2e1b0           network
+                             chaoslab-3fa9c2e1b0-learner-0 volume: what this node keeps
+                             chaoslab-3fa9c2e1b0-shared    volume: snapshots for the evaluator
+                             chaoslab-3fa9c2e1b0-learner-0.2   container: its second life
+                     chaoslab-cache                        volume: compiled steps, kept for all runs
+
+All of it carries labels, by which it is found again: which run, which node, whose machine and
+directory. One obligation, written down before the first of it is made, empties the estate.
+"""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.fleet.docker.connection import APIError
+from chaoslab.fleet.docker.engine import Engine
+from chaoslab.fleet.docker.labels import (
+    EMPTY_ESTATE,
+    LABEL_DIRECTORY,
+    LABEL_HOST,
+    LABEL_RUN,
+    own_name,
+    run_name,
+)
+from chaoslab.undo.base import ObligationLog
+
+LABEL_NODE: Final = "chaoslab.node"
+CACHE: Final = "chaoslab-cache"
+"""The one thing that outlives its run, on purpose: it is of use to the next."""
+HOME: Final = "/var/lib/chaoslab"
+"""Where containers see volumes; the image has these folders, and its user owns them."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Estate:
+    """One run's own, on one engine."""
+
+    engine: Engine
+    run_directory: Path
+    obligations: ObligationLog
+    run: str = ""
+    """Which run, in labels and names; the same for the same directory on the same machine."""
+    _volumes: set[str] = field(default_factory=set)
+    _owed: int | None = None
+
+    def __post_init__(self) -> None:
+        self.run = run_name(self.run_directory)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """On everything that is made."""
+        return {
+            LABEL_RUN: self.run,
+            LABEL_HOST: socket.gethostname(),
+            LABEL_DIRECTORY: str(self.run_directory),
+        }
+
+    @property
+    def own(self) -> Mapping[str, str]:
+        """By which all of it is found."""
+        return {LABEL_RUN: self.run}
+
+    @property
+    def network(self) -> str:
+        """Its name."""
+        return own_name(self.run)
+
+    def container(self, node: str, incarnation: int) -> str:
+        """The name of one life."""
+        return f"{self.network}-{node}.{incarnation}"
+
+    def helper(self, node: str, what: str) -> str:
+        """The name of a container beside a node, by what it does there."""
+        return f"{self.network}-{node}.{what}"
+
+    def open(self) -> None:
+        """Write down how to empty it, then make the network. FleetError if the engine refuses."""
+        if self._owed is None:
+            self._owed = self.obligations.open(EMPTY_ESTATE, engine=self.engine.url, run=self.run)
+            self.engine.create_network(self.network, self.labels)
+
+    def volume(self, name: str, *, is_in_memory: bool = False) -> str:
+        """A volume of the run, made when it is first asked for; its full name."""
+        full = f"{self.network}-{name}"
+        if full not in self._volumes:
+            self.engine.create_volume(full, self.labels, is_in_memory=is_in_memory)
+            self._volumes.add(full)
+        return full
+
+    def cache(self) -> str:
+        """The volume of compiled steps, which no run removes."""
+        if CACHE not in self._volumes:
+            self.engine.create_volume(CACHE, {})
+            self._volumes.add(CACHE)
+        return CACHE
+
+    def close(self) -> None:
+        """Leave nothing; FleetError names what could not be removed."""
+        if self._owed is None:
+            return
+        empty(self.engine, self.run)
+        if left := remains(self.engine, self.run):
+            raise FleetError(f"on the engine at {self.engine.url} there still are {left}")
+        self.obligations.close(self._owed)
+        self._owed = None
+
+
+def empty(engine: Engine, run: str) -> tuple[str, ...]:
+    """Remove all of a run; what was removed. FleetError names what the engine keeps."""
+    own = {LABEL_RUN: run}
+    done: list[str] = []
+    refused: list[str] = []
+    for kind, found, remove in (
+        ("container", lambda: engine.names(own), engine.remove),
+        ("network", lambda: engine.networks(own), engine.remove_network),
+        ("volume", lambda: _volumes(engine, run), engine.remove_volume),
+    ):
+        for name in found():
+            try:
+                done += [f"{kind} {name}"] * remove(name)
+            except FleetError as error:
+                if not isinstance(error.__cause__, APIError):
+                    raise  # nobody answers any more
+                refused.append(str(error))
+    if refused:
+        raise FleetError("; ".join(refused))
+    return tuple(done)
+
+
+def remains(engine: Engine, run: str) -> tuple[str, ...]:
+    """What there is of a run now."""
+    own = {LABEL_RUN: run}
+    return (
+        *(f"container {name}" for name in engine.names(own)),
+        *(f"network {name}" for name in engine.networks(own)),
+        *(f"volume {name}" for name in _volumes(engine, run)),
+    )
+
+
+def _volumes(engine: Engine, run: str) -> frozenset[str]:
+    """By label and by name: an engine that finds one gone makes another, which has no labels."""
+    own = engine.volumes({LABEL_RUN: run})
+    return frozenset(own) | {
+        name for name in engine.volumes({}) if name.startswith(f"{own_name(run)}-")
+    }

@@ -1,0 +1,192 @@
+"""What a node in a container keeps: on a volume of the engine, reached by an errand.
+
+    damage, fill, free ─► a container of the node's image, with the volume and no network:
+                          `disk` as a script ─► one line of JSON ─► what was measured
+    a volume that can be full: in memory, held by a container that does nothing else, since it is
+    empty as soon as no container has it
+
+Works wherever the engine is: the program travels on the command line. To give a volume another size
+takes CAP_SYS_ADMIN, which that one errand has and nothing else.
+"""
+
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.docker import labels as verbs
+from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.run_context import NODE, Yard
+from chaoslab.fleet.storage import disk
+from chaoslab.fleet.storage.disk import Measured, Space
+from chaoslab.fleet.storage.files import Storage
+from chaoslab.fleet.storage.power import Cut
+from chaoslab.undo.base import Debts
+
+_PYTHON: Final = ("python3", "-I", "-S", "-c")
+_HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")
+_LIMITS: Final = Limits(cpus=1.0, memory_bytes=256 << 20, processes=16)
+_PATIENCE_S: Final = 60.0
+"""How long an errand may take; a busy machine takes seconds to start one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A volume, and all that it takes to send somebody there."""
+
+    engine: Engine
+    volume: str
+    image: str
+    """With Python in it, and for user whoever owns the files."""
+    labels: Mapping[str, str]
+
+
+class Storages:
+    """All that the nodes of a run keep, each made when it is first needed."""
+
+    def __init__(self, yard: Yard, image: str) -> None:
+        self._yard, self._image = yard, image
+        self._made: dict[str, Storage] = {}
+
+    def of(self, spec: NodeSpec) -> Storage:
+        """Of a node; before its first life, if it is to have a volume of its own."""
+        if spec.name not in self._made:
+            is_tried = any(one.has_volume for one in self._made.values())
+            files = VolumeFiles(spec, self._yard, self._image, is_tried=is_tried)
+            self._made[spec.name] = Storage(spec, files)
+        return self._made[spec.name]
+
+    def close(self) -> None:
+        """Their volumes are gone, and whatever was owed to them."""
+        for storage in self._made.values():
+            storage.close()
+
+
+class VolumeFiles:
+    """The folder on its volume in which one node keeps its state; see `storage.Disk`."""
+
+    def __init__(self, spec: NodeSpec, yard: Yard, image: str, *, is_tried: bool) -> None:
+        """Nothing is made yet. `is_tried`: that this engine lets volumes be resized is known."""
+        self._is_tried = is_tried
+        self._node, self._keeps, self._yard, self._image = spec.name, spec.keeps, yard, image
+        self._debts = Debts(yard.estate.obligations)
+
+    @property
+    def where(self) -> str:
+        """Its path, as the node sees it."""
+        return f"{NODE}/{self._keeps}".rstrip("/")
+
+    def give_volume(self) -> None:
+        """In memory; FleetError if the engine lets nobody change its size."""
+        estate = self._yard.estate
+        name, place = estate.helper(self._node, "volume"), self._place(is_in_memory=True)
+        estate.engine.create(_beside(place, name, _HOLDER))
+        estate.engine.start(name)
+        if self._is_tried:
+            return
+        try:
+            resize(place, "free")
+        except FleetError as error:
+            raise FleetError(
+                f"no volume of {self._node} can be full on the engine at {estate.engine.url}: "
+                f"{error}; leave storage.disk_full out, or use --fleet local"
+            ) from error
+
+    def cut_power(self) -> Cut:
+        """FleetError: volumes of an engine keep what was written."""
+        raise FleetError(f"the disk of {self._node} cannot lose its power: use --fleet local")
+
+    def take_volume(self) -> None:
+        """It went with the estate."""
+        self._debts.settle_all()
+
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """As the image's own user, who owns the files."""
+        words = ("damage", self.where, how.value, "all" if every else "newest")
+        found = _send(self._place(), words)
+        if not isinstance(found, list):
+            raise FleetError(f"what {self._node} keeps cannot be damaged: {_refusal(found)}")
+        return found
+
+    def fill(self) -> Space:
+        """By the limit of the volume."""
+        place = self._place()
+        self._debts.owe(
+            verbs.FREE_VOLUME,
+            engine=place.engine.url, run=self._yard.estate.run,
+            volume=place.volume, image=place.image,
+        )  # fmt: skip
+        return resize(place, "fill")
+
+    def free(self) -> Space:
+        """By the limit of the volume."""
+        space = resize(self._place(), "free")
+        self._debts.settle(verbs.FREE_VOLUME)
+        return space
+
+    def _place(self, *, is_in_memory: bool = False) -> Place:
+        estate = self._yard.estate
+        return Place(
+            engine=estate.engine,
+            volume=estate.volume(self._node, is_in_memory=is_in_memory),
+            image=self._image,
+            labels=estate.labels,
+        )
+
+
+def resize(place: Place, what: str) -> Space:
+    """`fill` or `free` a volume that is in memory. FleetError if the kernel refuses."""
+    found = _send(place, (what, NODE), may_resize=True)
+    total, left = (
+        (found.get("total_bytes"), found.get("free_bytes"))
+        if isinstance(found, dict)
+        else (None, None)
+    )
+    if not isinstance(total, int) or not isinstance(left, int):
+        raise FleetError(f"the volume {place.volume} cannot be resized: {_refusal(found)}")
+    return Space(total_bytes=total, free_bytes=left)
+
+
+def _send(place: Place, words: Sequence[str], *, may_resize: bool = False) -> Json:
+    """Have it done in a container beside the node; what it printed, and nothing of it is left."""
+    name = f"{place.volume}.{words[0]}-{secrets.token_hex(3)}"
+    program = (*_PYTHON, Path(disk.__file__).read_text(encoding="utf-8"))
+    try:
+        spec = _beside(place, name, (*program, *words), may_resize=may_resize)
+        place.engine.create(spec)
+        place.engine.start(name)
+        if not place.engine.wait(name, _PATIENCE_S):
+            raise FleetError(f"container {name} has not ended after {_PATIENCE_S:g} s")
+        said = place.engine.said(name).strip()
+    finally:
+        place.engine.remove(name)
+    try:
+        found: Json = json.loads(said)
+    except ValueError as error:
+        raise FleetError(f"container {name} says no JSON: {said[-300:]!r}") from error
+    return found
+
+
+def _beside(
+    place: Place, name: str, command: tuple[str, ...], *, may_resize: bool = False
+) -> ContainerSpec:
+    return ContainerSpec(
+        name=name,
+        image=place.image,
+        command=command,
+        limits=_LIMITS,
+        network="none",
+        labels=place.labels,
+        volumes={place.volume: NODE},
+        capabilities=("SYS_ADMIN",) if may_resize else (),
+        is_root=may_resize,
+    )
+
+
+def _refusal(found: Json) -> str:
+    return str(found.get("refused") if isinstance(found, dict) else found)

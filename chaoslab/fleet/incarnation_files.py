@@ -1,0 +1,89 @@
+"""What one life of a node leaves, whatever it runs in: its files, and the report of its end.
+
+nodes/<name>/<incarnation>/  command.json   what was started, when, as which process
+                             stdout.log     what it printed, raw
+                             stderr.log     what it complained of
+                             exit.json      how it ended
+"""
+
+import json
+import shutil
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.undo.base import ObligationLog
+
+_ASKED = ("SIGKILL", "SIGTERM")
+"""Signals by which the harness ends nodes."""
+_WORDS_BYTES_MOST = 2000
+
+
+class LifeFiles:
+    """Of one life; every verb raises OSError when the disk refuses."""
+
+    def __init__(self, directory: Path, clock: Clock) -> None:
+        """Make the folder, which must be new, and begin the log."""
+        directory.mkdir(parents=True)
+        self._directory, self._clock = directory, clock
+        self.log = (directory / "stdout.log").open("wb", buffering=0)
+        self.errors = directory / "stderr.log"
+
+    def begun(self, spec: NodeSpec, argv: Sequence[str], facts: Mapping[str, Json]) -> None:
+        """What was started."""
+        said = {"argv": list(argv), "environment": dict(spec.environment), **facts}
+        self._write("command.json", said, "started_s")
+
+    def forget(self) -> None:
+        """It never began: the next try has a new folder again."""
+        self.log.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def ended(self, facts: Mapping[str, Json]) -> None:
+        """How it ended."""
+        self._write("exit.json", facts, "exited_s")
+
+    def last_words(self, ending: Mapping[str, Json]) -> Mapping[str, Json]:
+        """The end of its standard error, if it failed by itself: not asked, and not with 0."""
+        if ending.get("exit_code") == 0 or ending.get("signal") in _ASKED:
+            return {}
+        with self.errors.open("rb") as log:
+            log.seek(max(0, self.errors.stat().st_size - _WORDS_BYTES_MOST))
+            words = log.read().decode(errors="replace").strip()
+        return {"last_words": words} if words else {}
+
+    def _write(self, name: str, facts: Mapping[str, Json], when: str) -> None:
+        stamped = {**facts, when: self._clock.now_s(), "wall": self._clock.wall()}
+        text = json.dumps(stamped, indent=2) + "\n"
+        (self._directory / name).write_text(text, encoding="utf-8")
+
+
+def exited(spec: NodeSpec, incarnation: int, pid: int, ending: Mapping[str, Json]) -> Sighting:
+    """That it ended."""
+    who: dict[str, Json] = {"node": spec.name, "incarnation": incarnation, "pid": pid}
+    return Sighting(source=spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
+
+
+def signal_name(number: int) -> str:
+    """Of a signal that ended something; SIG and its number where this machine has no name."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"SIG{number}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where lives are led and written down."""
+
+    run_directory: Path
+    clock: Clock
+    obligations: ObligationLog
+
+    def home(self, node: str) -> Path:
+        """The folder of a node, across its lives."""
+        return self.run_directory / "nodes" / node

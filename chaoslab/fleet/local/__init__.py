@@ -1,0 +1,1 @@
+"""Nodes as operating-system processes on this machine."""

@@ -1,0 +1,182 @@
+"""Neighbours of a node: processes that compute, hold memory, or use a limit of memory up with it.
+
+    Neighbours  ─► so many `keeper burn` on the cores that the node may use
+    HeldMemory  ─► one `keeper hold`, which has touched every page
+    MemoryLimit ─► a memory cgroup with the node and a few `keeper hold` that want more than there
+                   is: the kernel kills, and the node is first in its line
+
+No burden takes more than half of the memory that is available and not promised to another one, and
+who holds memory is the first whom the kernel kills for want of it: the machine survives the run.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.local.mechanism import Bearing, OwnCgroup
+from chaoslab.fleet.stress.keepers import Keeper
+from chaoslab.fleet.stress.registry import Bearer
+from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
+
+MEMORY_SHARE = 0.5
+"""Of the memory that is available, no burden takes more."""
+_FIRST, _LIKE_OTHERS = "1000", "0"
+"""What the kernel reads of a process when it looks for one to kill."""
+_EATERS = 4
+"""The kernel kills who is largest, and the first in line counts as large as the whole limit: so
+many share it, that none of them is."""
+
+
+class Beside(Bearer):
+    """Processes that compute or hold memory beside the node."""
+
+    def __init__(self, bearing: Bearing, burden: Neighbours | HeldMemory) -> None:
+        self._bearing, self._burden = bearing, burden
+        self._keepers: list[Keeper] = []
+
+    @property
+    def mechanism(self) -> str:
+        """What they do."""
+        if isinstance(self._burden, HeldMemory):
+            return "a process that holds the memory"
+        return f"{self._burden.count} processes that compute on the node's cores"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether one of them has ended."""
+        return any(keeper.is_over for keeper in self._keepers)
+
+    def begin(self) -> None:
+        """Start all of them, then let them go at once."""
+        burden, keeper = self._burden, self._bearing.keeper
+        if isinstance(burden, HeldMemory):
+            promised = self._bearing.promised_bytes
+            refuse_more_memory_than_there_is(burden.size_bytes, available_bytes(), promised)
+            self._keepers.append(keeper("hold", burden.size_bytes, for_s=burden.for_s))
+            _in_line(self._keepers[-1].identity.pid, _FIRST)
+        else:
+            cores = _cores_of(self._bearing.life.identity.pid)
+            for _ in range(burden.count):
+                self._keepers.append(keeper("burn", cores, for_s=burden.for_s))
+        for one in self._keepers:
+            one.ask(1.0)
+
+    def counts(self) -> Mapping[str, Json]:
+        """What they have used and hold, and what the machine has left."""
+        seen = [keeper.look() for keeper in self._keepers]
+        return {
+            "cpu_s": round(sum(one.cpu_s for one in seen), 3),
+            "rss_bytes": sum(one.rss_bytes for one in seen),
+            "available_bytes": round(available_bytes()),
+        }
+
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that it is still to take."""
+        if not isinstance(self._burden, HeldMemory) or self.is_broken:
+            return 0
+        return _missing(self._burden.size_bytes, self._keepers)
+
+    def end(self) -> None:
+        """End them."""
+        for keeper in self._keepers:
+            keeper.end()
+
+
+class SharedLimit(Bearer):
+    """A limit of memory that the node shares with processes which use all of it up."""
+
+    def __init__(self, bearing: Bearing, burden: MemoryLimit) -> None:
+        self._bearing, self._burden = bearing, burden
+        self._own = OwnCgroup(bearing, Controller.MEMORY)
+        self._eaters: list[Keeper] = []
+        self._marked: tuple[int, ...] = ()
+
+    @property
+    def mechanism(self) -> str:
+        """Which cgroups."""
+        return f"a memory limit by {self._own.home}"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether somebody removed the cgroup. That the eaters are killed is no accident."""
+        return self._own.is_gone
+
+    def begin(self) -> None:
+        """The kernel will be asked for far more than the limit, so it kills."""
+        limit_bytes = self._burden.limit_bytes
+        promised = self._bearing.promised_bytes
+        refuse_more_memory_than_there_is(limit_bytes, available_bytes(), promised)
+        group = self._own.make()
+        group.limit_memory(limit_bytes)
+        for _ in range(_EATERS):
+            eater = self._bearing.keeper("hold", limit_bytes, for_s=self._burden.for_s)
+            self._eaters.append(eater)
+        self._marked = self._bearing.pids
+        for pid in self._marked:
+            _in_line(pid, _FIRST)
+        group.take_in((*self._marked, *(eater.identity.pid for eater in self._eaters)))
+        for eater in self._eaters:
+            eater.ask(1.0)
+
+    def counts(self) -> Mapping[str, Json]:
+        """How many processes the kernel has killed in it."""
+        return {"oom_kills": self._own.group.oom_kills} if self._own.is_there else {}
+
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that those in it are still to take."""
+        return _missing(self._burden.limit_bytes, self._eaters) if self._own.is_there else 0
+
+    def end(self) -> None:
+        """Neither limit nor eaters; whoever was first in the kernel's line is so no more."""
+        for eater in self._eaters:
+            eater.end()
+        for pid in set(self._marked) & set(self._bearing.pids):
+            _in_line(pid, _LIKE_OTHERS)
+        self._own.remove()
+
+
+def promised_bytes(bearers: Iterable[Bearer]) -> int:
+    """Memory that these burdens are still to take: a check that only sees what is taken now would
+    let several that begin at once take all there is.
+    """
+    return sum(one.promised_bytes for one in bearers if isinstance(one, Beside | SharedLimit))
+
+
+def refuse_more_memory_than_there_is(size_bytes: int, available: float, promised: int = 0) -> None:
+    """FleetError if that would endanger the machine that has so much available."""
+    left_bytes = max(0.0, available - promised)
+    if size_bytes > MEMORY_SHARE * left_bytes:
+        raise FleetError(
+            f"{size_bytes / 1e6:,.0f} MB are more than {MEMORY_SHARE:.0%} of the "
+            f"{left_bytes / 1e6:,.0f} MB of memory that are available: ask for less"
+        )
+
+
+def available_bytes() -> float:
+    """What the machine has left, and the limits around us, if there are any."""
+    return min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
+
+
+def _missing(size_bytes: int, keepers: Iterable[Keeper]) -> int:
+    return max(0, size_bytes - sum(keeper.look().rss_bytes for keeper in keepers))
+
+
+def _cores_of(pid: int) -> str:
+    """The cores that a process may use, as `keeper` reads them; empty where nobody says."""
+    try:
+        return ",".join(str(core) for core in psutil.Process(pid).cpu_affinity() or ())
+    except (psutil.Error, AttributeError):
+        return ""
+
+
+def _in_line(pid: int, place: str) -> None:
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError):
+        Path(f"/proc/{pid}/oom_score_adj").write_text(place, encoding="ascii")

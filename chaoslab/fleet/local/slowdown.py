@@ -1,0 +1,196 @@
+"""A slower chip, by three mechanisms: CPU quota, stopping and continuing, the learner's own rests.
+
+    auto ─► Quota      a part of the CPU time that it used before, by a cgroup of its own
+         ─► DutyCycle  the same part, by stopping and continuing it (`keeper duty`)
+         ─► Rest       the learner rests after each step, by its test hook
+
+The first two cut CPU time, so they do nothing to a chip that is no CPU; there the third is left.
+"""
+
+import signal
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+
+from chaoslab.core import process_tree
+from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.events import Json
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.local.mechanism import Bearing, OwnCgroup
+from chaoslab.fleet.stress.keepers import Keeper
+from chaoslab.fleet.stress.registry import Bearer
+from chaoslab.fleet.stressors import Burden, Mechanism, Slowness
+
+_BY_STOPPING = "stopping and continuing, looked at every 20 ms"
+_BY_RESTING = "the learner's step hook"
+_CORRECTIONS = (4.0, 0.25)
+"""At most, at least: beyond that, something else is wrong with the node."""
+
+
+class _Share(Bearer):
+    """A part of the CPU time that the node used before, and a little more or less of it."""
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        self._bearing, self._burden = bearing, burden
+        self._correction = 1.0
+
+    @property
+    def _cores(self) -> float:
+        return self._bearing.share(self._burden.factor) * self._correction
+
+    @abstractmethod
+    def _apply(self) -> None:
+        """Hold the node to `_cores` from now on."""
+
+    def set(self, burden: Burden) -> None:
+        """Another factor; what was learned of the node still holds."""
+        self._burden = _slowness(burden)
+        self._apply()
+
+    def steer(self, correction: float) -> None:
+        """Not all that a learner does is stepping, so a part of the time is not that part of its
+        pace: what its steps show puts it right.
+        """
+        most, least = _CORRECTIONS
+        self._correction = max(least, min(most, self._correction * correction))
+        self._apply()
+
+    def counts(self) -> Mapping[str, Json]:
+        """Its share now."""
+        return {"cores": round(self._cores, 4)}
+
+
+class Quota(_Share):
+    """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        super().__init__(bearing, burden)
+        self._own = OwnCgroup(bearing, Controller.CPU)
+
+    @property
+    def mechanism(self) -> str:
+        """Which cgroups."""
+        return f"CPU quota by {self._own.home}"
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether somebody removed the cgroup."""
+        return self._own.is_gone
+
+    def begin(self) -> None:
+        """Make the cgroup, limit it, and only then move the node into it."""
+        cores = self._cores
+        group = self._own.make()
+        group.limit_cpu(cores)
+        group.take_in(self._bearing.pids)
+
+    def _apply(self) -> None:
+        self._own.group.limit_cpu(self._cores)
+
+    def counts(self) -> Mapping[str, Json]:
+        """Its share, and for how long the kernel kept its threads from a core, added up."""
+        return {**super().counts(), "throttled_s": round(self._own.group.throttled_s, 3)}
+
+    def end(self) -> None:
+        """No quota, no cgroup."""
+        self._own.remove()
+
+
+class DutyCycle(_Share):
+    """Stopped whenever it has used its share of the time."""
+
+    mechanism = _BY_STOPPING
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        super().__init__(bearing, burden)
+        self._keeper: Keeper | None = None
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nobody stops it any more."""
+        return self._keeper is not None and self._keeper.is_over
+
+    def begin(self) -> None:
+        """Start whoever stops it."""
+        cores, who = self._cores, self._bearing.life.identity
+        for_s = self._burden.for_s
+        self._keeper = self._bearing.keeper("duty", who.pid, who.start_ticks, for_s=for_s)
+        self._keeper.ask(cores)
+
+    def _apply(self) -> None:
+        if self._keeper is not None:
+            self._keeper.ask(self._cores)
+
+    def end(self) -> None:
+        """Let it go on, even if whoever stopped it was killed meanwhile."""
+        if self._keeper is not None:
+            self._keeper.end()
+            life = self._bearing.life
+            if not life.is_over and not life.is_paused:
+                process_tree.signal_trees([life.identity], signal.SIGCONT)
+
+
+class Rest(Bearer):
+    """The learner's own step hook."""
+
+    mechanism = _BY_RESTING
+
+    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
+        self._life, self._burden = bearing.life, burden
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Ask for it."""
+        self.set(self._burden)
+        self._has_begun = True
+
+    def set(self, burden: Burden) -> None:
+        """Another factor."""
+        asked = _slowness(burden)
+        self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
+
+    def end(self) -> None:
+        """No more rests; whoever exits meanwhile needs none."""
+        if not self._has_begun or self._life.has_exited:
+            return
+        try:
+            self._life.tell({"do": "slow"})
+        except FleetError:
+            if not self._life.has_exited:
+                raise
+
+
+# ---------------------------------------------------------------- which of them
+
+
+def slower(bearing: Bearing, burden: Slowness) -> Bearer:
+    """The bearer of a slowness, by the mechanism that is asked for or chosen."""
+    return _BEARERS[choose(burden.mechanism)](bearing, burden)
+
+
+def choose(asked: Mechanism) -> Mechanism:
+    """What `auto` comes to on this machine."""
+    if asked is not Mechanism.AUTO:
+        return asked
+    return Mechanism.CGROUP if cgroups.where(Controller.CPU) else Mechanism.DUTY_CYCLE
+
+
+def said(mechanism: Mechanism) -> str:
+    """By what a node is slowed here, for a preview."""
+    chosen = choose(mechanism)
+    if chosen is Mechanism.CGROUP:
+        return f"CPU quota by {cgroups.where(Controller.CPU) or 'cgroups, which are not here'}"
+    return _BY_STOPPING if chosen is Mechanism.DUTY_CYCLE else _BY_RESTING
+
+
+_BEARERS: Mapping[Mechanism, Callable[[Bearing, Slowness], Bearer]] = {
+    Mechanism.CGROUP: Quota,
+    Mechanism.DUTY_CYCLE: DutyCycle,
+    Mechanism.HOOK: Rest,
+}
+
+
+def _slowness(burden: Burden) -> Slowness:
+    if not isinstance(burden, Slowness):
+        raise HarnessBug(f"{burden!r} is no slowness")
+    return burden

@@ -1,0 +1,153 @@
+"""What every fleet does with links: make them, report what is done to them, notice their loss.
+
+    Fleet.link ──► Linkage ──► Links.create, then the standing effects of the node
+    faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
+    Fleet.poll ◄── news ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
+
+It knows no kind of links, no fault and no kind of fleet. A fleet enters it before its first node
+and leaves it after its last one.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from types import TracebackType
+from typing import Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.links.base import Counters, Direction, Effect, Link, Links, NoLinks, Shaping
+
+HARNESS = "harness"
+STANDING = "standing"
+"""In place of an injection: what holds from the start, whatever faults do."""
+_LOOK_S = 0.5
+"""How often it is asked whether all is well with what carries the links."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Linkage:
+    """The links of one fleet."""
+
+    clock: Clock
+    made_by: Links = field(default_factory=NoLinks)
+    standing: Mapping[str, Sequence[Shaping]] = field(default_factory=dict)
+    """By node: effects that its link has from the start."""
+    is_excused: Callable[[], bool] = lambda: False
+    """Whether what is not as it was left is the janitor's work, and no loss."""
+    _links: dict[str, "_Reported"] = field(default_factory=dict)
+    _news: list[Sighting] = field(default_factory=list)
+    _look_s: float = 0.0
+    _is_lost: bool = False
+
+    def __enter__(self) -> Self:
+        self.made_by.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.made_by.__exit__(kind, error, trace)
+
+    def create(self, name: str, upstream: str) -> Link:
+        """A link, with the standing effects of its node on it."""
+        link = _Reported(self, self.made_by.create(name, upstream))
+        self._links[name] = link
+        self.report(
+            Kind.LINK_STARTED,
+            name,
+            kind=self.made_by.kind,
+            address=link.address,
+            upstream=upstream,
+        )
+        for direction, effect in self.standing.get(name, ()):
+            link.shape(STANDING, direction, effect)
+        return link
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link made."""
+        return dict(self._links)
+
+    def count(self, name: str) -> None:
+        """Report what the node's link has carried, if it has one that counts."""
+        link = self._links.get(name)
+        counters = self._counters(link) if link else None
+        if counters is not None and any(value is not None for value in asdict(counters).values()):
+            self.report(Kind.LINK_COUNTED, name, **asdict(counters))
+
+    def news(self) -> list[Sighting]:
+        """What is to be reported since the last call; looks for a loss twice a second."""
+        if not self._is_lost and self.clock.now_s() >= self._look_s:
+            self._look_s = self.clock.now_s() + _LOOK_S
+            self.look()
+        news, self._news = self._news, []
+        return news
+
+    def look(self) -> bool:
+        """Whether what carries the links is broken; reports it the first time."""
+        troubles = () if self._is_lost or self.is_excused() else self.made_by.troubles()
+        if troubles:
+            self._is_lost = True
+            data: dict[str, Json] = {"kind": self.made_by.kind, "links": sorted(self._links)}
+            data["reason"] = "; ".join(troubles)
+            self._news.append(Sighting(source=HARNESS, kind=Kind.LINK_LOST, data=data))
+        return self._is_lost
+
+    def report(self, event: Kind, name: str, /, **facts: Json) -> None:
+        """Put a sighting about one link among the news."""
+        self._news.append(Sighting(source=HARNESS, kind=event, data={"link": name, **facts}))
+
+    def _counters(self, link: "_Reported") -> Counters | None:
+        try:
+            return None if self._is_lost else link.counters()
+        except FleetError:
+            if self.look():  # it has just died, which is reported by itself
+                return None
+            raise
+
+
+class _Reported:
+    """A link that reports what is done to it."""
+
+    def __init__(self, linkage: Linkage, link: Link) -> None:
+        self._linkage, self._link = linkage, link
+        self._shaped_by: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        return self._link.name
+
+    @property
+    def address(self) -> str:
+        return self._link.address
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        """As the link does, and reported once it holds."""
+        self._link.shape(injection, direction, effect)
+        self._shaped_by.add(injection)
+        self._linkage.report(
+            Kind.LINK_SHAPED,
+            self.name,
+            injection=injection,
+            direction=direction.value,
+            effect=effect.kind,
+            settings=asdict(effect),
+        )
+
+    def clear(self, injection: str) -> None:
+        """As the link does, unless what carried it is lost, and its effects with it."""
+        try:
+            self._link.clear(injection)
+        except FleetError:
+            if not self._linkage.look():
+                raise
+        if injection in self._shaped_by:
+            self._shaped_by.discard(injection)
+            self._linkage.report(Kind.LINK_CLEARED, self.name, injection=injection)
+
+    def counters(self) -> Counters:
+        return self._link.counters()

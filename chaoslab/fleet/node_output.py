@@ -1,0 +1,163 @@
+"""What a node prints, as sightings; a node can never crash the harness or speak for another.
+
+    stdout ──► log (raw, bounded) ──► lines (bounded) ──► hear ──► Sighting
+                                                           └─► refused, counted
+
+Ordinary output is no event and stays in the log. A line that claims to be an event is refused when
+it is malformed, when the journal could not hold it, or when it says what the node may not say: a
+learner reports its own steps, not the syncer's rounds, another learner's steps or a verdict.
+"""
+
+import json
+import logging
+import math
+from collections.abc import Callable, Mapping
+from typing import BinaryIO
+
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Sighting, encode, read_node_line
+from chaoslab.fleet.base import Role
+
+LINE_BYTES_MOST = 1 << 20
+"""A longer line is ordinary output, whatever it begins with."""
+LOG_BYTES_MOST = 256 << 20
+"""What stdout.log keeps of one incarnation; the rest is counted."""
+_DEPTH_MOST = 12
+_INTEGER_MOST = 1 << 63
+
+MAY_SAY: Mapping[Role, frozenset[Kind]] = {
+    Role.SYNCER: frozenset(
+        kind
+        for kind in Kind
+        if kind.split(".")[0] in ("syncer", "stream", "member", "round", "push")
+    )
+    | {Kind.LINK_MEASURED, Kind.PHASE_REACHED, Kind.CLOCK_READ},
+    Role.LEARNER: frozenset(
+        kind for kind in Kind if kind.split(".")[0] in ("learner", "update", "checkpoint")
+    )
+    | {
+        Kind.LINK_MEASURED,
+        Kind.LINK_OPENED,
+        Kind.LINK_CLOSED,
+        Kind.PHASE_REACHED,
+        Kind.CLOCK_READ,
+    },
+    Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
+}
+"""What a node of each role reports; everything else is written by the harness."""
+
+Reader = Callable[[Event, str], object]
+_MEMBER: Mapping[str, Reader] = {"learner": Event.text, "incarnation": Event.integer}
+_STEERS: Mapping[Kind, Mapping[str, Reader]] = {
+    Kind.ROUND_MERGED: {
+        "round": Event.integer,
+        "contributors": Event.items,
+        "committed_tokens": Event.number,
+    },
+    Kind.LEARNER_STEP: {"step": Event.integer, "loss": Event.number, "step_s": Event.number},
+}
+"""The keys by which the harness itself steers a run, beside who is meant."""
+
+
+class NodeOutput:
+    """The standard output of one incarnation."""
+
+    def __init__(self, *, node: str, role: Role, log: BinaryIO) -> None:
+        self.refused_lines = 0
+        self.lost_log_bytes = 0
+        self._node = node
+        self._role = role
+        self._log = log
+        self._logged_bytes = 0
+        self._tail = b""
+        self._is_skipping = False
+
+    def take(self, chunk: bytes) -> list[Sighting]:
+        """The sightings in the lines that end within `chunk`."""
+        self._keep(chunk)
+        *whole, tail = (self._tail + chunk).split(b"\n")
+        if self._is_skipping and whole:
+            whole, self._is_skipping = whole[1:], False
+        if self._is_skipping or len(tail) > LINE_BYTES_MOST:
+            tail, self._is_skipping = b"", True
+        self._tail = tail
+        heard = (self._hear(line) for line in whole)
+        return [sighting for sighting in heard if sighting is not None]
+
+    def end(self) -> list[Sighting]:
+        """The sighting in a last line without a newline.
+
+        One that is no JSON was torn by the end of the node, and is not counted as refused.
+        """
+        tail, self._tail = self._tail, b""
+        try:
+            json.loads(tail)
+        except (ValueError, RecursionError):
+            return []
+        sighting = self._hear(tail)
+        return [] if sighting is None else [sighting]
+
+    def _hear(self, line: bytes) -> Sighting | None:
+        if len(line) > LINE_BYTES_MOST:
+            return None
+        try:
+            return hear(line.decode(errors="replace"), node=self._node, role=self._role)
+        except MalformedEvent as error:
+            if not self.refused_lines:
+                logging.getLogger(__name__).warning("%s: line refused: %s", self._node, error)
+            self.refused_lines += 1
+            return None
+
+    def _keep(self, chunk: bytes) -> None:
+        kept = chunk[: LOG_BYTES_MOST - self._logged_bytes]
+        try:
+            self._log.write(kept)
+            self._logged_bytes += len(kept)
+        except OSError:  # a full disk: the run goes on, and exit.json says what is missing
+            kept = b""
+        self.lost_log_bytes += len(chunk) - len(kept)
+
+
+def hear(line: str, *, node: str, role: Role) -> Sighting | None:
+    """The sighting in one line of a node's output; None for ordinary output.
+
+    MalformedEvent, and nothing else, for a line that claims to be an event and is refused.
+    """
+    try:
+        report = read_node_line(line)
+        if report is None:
+            return None
+        _require_sound(report.data, depth=0)
+        encode(report.data).encode()
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        raise MalformedEvent(f"{error} in {line[:200]!r}") from error
+    if report.kind not in MAY_SAY[role]:
+        raise MalformedEvent(f"a {role} does not report {report.kind}: {line[:200]!r}")
+    if report.node_s is not None and not math.isfinite(report.node_s):
+        raise MalformedEvent(f"node_s is {report.node_s}: {line[:200]!r}")
+    sighting = Sighting(source=node, kind=report.kind, data=report.data, node_s=report.node_s)
+    _require_keys(sighting, role)
+    return sighting
+
+
+def _require_keys(sighting: Sighting, role: Role) -> None:
+    kind = sighting.kind
+    event = Event(seq=-1, time_s=0.0, source=sighting.source, kind=kind, data=sighting.data)
+    about_one = kind.split(".")[0] in ("member", "push", "learner", "link")
+    for key, read in {**(_MEMBER if about_one else {}), **_STEERS.get(kind, {})}.items():
+        read(event, key)
+    if role is Role.LEARNER and event.text("learner") != sighting.source:
+        raise MalformedEvent(f"{sighting.source} spoke as {event.text('learner')}")
+
+
+def _require_sound(value: Json, *, depth: int) -> None:
+    """ValueError for what JSON allows and the record does not: deep nests, endless integers."""
+    if depth > _DEPTH_MOST:
+        raise ValueError(f"nested deeper than {_DEPTH_MOST}")
+    if isinstance(value, int) and not -_INTEGER_MOST <= value < _INTEGER_MOST:
+        raise ValueError("an integer beyond 64 bits")
+    if isinstance(value, Mapping):
+        for item in value.values():
+            _require_sound(item, depth=depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            _require_sound(item, depth=depth + 1)

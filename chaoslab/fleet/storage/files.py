@@ -1,0 +1,163 @@
+"""What a fleet can do to the files that a node keeps: damage them, leave no room for more.
+
+    Storage ─► Disk ─► FilesHere: nodes/<name>/<keeps>/, on a volume of its own if it was given one
+       │           └─► another fleet's, wherever its nodes keep their files
+       └─► sightings: hashes before and after, bytes that are free, as they were measured there
+
+When to do it, and to whom, is decided elsewhere.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Protocol
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.fleet.base import Damage, NodeSpec
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.storage import disk, volume
+from chaoslab.fleet.storage.disk import Measured, Space
+from chaoslab.fleet.storage.power import Cut
+from chaoslab.undo.base import Debts
+
+UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
+"""The obligations' verbs; their fact is `folder`."""
+
+
+class Disk(Protocol):
+    """Where one node keeps its files. Every verb raises FleetError when the world refuses."""
+
+    @property
+    def where(self) -> str:
+        """The folder, in words for people."""
+        ...
+
+    def give_volume(self) -> None:
+        """Put a volume of its own beneath them, before the node's first life.
+
+        For a node with `loses_power`, one whose power can be cut.
+        """
+        ...
+
+    def cut_power(self) -> Cut:
+        """Let the volume lose what was not flushed."""
+        ...
+
+    def take_volume(self) -> None:
+        """Take it away, and owe nothing more."""
+        ...
+
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """Damage the newest file, or every one; nothing if there is none."""
+        ...
+
+    def fill(self) -> Space:
+        """Leave no room on the volume, and owe some."""
+        ...
+
+    def free(self) -> Space:
+        """Give it room again."""
+        ...
+
+
+class Storage:
+    """What one node keeps, across all its lives."""
+
+    def __init__(self, spec: NodeSpec, its: Disk) -> None:
+        """A node that is to have a volume gets it here; FleetError if the place forbids that."""
+        self._node, self.has_volume, self._disk = spec.name, spec.has_volume, its
+        self._loses_power = spec.loses_power
+        if self.has_volume or self._loses_power:
+            its.give_volume()
+
+    def close(self) -> None:
+        """Take the volume away."""
+        if self.has_volume or self._loses_power:
+            self._disk.take_volume()
+
+    def damage(self, how: Damage, *, every: bool) -> list[Sighting]:
+        """Damage the newest file, or every one; FleetError if there is none."""
+        found = self._disk.damage(how, every=every)
+        if not found:
+            where = self._disk.where
+            raise FleetError(f"{self._node} keeps no file yet in {where}: let the fault come later")
+        return [self._told(Kind.STORAGE_DAMAGED, measured) for measured in found]
+
+    def fill(self) -> Sighting:
+        """Leave no room; FleetError for a node without a volume of its own."""
+        if not self.has_volume:
+            raise FleetError(f"{self._node} was not given a volume of its own to be filled")
+        return self._told_of(Kind.STORAGE_FILLED, self._disk.fill())
+
+    def free(self) -> list[Sighting]:
+        """Give it room again; nothing for a node without a volume of its own."""
+        if not self.has_volume:
+            return []
+        return [self._told_of(Kind.STORAGE_FREED, self._disk.free())]
+
+    def cut_power(self) -> Sighting:
+        """Lose what was not flushed; FleetError for a node that was not started for that."""
+        if not self._loses_power:
+            raise FleetError(f"{self._node} was not given a disk whose power can be cut")
+        cut = self._disk.cut_power()
+        lost: list[Json] = [asdict(one) for one in cut.lost]
+        facts: dict[str, Json] = {"refused": cut.refused, "files": cut.files, "lost": lost}
+        return self._told(Kind.STORAGE_POWER_LOST, facts)
+
+    def _told_of(self, kind: Kind, space: Space) -> Sighting:
+        facts = {"total_bytes": space.total_bytes, "free_bytes": space.free_bytes}
+        return self._told(kind, facts)
+
+    def _told(self, kind: Kind, measured: Mapping[str, Json]) -> Sighting:
+        return Sighting(source=self._node, kind=kind, data={"node": self._node, **measured})
+
+
+class FilesHere:
+    """The folder in which a node on this machine keeps its state."""
+
+    def __init__(self, spec: NodeSpec, place: Place) -> None:
+        """Nothing is made yet."""
+        self._node = spec.name
+        self._folder = place.home(spec.name) / spec.keeps
+        self._loses_power = spec.loses_power
+        self._debts = Debts(place.obligations)
+
+    @property
+    def where(self) -> str:
+        """Its path."""
+        return str(self._folder)
+
+    def give_volume(self) -> None:
+        """Mount one."""
+        self._owe(UNDO_VOLUME)
+        (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
+
+    def cut_power(self) -> Cut:
+        """By the kernel's own way to shut a file system down."""
+        return volume.cut_power(self._folder)
+
+    def take_volume(self) -> None:
+        """Unmount it; what is in it stays in the folder."""
+        volume.release(self._folder)
+        self._debts.settle_all()
+
+    def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
+        """By bytes, on disk."""
+        try:
+            return disk.damage(self._folder, how.value, every=every)
+        except OSError as error:
+            raise FleetError(f"what {self._node} keeps cannot be damaged: {error}") from error
+
+    def fill(self) -> Space:
+        """By the limit of the volume."""
+        self._owe(UNDO_FILLED)
+        return volume.fill(self._folder)
+
+    def free(self) -> Space:
+        """By the limit of the volume."""
+        space = volume.free(self._folder)
+        self._debts.settle(UNDO_FILLED)
+        return space
+
+    def _owe(self, do: str) -> None:
+        self._debts.owe(do, node=self._node, folder=str(self._folder))

@@ -1,0 +1,1 @@
+"""Stress on nodes: who bears which, and the processes that keep it up."""

@@ -1,0 +1,297 @@
+"""The burdens that stand on the nodes of a fleet, by node and injection.
+
+    Fleet.burden ──► put ──► a Bearer begins ─────► node.burdened
+    Fleet.probe ───► count ──► what it measures ──► node.counted
+    Fleet.relieve ─► relieve ──► it ends ─────────► node.relieved
+    learner.step ──► hear ──► a slowness that is too strong or too weak is steered
+
+It also knows how much CPU time each node used lately, because that is what a slowness is a part of,
+and how long its steps took, because that is what a slowness is about. It knows no kind of fleet:
+each brings its own bearers.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from statistics import median
+from typing import Generic, Protocol, TypeVar
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.stressors import Burden, Slowness
+
+HARNESS = "harness"
+_LOOK_S = 1.0
+"""How often it is noted what every node has used."""
+_LOOKS = 11
+"""So many are kept: what a node uses is what it used in the last ten seconds."""
+_STEPS = 40
+"""So many reports of its steps are kept; about ten seconds of them."""
+_SETTLING, _TELLING, _TELLING_S = 1, 3, 1.5
+"""The first report after a change is of both strengths; a few after it tell, of so long a time."""
+_HASTE, _AT_MOST = 0.7, 1.4
+"""Not all the way at once: steps differ by themselves, and a quota that is a little too small slows
+far more than one that is a little too large speeds up.
+"""
+_LONG_ENOUGH_S = 1.5
+"""Less tells nothing; then what it used before its last burden is believed."""
+
+
+class Bearer(ABC):
+    """A burden on a node, by one mechanism."""
+
+    @property
+    @abstractmethod
+    def mechanism(self) -> str:
+        """In words, for people."""
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it has let go by itself."""
+        return False
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
+
+    def set(self, burden: Burden) -> None:  # noqa: B027 - what has one strength does nothing
+        """Another strength of the same kind."""
+
+    def steer(self, correction: float) -> None:  # noqa: B027 - as above
+        """More CPU time by this, or less, because what it does is not what was asked for."""
+
+    def tend(self) -> None:  # noqa: B027 - most stand by themselves
+        """Called many times a second, for whatever it has to see to."""
+
+    def counts(self) -> Mapping[str, Json]:
+        """What it measures itself; each key ends in its unit."""
+        return {}
+
+    @abstractmethod
+    def end(self) -> None:
+        """Take it from the node, however much of it there is; may be done twice."""
+
+
+class Living(Protocol):
+    """A life of a node that can bear burdens."""
+
+    spec: NodeSpec
+    incarnation: int
+    is_over: bool
+
+    def cpu_used(self) -> tuple[float, float] | None:
+        """When that was seen, and the CPU seconds it had used by then; None if nobody knows yet."""
+        ...
+
+
+LifeT = TypeVar("LifeT", bound=Living)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish(Generic[LifeT]):
+    """A burden that is to stand on a life of a node."""
+
+    life: LifeT
+    injection: str
+    burden: Burden
+    calm_cores: float
+    """CPU seconds per second that the node used while nothing was upon it; 0: nobody knows."""
+    others: Sequence[Bearer]
+    """All that stand on any node of the fleet."""
+
+
+def share(name: str, calm_cores: float, factor: float) -> float:
+    """Cores that make a node this much slower than it was; FleetError if it used none.
+
+    Of what it used while it was calm: a node that gets a third of a core among its neighbours
+    notices nothing of a limit of one half.
+    """
+    if calm_cores <= 0:
+        raise FleetError(f"{name} used no CPU time that could be cut")
+    return calm_cores / factor
+
+
+@dataclass(slots=True, kw_only=True)
+class _Standing(Generic[LifeT]):
+    """One burden that stands on a node."""
+
+    life: LifeT
+    bearer: Bearer
+    kind: str
+    factor: float
+    """What is asked of a slowness; 1 of everything else."""
+    own_s: float | None
+    """Its step time before, as it reported it."""
+    heard: list[tuple[int, float]] = field(default_factory=list)
+    """Its steps since this strength was set, or steered last: how many, and the time of each."""
+    is_broken: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Burdened(Generic[LifeT]):
+    """All burdens of one fleet."""
+
+    clock: Clock
+    bearer: Callable[[Wish[LifeT]], Bearer]
+    """What carries a burden; FleetError if nothing can."""
+    _standing: dict[tuple[str, str], _Standing[LifeT]] = field(default_factory=dict)
+    _used: dict[str, deque[tuple[LifeT, float, float]]] = field(default_factory=dict)
+    """By node: which life, when, and how much CPU time it had used by then, while calm."""
+    _calm: dict[str, float] = field(default_factory=dict)
+    """By node: what it used per second, when it was last known."""
+    _steps_s: dict[str, deque[float]] = field(default_factory=dict)
+    """By node: its latest step times while it was calm, as it reported them."""
+    _news: list[Sighting] = field(default_factory=list)
+    _look_s: float = 0.0
+
+    def put(self, life: LifeT, injection: str, burden: Burden) -> None:
+        """Begin a burden, or give it another strength. FleetError if the world refuses."""
+        key = (life.spec.name, injection)
+        standing = self._standing.get(key)
+        if standing is not None and standing.kind == burden.kind:
+            standing.bearer.set(burden)
+            standing.factor = _factor(burden)
+            standing.heard.clear()
+        else:
+            standing = self._stand(life, injection, burden)
+            self._standing[key] = standing
+            try:
+                standing.bearer.begin()
+            except FleetError:  # what stood half is taken away, and what never stood is forgotten
+                standing.bearer.end()
+                del self._standing[key]
+                raise
+        self._say(
+            Kind.NODE_BURDENED, key, standing,
+            mechanism=standing.bearer.mechanism, settings=asdict(burden),
+        )  # fmt: skip
+
+    def relieve(self, name: str, injection: str) -> None:
+        """End it, if it stands. FleetError says what could not be ended."""
+        key = (name, injection)
+        standing = self._standing.get(key)
+        if standing is not None:
+            standing.bearer.end()
+            del self._standing[key]
+            self._used.pop(name, None)  # another time begins
+            self._say(Kind.NODE_RELIEVED, key, standing, because="")
+
+    def relieve_all(self) -> list[str]:
+        """End all that stand; what could not be ended, in words."""
+        failed = []
+        for name, injection in tuple(self._standing):
+            try:
+                self.relieve(name, injection)
+            except FleetError as error:
+                failed.append(str(error))
+        return failed
+
+    def count(self, name: str) -> None:
+        """Report what the burdens of a node have measured."""
+        for key, standing in self._standing.items():
+            is_there = key[0] == name and not standing.bearer.is_broken
+            if is_there and (counts := standing.bearer.counts()):
+                self._say(Kind.NODE_COUNTED, key, standing, **counts)
+
+    def hear(self, sightings: Iterable[Sighting]) -> None:
+        """What nodes reported: how long their steps take."""
+        for one in sightings:
+            step_s = one.data.get("step_s") if one.kind is Kind.LEARNER_STEP else None
+            steps = one.data.get("steps")
+            if isinstance(step_s, int | float) and isinstance(steps, int) and step_s > 0:
+                bears = [it for (name, _), it in self._standing.items() if name == one.source]
+                for standing in bears:
+                    standing.heard.append((steps, float(step_s)))
+                if not bears:
+                    kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
+                    kept.append(float(step_s))
+
+    def news(self, lives: Iterable[LifeT]) -> list[Sighting]:
+        """What is to be reported since the last call; looks at everybody once a second."""
+        for standing in self._standing.values():
+            standing.bearer.tend()
+        now_s = self.clock.now_s()
+        if now_s >= self._look_s:
+            self._look_s = now_s + _LOOK_S
+            for life in lives:
+                self._note_use(life)
+            for key, standing in self._standing.items():
+                _steer(standing)
+                if standing.bearer.is_broken and not standing.is_broken:
+                    standing.is_broken = True
+                    self._say(Kind.NODE_RELIEVED, key, standing, because="it let go by itself")
+        news, self._news = self._news, []
+        return news
+
+    def _stand(self, life: LifeT, injection: str, burden: Burden) -> _Standing[LifeT]:
+        wish = Wish(
+            life=life,
+            injection=injection,
+            burden=burden,
+            calm_cores=self._cores(life),
+            others=tuple(one.bearer for one in self._standing.values()),
+        )
+        calm_s = self._steps_s.get(life.spec.name)
+        return _Standing(
+            life=life,
+            bearer=self.bearer(wish),
+            kind=burden.kind,
+            factor=_factor(burden),
+            own_s=median(calm_s) if calm_s else None,
+        )
+
+    # ---------------------------------------------------------------- what nodes use
+
+    def _note_use(self, life: LifeT) -> None:
+        name = life.spec.name
+        if life.is_over or any(burdened == name for burdened, _ in self._standing):
+            return  # not what it uses when it is calm
+        seen = life.cpu_used()
+        if seen is None:
+            return
+        at_s, used_s = seen
+        kept = self._used.setdefault(name, deque(maxlen=_LOOKS))
+        if kept and (kept[-1][0] is not life or used_s < kept[-1][2]):
+            kept.clear()  # another life
+        if not kept or at_s > kept[-1][1]:
+            kept.append((life, at_s, used_s))
+
+    def _cores(self, life: LifeT) -> float:
+        """CPU seconds per second over the last looks; 0 when nothing is known."""
+        name = life.spec.name
+        self._note_use(life)
+        kept = tuple(self._used.get(name, ()))
+        if kept and kept[-1][1] - kept[0][1] >= _LONG_ENOUGH_S:
+            (_, from_s, before_s), *_, (_, to_s, after_s) = kept
+            self._calm[name] = (after_s - before_s) / (to_s - from_s)
+        return self._calm.get(name, 0.0)
+
+    def _say(
+        self, kind: Kind, key: tuple[str, str], standing: _Standing[LifeT], /, **facts: Json
+    ) -> None:
+        who: dict[str, Json] = {
+            "node": key[0],
+            "incarnation": standing.life.incarnation,
+            "injection": key[1],
+            "burden": standing.kind,
+        }
+        self._news.append(Sighting(source=HARNESS, kind=kind, data={**who, **facts}))
+
+
+def _factor(burden: Burden) -> float:
+    return burden.factor if isinstance(burden, Slowness) else 1.0
+
+
+def _steer(standing: _Standing[LifeT]) -> None:
+    """Towards the factor that was asked for, by what the node's own steps show of it."""
+    heard = standing.heard[_SETTLING:]
+    took_s = sum(steps * step_s for steps, step_s in heard)
+    is_known = standing.own_s is not None and len(heard) >= _TELLING and took_s >= _TELLING_S
+    if standing.factor > 1 and standing.own_s and is_known and not standing.bearer.is_broken:
+        mean_s = took_s / sum(steps for steps, _ in heard)
+        correction = (mean_s / (standing.own_s * standing.factor)) ** _HASTE
+        standing.bearer.steer(max(1 / _AT_MOST, min(_AT_MOST, correction)))
+        standing.heard.clear()

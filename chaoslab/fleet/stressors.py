@@ -1,0 +1,80 @@
+"""What can be put upon a node to starve it: frozen data in base units, checked when built.
+
+    faults ── Fleet.burden(name, injection, Slowness(factor=2)) ──► by whichever mechanism there is
+           ── Fleet.relieve(name, injection) ─────────────────────► and it is taken away again
+
+A burden is kept by the injection that put it there: two faults on one node never heal each other.
+How a fleet carries one is the fleet's own affair; this module starts nothing.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+from chaoslab.core.errors import PlanError
+
+
+class Mechanism(StrEnum):
+    """How a node is slowed."""
+
+    AUTO = "auto"
+    """The best that the place allows: quota, else duty cycle, else hook."""
+    CGROUP = "cgroup"
+    """A CPU quota by cgroup v1 or v2."""
+    DUTY_CYCLE = "duty_cycle"
+    """Stopped and continued, many times a second, so that it gets no more CPU time than its share.
+    """
+    HOOK = "hook"
+    """The learner itself rests after each step: the only way where no kernel can be asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness:
+    """A step takes `factor` times as long as the node's own did before."""
+
+    factor: float
+    mechanism: Mechanism = Mechanism.AUTO
+    for_s: float | None = None
+    """It ends by itself a little after this time, should the harness be stopped; None: with it."""
+
+    kind: ClassVar[str] = "slowness"
+
+    def __post_init__(self) -> None:
+        if self.factor < 1:
+            raise PlanError(f"a chip of {self.factor:g}x would be faster: write a factor above 1x")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbours:
+    """Processes that compute without end on the cores that the node may use."""
+
+    count: int
+    for_s: float | None = None
+    """As for Slowness."""
+
+    kind: ClassVar[str] = "neighbours"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldMemory:
+    """A process beside the node that holds so much memory and has touched all of it."""
+
+    size_bytes: int
+    for_s: float | None = None
+    """As for Slowness."""
+
+    kind: ClassVar[str] = "held_memory"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimit:
+    """A limit of memory that the node shares with processes which use it up: the kernel kills."""
+
+    limit_bytes: int
+    for_s: float | None = None
+    """As for Slowness."""
+
+    kind: ClassVar[str] = "memory_limit"
+
+
+Burden: TypeAlias = Slowness | Neighbours | HeldMemory | MemoryLimit

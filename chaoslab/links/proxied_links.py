@@ -1,0 +1,302 @@
+"""Links through a proxy server, whichever it is: what stands on each, by injection.
+
+    shape(injection, direction, effect) ─► toxics of this effect ─► Carrier ─► the server
+                                        ├► refuse, reset: the switch and the act
+                                        └► loss …: rules of the kernel (see `packets`)
+
+The book is kept here: what an injection put on a link is what its `clear` takes away. A toxic is
+written down before the server is asked for it, so that a call that got lost is still undone. What
+the server says is held against the book: nobody else may touch a link of ours.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.links.base import Counters, require
+from chaoslab.links.effects import (
+    Corrupt,
+    Direction,
+    Duplicate,
+    Effect,
+    LinkAbility,
+    Loss,
+    Refuse,
+    Reorder,
+    Reset,
+)
+from chaoslab.links.http_api import Endpoint, NotThere
+from chaoslab.links.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
+from chaoslab.links.ports import HeldPort
+from chaoslab.links.proxy_client import Carrier, Sight, Toxic
+from chaoslab.links.proxy_host import House, LinkPort
+from chaoslab.links.proxy_undo import CLEAR_EFFECTS, ENABLE_PROXY
+from chaoslab.links.toxics import interference
+from chaoslab.undo.base import Debts, NoObligations, ObligationLog
+
+
+class ProxiedLink:
+    """One link of one learner. Made by `EmbeddedLinks` and `ToxiproxyLinks`."""
+
+    def __init__(
+        self,
+        name: str,
+        proxy: str,
+        port: LinkPort,
+        *,
+        links: "ProxiedLinks",
+        carrier: Carrier,
+        packets: KernelPackets,
+    ) -> None:
+        """`proxy` is what the server calls it; `port` is where it listens."""
+        self.name, self.proxy = name, proxy
+        self.address = port.address
+        self._port, self._links = port, links
+        self._carrier, self._packets = carrier, packets
+        self.debts = Debts(links.obligations)
+        self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
+        """Toxics by injection, direction and kind of effect."""
+        self._in_doubt: set[tuple[str, Direction, str]] = set()
+        """Of those, the ones whose last call did not succeed: ours, in whatever state they are."""
+        self._refused_by: set[str] = set()
+        self._shaken_by: set[str] = set()
+        """Injections that have rules for packets."""
+
+    # ---------------------------------------------------------------- the verbs
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        """See `base.Link.shape`."""
+        require(self._links, direction, effect)
+        match effect:
+            case Reset():
+                self._carrier.reset(self.proxy)
+            case Refuse():
+                self._owe(ENABLE_PROXY)
+                self._refused_by.add(injection)
+                self._carrier.switch(self.proxy, is_on=False)
+            case Loss() | Duplicate() | Reorder() | Corrupt():
+                self._shaken_by.add(injection)
+                self._packets.add(injection, self._port.number, direction, effect)
+            case _:
+                self._owe(CLEAR_EFFECTS, injection)
+                self._put(injection, direction, effect)
+
+    def clear(self, injection: str) -> None:
+        """See `base.Link.clear`. Goes on where it failed when it is repeated."""
+        keys = [key for key in self._standing if key[0] == injection]
+        toxics = [toxic for key in keys for toxic in self._standing[key]]
+        self._in_doubt.update(keys)
+        for verb in (self._carrier.release, self._carrier.remove):
+            for toxic in reversed(toxics):  # what bytes meet last holds up what they meet first
+                self._undo(verb, toxic)
+        for key in keys:
+            self._strike(key)
+        self.debts.settle(CLEAR_EFFECTS, injection)
+        if injection in self._shaken_by:
+            self._packets.remove(injection, self._port.number)
+            self._shaken_by.remove(injection)
+        if injection in self._refused_by:
+            if self._refused_by == {injection}:
+                self._carrier.switch(self.proxy, is_on=True)
+                self.debts.settle(ENABLE_PROXY)
+            self._refused_by.remove(injection)
+
+    def counters(self) -> Counters:
+        """See `base.Link.counters`."""
+        found = self._carrier.count(self.proxy, self._port.number)
+        packets, dropped = self._packets.count(self._port.number) or (None, None)
+        return Counters(
+            up_bytes=found.up_bytes,
+            down_bytes=found.down_bytes,
+            connections=found.connections,
+            opened=found.opened,
+            packets=packets,
+            dropped=dropped,
+        )
+
+    # ---------------------------------------------------------------- the book
+
+    def trouble(self, seen: Sight | None) -> str:
+        """How it differs from the book, as a sentence; empty if it does not."""
+        if seen is None:
+            return f"the link of {self.name} is gone from the proxy: somebody else deleted it"
+        if seen.is_on == bool(self._refused_by):
+            how = "on" if seen.is_on else "off"
+            return f"somebody else switched the link of {self.name} {how}"
+        ours = {toxic.name: toxic for key in self._standing for toxic in self._standing[key]}
+        doubted = {toxic.name for key in self._in_doubt for toxic in self._standing[key]}
+        return interference(ours, doubted, seen, f"the link of {self.name}")
+
+    def _owe(self, do: str, injection: str = "") -> None:
+        facts = self._links.api.facts
+        self.debts.owe(do, injection, **facts, proxy=self.proxy, injection=injection)
+
+    def _put(self, injection: str, direction: Direction, effect: Effect) -> None:
+        key = (injection, direction, effect.kind)
+        name = f"{injection}.{effect.kind}.{direction}"
+        toxics = self._carrier.toxics(name, direction, effect)
+        if key not in self._standing:
+            self._standing[key] = toxics
+            self._in_doubt.add(key)
+            self._add_all(key, toxics)
+            self._in_doubt.remove(key)
+            return
+        if [one.name for one in self._standing[key]] != [one.name for one in toxics]:
+            raise HarnessBug(f"{name} would change from {self._standing[key]} to {toxics}")
+        self._in_doubt.add(key)
+        for toxic in toxics:
+            self._carrier.change(self.proxy, toxic)
+        self._standing[key] = toxics
+        self._in_doubt.remove(key)
+
+    def _add_all(self, key: tuple[str, Direction, str], toxics: Sequence[Toxic]) -> None:
+        """All of them or none."""
+        try:
+            for toxic in toxics:
+                self._carrier.add(self.proxy, toxic)
+        except FleetError as error:
+            try:
+                for toxic in toxics:
+                    self._undo(self._carrier.remove, toxic)
+                self._strike(key)
+            except FleetError as worse:  # it stays in the book, and `clear` tries again
+                error.add_note(f"and what was put on it could not be taken away: {worse}")
+            raise
+
+    def _strike(self, key: tuple[str, Direction, str]) -> None:
+        del self._standing[key]
+        self._in_doubt.discard(key)
+
+    def _undo(self, verb: Callable[[str, Toxic], None], toxic: Toxic) -> None:
+        with suppress(NotThere):
+            verb(self.proxy, toxic)
+
+
+class ProxiedLinks(ABC):
+    """All links of a run through one server. A subclass says how the server is had and asked."""
+
+    kind: ClassVar[str]
+    stream_abilities: ClassVar[frozenset[LinkAbility]]
+
+    def __init__(
+        self, run_directory: Path, obligations: ObligationLog, house: House | None = None
+    ) -> None:
+        """The server is a process of this machine's own, unless there is a house for it."""
+        self._house = house
+        self.obligations = obligations
+        self._packets = KernelPackets(
+            obligations if house is None else NoObligations(), house, run=run_of(run_directory)
+        )
+        self._links: dict[str, ProxiedLink] = {}
+        self._ports: list[LinkPort] = []
+        self._carrier: Carrier | None = None
+
+    # ---------------------------------------------------------------- the server
+
+    @abstractmethod
+    def _begin(self) -> Carrier:
+        """Have a server that answers. FleetError or AbilityError if there is none."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Leave nothing of ours."""
+
+    @abstractmethod
+    def _ended(self) -> str:
+        """How a server of ours has ended, as half a sentence; empty while it runs."""
+
+    @property
+    @abstractmethod
+    def api(self) -> Endpoint:
+        """The server's API, for Toxiproxy's clients, too; without an address if there is none."""
+
+    @abstractmethod
+    def _proxy_name(self, link: str) -> str:
+        """What the server calls a link."""
+
+    # ---------------------------------------------------------------- see `base.Links`
+
+    @property
+    def abilities(self) -> frozenset[LinkAbility]:
+        """The kind's own for the stream; for packets what this kernel and user can do."""
+        return self.stream_abilities | self._packets.abilities
+
+    def why_not(self, ability: LinkAbility) -> str:
+        """Why it is missing."""
+        if ability in PACKET_ABILITIES:
+            return self._packets.why_not(ability)
+        return "use fleet.links: embedded"
+
+    def caveats(self, effect: Effect) -> Sequence[str]:  # noqa: ARG002 - the protocol's signature
+        """None, unless a subclass knows some."""
+        return ()
+
+    def __enter__(self) -> Self:
+        self._carrier = self._begin()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Take the kernel's rules away, let the ports go, end the server.
+
+        In a house the rules go with its network.
+        """
+        try:
+            if self._house is None:
+                self._packets.close()
+        finally:
+            for port in self._ports:
+                port.close()
+            self._end()
+            for link in self._links.values():  # whatever stood on it is gone with what carried it
+                link.debts.settle_all()
+            self._carrier = None
+
+    @property
+    def links(self) -> Mapping[str, ProxiedLink]:
+        """Every link made, by name."""
+        return dict(self._links)
+
+    def create(self, name: str, upstream: str) -> ProxiedLink:
+        """A proxy on a port that stays ours as long as the links are open."""
+        if name in self._links:
+            raise FleetError(f"there is a link for {name} already")
+        carrier = self._open_carrier()
+        try:
+            port = self._house.port() if self._house is not None else HeldPort()
+        except OSError as error:
+            raise FleetError(f"no port is free for the link of {name}: {error}") from error
+        self._ports.append(port)
+        proxy = self._proxy_name(name)
+        carrier.create(proxy, port.listen, upstream)
+        self._links[name] = ProxiedLink(
+            name, proxy, port, links=self, carrier=carrier, packets=self._packets
+        )
+        return self._links[name]
+
+    def troubles(self) -> Sequence[str]:
+        """The server has ended or is silent, or its proxies are not as we left them."""
+        if how := self._ended():
+            return (f"the {self.kind} proxy carries no link any more: {how}",)
+        try:
+            seen = self._open_carrier().look()
+        except FleetError as error:
+            return (str(error),)
+        return tuple(
+            trouble
+            for link in self._links.values()
+            if (trouble := link.trouble(seen.get(link.proxy)))
+        )
+
+    def _open_carrier(self) -> Carrier:
+        if self._carrier is None:
+            raise HarnessBug("links are used between entering and leaving their context")
+        return self._carrier

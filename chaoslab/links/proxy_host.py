@@ -1,0 +1,59 @@
+"""Where a proxy server runs when it is no process beside the harness: in a container, say.
+
+    ProxiedLinks ── open, port, ended, close ──► House ──► the server, wherever it is
+                 ── its API at host:port, reached from here ──►
+
+Without a house a server is a process of this machine's own (`server`, `ports`).
+"""
+
+from typing import Protocol
+
+from chaoslab.links.http_api import Endpoint
+from chaoslab.links.packet_rules import Place
+
+
+class LinkPort(Protocol):
+    """A port on which one link lets connections in."""
+
+    @property
+    def address(self) -> str:
+        """host:port as the learner dials it."""
+        ...
+
+    @property
+    def listen(self) -> str:
+        """host:port as the server is told."""
+        ...
+
+    @property
+    def number(self) -> int:
+        """The port alone."""
+        ...
+
+    def close(self) -> None:
+        """Nobody needs it any more."""
+        ...
+
+
+class House(Place, Protocol):
+    """A place for one proxy server, and for rules on the packets of its links."""
+
+    def open(self, kind: str) -> Endpoint:
+        """Start a server of that kind of links; its API, which answers now."""
+        ...
+
+    def ended(self) -> str:
+        """How it has ended, as half a sentence; empty while it runs."""
+        ...
+
+    def port(self) -> LinkPort:
+        """A port that is free there."""
+        ...
+
+    def established(self, number: int) -> int | None:
+        """How many connections there are on a port of it; None if nobody here can say."""
+        ...
+
+    def close(self) -> None:
+        """End it. Safe to repeat."""
+        ...

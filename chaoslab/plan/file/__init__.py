@@ -1,0 +1,227 @@
+"""A plan file: YAML and the two catalogues it is handed → `FaultPlan`.
+
+    file ─► document ─► overrides ─► variables ─► shape (pydantic) ─► FaultPlan
+            (places)    (--set)      (${…})       keys, units, names
+                 └──────── every mistake: file:line:column, key, what to write ────────┘
+
+    plan = load(path, faults=FAULTS, checks=CHECKS, overrides=["training.learners=8"])
+
+All mistakes of a file are reported in one PlanError, a line for each. The module is the one door
+to YAML; it knows no fault and no check by name and starts nothing.
+
+For authors of faults and checks: the fields of the frozen dataclass are the keys in the plan.
+
+    field                             in the plan                 rule
+    within_s: float = 30.0            within: 30s                 suffix _s: duration, cut off
+    limit_bytes: int                  limit: 64MiB                suffix _bytes: size, cut off
+    limit_bytes_per_s: float          limit: 2MB/s                suffix _bytes_per_s, cut off
+    min_share: float = 0.7            min_share: 70%              suffix _share: percentage
+    max_delta: units.Share = 0.05     max_delta: 5%               by type: percentage
+    max_slowdown: units.Factor        max_slowdown: 1.25x         by type, or suffix _factor
+    max_gap: units.Bound              max_gap: 3x baseline | 2s   by type
+    tokens: units.Count               tokens: 2M                  by type; bare numbers too
+    times: int, ratio: float          times: 3, ratio: 0.5        plain numbers
+    signal: Literal["SIGKILL", …]     signal: SIGTERM             closed list; also a StrEnum
+    offsets_s: tuple[float, ...]      offsets: [1s, 2s]           a list of the above
+    limit: Settings (a dataclass)     limit: {…}                  nested
+    until_s: float | None = None      until: 30s, or left out     None is never written
+
+A field without a default must be given. Docstrings below fields become the editor's help. A check
+across fields belongs in `__post_init__` and raises PlanError.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from io import StringIO
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+from ruamel.yaml import YAML
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.secrets import Secrets
+from chaoslab.plan.file.document import Branch, Document, Tree, override, read
+from chaoslab.plan.file.references import missing
+from chaoslab.plan.file.shape import UNKNOWN_KEY
+from chaoslab.plan.file.variables import interpolate
+from chaoslab.plan.file.whole import plan_shape
+from chaoslab.plan.file.writing import written
+from chaoslab.plan.model import FaultPlan
+
+__all__ = [
+    "Mistake",
+    "json_schema",
+    "load",
+    "refuse",
+    "refuse_what_is_not_here",
+    "resolved_yaml",
+    "secrets_of",
+]
+
+Mistake: TypeAlias = tuple[Branch, str]
+"""Where in the plan, as the way to its key, and what to write instead."""
+
+
+def load(
+    path: Path,
+    *,
+    faults: Mapping[str, type],
+    checks: Mapping[str, type],
+    overrides: Sequence[str] = (),
+    seed: int | None = None,
+    fleet: str | None = None,
+    is_record: bool = False,
+) -> FaultPlan:
+    """The plan in a file, with the overrides of the command line applied before it is judged.
+
+    In a record, secrets are names of what was there when it was written, and stay names.
+
+    `faults` and `checks` map full names to the frozen dataclasses of their settings. PlanError
+    names every mistake that could be found.
+    """
+    document = _document(path, overrides)
+    if seed is not None:
+        override(document, f"seed={seed}", label=f"--seed {seed}")
+    if fleet is not None:
+        override(document, f"fleet.kind={fleet}", label=f"--fleet {fleet}")
+    if is_record:
+        document.environment = None
+    interpolate(document)
+    _name_faults(document)
+    found = _decoded(document, _adapter(tuple(faults.items()), tuple(checks.items())))
+    for key in ("faults", "expect"):
+        specs = enumerate(found.get(key, ()))
+        found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
+    try:
+        plan = FaultPlan(**found)
+        _refuse_secret_names(plan, Secrets(document.secrets))
+    except PlanError as error:
+        if error.key:
+            document.blame(tuple(error.key.split(".")), error.message)
+            raise document.error() from error
+        raise PlanError(error.message, where=error.where or str(path)) from error
+    return plan
+
+
+def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str] = ()) -> None:
+    """PlanError if data, task or programs of the plan are not to be found from this folder.
+
+    Apart from `load`, because a plan on record is read where its data may be long gone.
+    """
+    refuse(path, overrides, missing(plan))
+
+
+def refuse(path: Path, overrides: Sequence[str], problems: Iterable[Mistake]) -> None:
+    """PlanError that names the place of each key and what is wrong with it; nothing without any."""
+    document = _document(path, overrides)
+    interpolate(document)
+    for branch, text in problems:
+        document.blame(branch, text)
+    if document.problems:
+        raise document.error()
+
+
+def secrets_of(path: Path, overrides: Sequence[str] = ()) -> Secrets:
+    """The secrets that a plan takes from the environment: what no record may show."""
+    document = _document(path, overrides)
+    interpolate(document)
+    return Secrets(dict(document.secrets))
+
+
+def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
+    """The whole plan with its defaults; loading it gives an equal plan.
+
+    `secrets` (from `secrets_of`) are written as the `${env:NAME}` they came from.
+    """
+    text = StringIO()
+    yaml = YAML()
+    yaml.dump((secrets or Secrets()).hide(dict(written(plan))), text)
+    return text.getvalue()
+
+
+def json_schema(faults: Mapping[str, type], checks: Mapping[str, type]) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
+    adapter = _adapter(tuple(faults.items()), tuple(checks.items()))
+    schema = adapter.json_schema(schema_generator=_Untitled)
+    dialect = GenerateJsonSchema.schema_dialect
+    return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
+
+
+class _Untitled(GenerateJsonSchema):
+    """The generator of pydantic without a title for each key: an editor shows the key anyway."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002  # pydantic's hook
+        return False
+
+
+def _refuse_secret_names(plan: FaultPlan, secrets: Secrets) -> None:
+    """Names stand in folders, files and command lines, where nothing can be hidden."""
+    training, programs = plan.training, plan.fleet.programs
+    named = [("name", plan.name), ("training.model", training.model)]
+    named += [("training.task", training.task or "")]
+    named += [(f"fleet.programs.{role}", module) for role, module in programs.items()]
+    named += [("training.learners", learner) for learner in training.roster]
+    named += [(f"faults[{number}].id", fault.id) for number, fault in enumerate(plan.faults)]
+    for key, name in named:
+        if secrets.text(name) != name:
+            raise PlanError(
+                "cannot be a secret, because folder names and command lines show it: write "
+                "${env.public:NAME} if it may be public",
+                key=key if "[" not in key else "",
+            )
+
+
+def _document(path: Path, overrides: Sequence[str]) -> Document:
+    document = read(path)
+    for setting in overrides:
+        override(document, setting, label=f"--set {setting}")
+    return document
+
+
+def _name_faults(document: Document) -> None:
+    """Give each fault without an `id` one from its name and position: kill-0."""
+    faults = document.tree.get("faults")
+    for number, fault in enumerate(faults if isinstance(faults, list) else ()):
+        if isinstance(fault, dict) and "id" not in fault:
+            short = str(fault.get("fault", "fault")).rpartition(".")[2]
+            fault["id"] = f"{short.replace('_', '-')}-{number}"
+
+
+@cache
+def _adapter(
+    faults: tuple[tuple[str, type], ...], checks: tuple[tuple[str, type], ...]
+) -> TypeAdapter[dict[str, Any]]:
+    """What decodes plans with these catalogues; building it is most of the work of a load."""
+    return TypeAdapter(plan_shape(dict(faults), dict(checks)))
+
+
+def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
+    """The arguments of FaultPlan; PlanError with all mistakes of the document."""
+    found: dict[str, Any] = {}
+    try:
+        found = adapter.validate_python(document.tree)
+    except ValidationError as error:
+        for mistake in error.errors(include_url=False):
+            branch = _branch(document.tree, mistake["loc"])
+            if branch not in document.broken:
+                document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
+    if document.problems:
+        raise document.error()
+    return found
+
+
+def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:
+    """Where a mistake is: the way of pydantic without the names of variants, as in the file."""
+    branch: Branch = ()
+    for part in way:
+        if isinstance(tree, dict) and part not in tree and part in tree.values():
+            continue
+        branch = (*branch, part)
+        if isinstance(tree, dict):
+            tree = tree.get(str(part))
+        elif isinstance(tree, list) and isinstance(part, int):
+            tree = tree[part]
+    return branch

@@ -1,0 +1,182 @@
+"""The frame around the faults: version, fleet, baseline, abort rules and variables of a plan.
+
+    version: 1      fleet: {kind: local, links: embedded, regions: {eu: [learner-0], us: 3}}
+    baseline: {warmup: 12 rounds, window: 24 rounds}     abort: [{when: {no_round_for: 2m}}]
+
+Plain records of the frame (training, limits) need nothing here: `shape.record` serves them.
+"""
+
+from typing import Annotated, Any, Final
+
+from pydantic import PlainValidator, WithJsonSchema
+
+from chaoslab.core import units
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.file.conventions import class_doc, field_docs
+from chaoslab.plan.file.document import Tree
+from chaoslab.plan.file.shape import (
+    arguments,
+    built,
+    choice,
+    entry,
+    keys_of,
+    mapping,
+    quantity_shape,
+    record,
+    text,
+)
+from chaoslab.plan.file.variables import TYPES
+from chaoslab.plan.model import (
+    PROGRAMS,
+    AbortRule,
+    Baseline,
+    Containers,
+    FleetKind,
+    FleetSpec,
+    LinkKind,
+)
+
+VERSION_KNOWN: Final = 1
+
+
+def _version(value: object) -> int:
+    if value != VERSION_KNOWN or isinstance(value, bool):
+        raise PlanError(f"must be {VERSION_KNOWN}, got {value!r}")
+    return VERSION_KNOWN
+
+
+def _labels(value: object) -> dict[str, dict[str, str]]:
+    nodes = value.items() if isinstance(value, dict) else [("", value)]
+    for node, labels in nodes:
+        is_text = isinstance(labels, dict) and all(isinstance(v, str) for v in labels.values())
+        if not is_text:
+            of = f"labels of {node}" if node else "labels"
+            raise PlanError(f"{of} must be like {{learner-0: {{region: eu}}}}, got {labels!r}")
+    return dict(nodes)
+
+
+def _regions(value: object) -> dict[str, int | tuple[str, ...]]:
+    if not isinstance(value, dict):
+        raise PlanError(f"must be like {{eu: [learner-0, learner-1], us: 2}}, got {value!r}")
+    found: dict[str, int | tuple[str, ...]] = {}
+    for region, members in value.items():
+        if isinstance(members, list) and all(isinstance(name, str) for name in members):
+            found[region] = tuple(members)
+        elif isinstance(members, int) and not isinstance(members, bool) and members >= 0:
+            found[region] = members
+        else:
+            raise PlanError(
+                f"region {region!r} must be a count or a list such as [learner-0], got {members!r}"
+            )
+    return found
+
+
+def _programs(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise PlanError(f"must be like {{learner: my_package.my_learner}}, got {value!r}")
+    return dict(value)
+
+
+def _profiles(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+        raise PlanError(f"must be like {{eu: transatlantic}}, got {value!r}")
+    return dict(value)
+
+
+VERSION: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_version, value)),
+    WithJsonSchema({"const": VERSION_KNOWN}),
+]
+_LABELS_OF_ONE: Final[Tree] = {"type": "object", "additionalProperties": {"type": "string"}}
+_LABELS: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_labels, value)),
+    WithJsonSchema({"type": "object", "additionalProperties": _LABELS_OF_ONE}),
+]
+_MEMBERS: Final[Tree] = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1},
+        {"type": "array", "items": {"type": "string"}, "minItems": 1},
+    ]
+}
+_REGIONS: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_regions, value)),
+    WithJsonSchema({"type": "object", "additionalProperties": _MEMBERS}),
+]
+_PROFILES: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_profiles, value)),
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
+]
+_PROGRAMS: Final = Annotated[
+    Any,
+    PlainValidator(lambda value: built(_programs, value)),
+    WithJsonSchema(
+        {
+            "type": "object",
+            "properties": {role: {"type": "string"} for role in PROGRAMS},
+            "additionalProperties": False,
+        }
+    ),
+]
+_ADDRESS: Final = text(r".+:[0-9]+", "an address: write host:port")
+_FLEET_DOCS: Final = field_docs(FleetSpec)
+FLEET: Final = mapping(
+    "FleetSpec",
+    {
+        "kind": entry(
+            choice(FleetKind, [kind.value for kind in FleetKind]),
+            class_doc(FleetKind),
+            default="local",
+        ),
+        "links": entry(choice(LinkKind, [kind.value for kind in LinkKind]), _FLEET_DOCS["links"]),
+        "labels": entry(_LABELS, "Labels of nodes by name: {learner-0: {region: eu}}."),
+        "regions": entry(_REGIONS, _FLEET_DOCS["regions"]),
+        "profiles": entry(_PROFILES, _FLEET_DOCS["profiles"]),
+        "toxiproxy": entry(_ADDRESS, _FLEET_DOCS["toxiproxy"]),
+        "programs": entry(_PROGRAMS, _FLEET_DOCS["programs"]),
+        "containers": entry(record(Containers), _FLEET_DOCS["containers"]),
+    },
+    lambda found: FleetSpec(**arguments(FleetSpec, found)),
+    doc=class_doc(FleetSpec),
+)
+_ROUNDS: Final = quantity_shape(units.ROUNDS)
+BASELINE: Final = mapping(
+    "Baseline",
+    {
+        "warmup": entry(_ROUNDS, "Rounds before the window.", default="12 rounds"),
+        "window": entry(_ROUNDS, "Rounds that are measured.", default="24 rounds"),
+        **{key: shape for key, shape in keys_of(Baseline, {}).items() if "rounds" not in key},
+    },
+    lambda found: Baseline(
+        **{f"{key}_rounds" if key in {"warmup", "window"} else key: found[key] for key in found}
+    ),
+    doc=class_doc(Baseline),
+)
+ABORT: Final = mapping(
+    "Abort",
+    {
+        "when": entry(
+            record(AbortRule), class_doc(AbortRule), example="{no_round_for: 60s}", is_required=True
+        )
+    },
+    lambda found: found["when"],
+)
+
+_SCALAR: Final[Tree] = {"type": ["string", "number", "boolean"]}
+_TYPED: Final[Tree] = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": [*TYPES]},
+        "default": _SCALAR,
+        "description": {"type": "string"},
+    },
+    "required": ["default"],
+    "additionalProperties": False,
+}
+VARIABLES: Final = Annotated[
+    Any,
+    WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": [_SCALAR, _TYPED]}}),
+]

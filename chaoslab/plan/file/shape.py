@@ -1,0 +1,343 @@
+"""From a mapping in a plan to a frozen dataclass, by way of a pydantic type built for it.
+
+    dataclass Limits ── record ──► TypedDict with the plan's keys ── pydantic ──► Limits(…)
+                                        └── JSON Schema, descriptions from docstrings
+
+One generic decoder serves the plan's own dataclasses and the settings of every fault and check.
+pydantic walks the data, gathers all mistakes and says where each is; the words are ours.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    NotRequired,
+    Required,
+    TypeAlias,
+    get_args,
+    get_origin,
+)
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    PlainValidator,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationError,
+    WithJsonSchema,
+    WrapValidator,
+)
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from typing_extensions import TypedDict
+
+from chaoslab.core import units
+from chaoslab.core.errors import HarnessBug, PlanError
+from chaoslab.plan.file.conventions import (
+    Hint,
+    class_doc,
+    default_of,
+    field_docs,
+    fields_of,
+    hints_of,
+    is_required,
+    key_of,
+    quantity_of,
+)
+from chaoslab.plan.file.document import Tree, nearest
+from chaoslab.plan.file.writing import written_value
+
+_typed_dict: Any = TypedDict  # its keys are known only at run time
+_tuple: Any = tuple
+Shape: TypeAlias = Any
+"""An annotation that pydantic understands; built at run time, so no static type describes it."""
+Found: TypeAlias = dict[str, Any]
+"""Decoded values by the plan's keys."""
+
+REFERENCE: Final[dict[str, Tree]] = {"type": "string", "pattern": r"\$\{.+\}"}
+"""JSON Schema of a variable, which may stand for any value."""
+
+
+# ---------------------------------------------------------------- one dataclass, one mapping
+
+
+def record(kind: type, special: Mapping[Hint, Shape] | None = None) -> Shape:
+    """The shape of a mapping that becomes a `kind`; `special` shapes stand for types in it."""
+    keys = keys_of(kind, special or {})
+    return mapping(
+        kind.__name__, keys, lambda found: kind(**arguments(kind, found)), doc=class_doc(kind)
+    )
+
+
+def arguments(kind: type, found: Found) -> Found:
+    """Those decoded values that are fields of `kind`, by the fields' own names."""
+    names = {key_of(field.name): field.name for field in fields_of(kind)}
+    return {names[key]: value for key, value in found.items() if key in names}
+
+
+def keys_of(kind: type, special: Mapping[Hint, Shape]) -> dict[str, Shape]:
+    """The plan's keys of a dataclass and the shape of each, marked required or not."""
+    hints, docs = hints_of(kind), field_docs(kind)
+    keys: dict[str, Shape] = {}
+    for field in fields_of(kind):
+        shape = shape_of(field.name, hints[field.name], special)
+        default = None if is_required(field) else default_of(field)
+        is_shown = default is not None and default != ()
+        shown = written_value(field.name, hints[field.name], default) if is_shown else None
+        keys[key_of(field.name)] = entry(
+            shape,
+            docs.get(field.name),
+            default=shown,
+            example=_example(field.name, hints[field.name]),
+            is_required=is_required(field),
+        )
+    return keys
+
+
+def entry(
+    shape: Shape,
+    doc: str | None,
+    *,
+    default: Tree = None,
+    example: str = "…",
+    is_required: bool = False,
+) -> Shape:
+    """One key of a mapping, with what an editor shows for it.
+
+    `example` is what an error about the missing key says to write, as it stands in a plan.
+    """
+    extra = {} if default is None else {"default": default}
+    described = Annotated[shape, Field(description=doc, json_schema_extra=extra), Example(example)]
+    return Required[described] if is_required else NotRequired[described]
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """What could be written for a key; carried by the key's annotation."""
+
+    text: str
+
+
+def _example(field: str, hint: Hint) -> str:
+    """A value of a field, as it stands in a plan."""
+    quantity = quantity_of(field, hint)
+    if quantity is not None:
+        return str(quantity.examples[0])
+    origin: Any = get_origin(hint)
+    if origin is Literal:
+        return str(get_args(hint)[0])
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return str(next(iter(hint)))
+    return {int: "1", float: "0.5", bool: "true"}.get(hint, "…")
+
+
+def mapping(
+    name: str,
+    keys: Mapping[str, Shape],
+    build: Callable[[Found], object],
+    *,
+    doc: str | None = None,
+    is_open: bool = False,
+) -> Shape:
+    """The shape of a mapping with these keys, which `build` turns into an object.
+
+    A PlanError of `build` becomes a mistake at the mapping; unknown keys are refused with the
+    nearest known one, unless the mapping `is_open`.
+    """
+    typed = _typed_dict(name, dict(keys))
+    typed.__doc__ = doc
+    typed.__pydantic_config__ = ConfigDict(extra="allow" if is_open else "forbid")
+
+    def decode(value: object, handler: Callable[[object], Found]) -> object:
+        if not isinstance(value, dict):
+            raise refusal(f"{value!r} is not a mapping: write {{{next(iter(keys))}: …}}")
+        try:
+            found = handler(value)
+        except ValidationError as error:
+            raise _in_our_words(error, keys) from None
+        return built(build, found)
+
+    return Annotated[typed, WrapValidator(decode)]
+
+
+def built(build: Callable[[Any], object], found: object) -> object:
+    """What `build` makes of decoded data; its PlanError becomes a mistake there, or at its key."""
+    try:
+        return build(found)
+    except PlanError as error:
+        told = refusal(error.message)
+        if not error.key:
+            raise told from None
+        mistake = InitErrorDetails(type=told, loc=tuple(error.key.split(".")), input=found)
+        raise ValidationError.from_exception_data("plan", [mistake]) from None
+
+
+def refusal(text: str) -> PydanticCustomError:
+    """A mistake in our own words; pydantic adds where it stands."""
+    return PydanticCustomError("plan", "{text}", {"text": text})
+
+
+class Variants:
+    """The shape of a mapping whose `tag` key says which of several shapes it has."""
+
+    def __init__(self, tag: str, shapes: Mapping[str, Shape]) -> None:
+        self.tag, self.shapes = tag, shapes
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        """The hook by which pydantic asks an annotation for its schema."""
+        if not self.shapes:
+            return core_schema.no_info_before_validator_function(
+                self._check_tag, core_schema.none_schema()
+            )
+        choices = {name: handler.generate_schema(shape) for name, shape in self.shapes.items()}
+        union = core_schema.tagged_union_schema(choices, discriminator=self.tag)
+        return core_schema.no_info_before_validator_function(self._check_tag, union)
+
+    def _check_tag(self, value: object) -> object:
+        if not isinstance(value, dict) or not isinstance(value.get(self.tag), str):
+            example = min(self.shapes, default="…")
+            raise refusal(f"`{self.tag}` is missing: write {{{self.tag}: {example}, …}}")
+        if value[self.tag] not in self.shapes:
+            mistake = InitErrorDetails(
+                type=refusal(nearest(value[self.tag], self.shapes, noun=self.tag)),
+                loc=(self.tag,),
+                input=value[self.tag],
+            )
+            raise ValidationError.from_exception_data("plan", [mistake])
+        return value
+
+
+# ---------------------------------------------------------------- one field, one value
+
+
+def shape_of(field: str, hint: Hint, special: Mapping[Hint, Shape]) -> Shape:
+    """The shape of one field's value; HarnessBug for a type that no plan can write."""
+    quantity = quantity_of(field, hint)
+    if quantity is not None:
+        return quantity_shape(quantity)
+    if hint in special:
+        return special[hint]
+    if hint in _PLAIN:
+        return _PLAIN[hint]
+    origin: Any = get_origin(hint)
+    if origin is Literal:
+        return choice(hint, get_args(hint))
+    if origin is tuple:
+        item = shape_of(field, get_args(hint)[0], special)
+        return Annotated[_tuple[item, ...], BeforeValidator(_list)]
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return choice(hint, [member.value for member in hint])
+    if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
+        return record(hint, special)
+    raise HarnessBug(f"a setting {field!r} of type {hint} has no form in a plan file")
+
+
+def quantity_shape(quantity: units.Quantity[Any]) -> Shape:
+    """The shape of a text such as `30s`."""
+
+    def parse(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise refusal(f"{value!r} is not a {quantity.name}: write {quantity.examples[0]}")
+        return built(quantity.parse, value if isinstance(value, str) else repr(value))
+
+    examples: list[Tree] = [*quantity.examples]
+    forms: list[Tree] = [
+        {"type": "string", "pattern": f"^{quantity.pattern}$", "examples": examples},
+        REFERENCE,
+    ]
+    if quantity.is_bare_number:
+        forms.insert(0, {"type": "integer", "minimum": 0})
+    return Annotated[Any, PlainValidator(parse), WithJsonSchema({"anyOf": forms})]
+
+
+def choice(kind: Hint, words: Sequence[str]) -> Shape:
+    """The shape of one word out of a closed list."""
+    known: list[Tree] = [*words]
+
+    def check(value: object) -> object:
+        if value not in known:
+            raise refusal(nearest(str(value), words, noun="value"))
+        return value
+
+    return Annotated[kind, BeforeValidator(check), _schema({"enum": known})]
+
+
+def text(pattern: str, what: str) -> Shape:
+    """The shape of a text that matches a pattern; `what` says what it is."""
+
+    def check(value: str) -> str:
+        if not re.fullmatch(pattern, value):
+            raise refusal(f"{value!r} is not {what}")
+        return value
+
+    return Annotated[
+        StrictStr, AfterValidator(check), _schema({"type": "string", "pattern": f"^{pattern}$"})
+    ]
+
+
+def _schema(form: Tree) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [form, REFERENCE]})
+
+
+_PLAIN: Final[Mapping[Hint, Shape]] = {
+    bool: Annotated[StrictBool, _schema({"type": "boolean"})],
+    int: Annotated[StrictInt, _schema({"type": "integer"})],
+    float: Annotated[StrictFloat, Field(allow_inf_nan=False), _schema({"type": "number"})],
+    str: StrictStr,
+}
+
+
+def _list(value: object) -> object:
+    if not isinstance(value, list):
+        raise refusal(f"{value!r} is not a list: write [{value}]")
+    return value
+
+
+# ---------------------------------------------------------------- our own words
+
+UNKNOWN_KEY: Final = "unknown_key"
+"""Type of the mistakes that are placed at a key rather than at its value."""
+
+_WORDS: Final[Mapping[str, str]] = {
+    "string_type": "{input!r} is not text: put it in quotes",
+    "int_type": "{input!r} is not a whole number",
+    "float_type": "{input!r} is not a number",
+    "finite_number": "{input!r} is not a finite number",
+    "bool_type": "{input!r} is not true or false",
+}
+
+
+def _example_of(shape: Shape) -> str:
+    """The example that an entry carries, below the mark that it is required."""
+    (annotated,) = get_args(shape)
+    return next(mark.text for mark in annotated.__metadata__ if isinstance(mark, Example))
+
+
+def _in_our_words(error: ValidationError, keys: Mapping[str, Shape]) -> ValidationError:
+    lines: list[InitErrorDetails] = []
+    for found in error.errors(include_url=False):
+        kind = found["type"]
+        if kind == "extra_forbidden":
+            kind, words = UNKNOWN_KEY, nearest(str(found["loc"][-1]), keys, noun="key")
+        elif kind == "missing":
+            key = str(found["loc"][-1])
+            words = f"is missing: write `{key}: {_example_of(keys[key])}`"
+        else:
+            words = _WORDS.get(kind, "{msg}").format_map(found)
+        told = PydanticCustomError(
+            "unknown_key" if kind == UNKNOWN_KEY else "plan", "{text}", {"text": words}
+        )
+        lines.append(InitErrorDetails(type=told, loc=found["loc"], input=found["input"]))
+    return ValidationError.from_exception_data("plan", lines)

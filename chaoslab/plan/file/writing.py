@@ -1,0 +1,162 @@
+"""From a plan's dataclasses back to what a person would write: the inverse of reading.
+
+    Limits(min_alive=1, timeout_s=600.0)  ──►  {"min_alive": 1, "timeout": "10m", …}
+
+Everything is written out, defaults included, in the plan's own keys and units; what is absent
+(`None`) stays absent. Reading the result gives an equal plan.
+"""
+
+from enum import StrEnum
+from functools import singledispatch
+from typing import get_args
+
+from chaoslab.core import units
+from chaoslab.core.errors import HarnessBug
+from chaoslab.plan.file.conventions import Hint, fields_of, hints_of, key_of, quantity_of
+from chaoslab.plan.file.document import Tree
+from chaoslab.plan.model import (
+    AbortRule,
+    Baseline,
+    CheckSpec,
+    Containers,
+    Distribution,
+    FaultPlan,
+    FaultSpec,
+    FleetSpec,
+    Outage,
+    Target,
+    Training,
+)
+
+
+@singledispatch
+def written(part: object) -> dict[str, Tree]:
+    """The mapping for one dataclass, in the order of its fields."""
+    return _fields(part)
+
+
+def _fields(part: object) -> dict[str, Tree]:
+    hints = hints_of(type(part))
+    values = {field.name: getattr(part, field.name) for field in fields_of(type(part))}
+    return {
+        key_of(name): written_value(name, hints[name], value)
+        for name, value in values.items()
+        if value is not None
+    }
+
+
+def written_value(field: str, hint: Hint, value: object) -> Tree:
+    """One field's value as it stands in a plan."""
+    if isinstance(value, tuple):
+        return [written_value(field, get_args(hint)[0], item) for item in value]
+    quantity = quantity_of(field, hint)
+    if quantity is units.COUNT:
+        return value if isinstance(value, int) else str(value)
+    if quantity is not None:
+        return quantity.show(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    if isinstance(value, bool | int | float | str):
+        return value
+    return written(value)
+
+
+@written.register
+def _(plan: FaultPlan) -> dict[str, Tree]:
+    return {"version": 1, **_fields(plan)}
+
+
+@written.register
+def _(fault: FaultSpec) -> dict[str, Tree]:
+    entry: dict[str, Tree] = {"id": fault.id, "fault": fault.fault, **written(fault.settings)}
+    entry["target"] = written(fault.target)
+    if fault.at is not None:
+        entry["at"] = written(fault.at)
+    if fault.arrivals is not None:
+        entry["arrivals"] = written(fault.arrivals)
+    return entry | written(fault.outage)
+
+
+@written.register
+def _(check: CheckSpec) -> dict[str, Tree]:
+    return {"check": check.check, **written(check.settings)}
+
+
+@written.register
+def _(rule: AbortRule) -> dict[str, Tree]:
+    return {"when": {**_fields(rule)}}
+
+
+@written.register
+def _(training: Training) -> dict[str, Tree]:
+    entry = _fields(training)
+    groups = entry.pop("groups")
+    return {**entry, "learners": groups} if training.groups else entry
+
+
+@written.register
+def _(fleet: FleetSpec) -> dict[str, Tree]:
+    entry: dict[str, Tree] = {"kind": fleet.kind.value}
+    if fleet.links is not None:
+        entry["links"] = fleet.links.value
+    entry["labels"] = {node: dict(labels) for node, labels in fleet.labels.items()}
+    if fleet.regions:
+        entry["regions"] = {
+            region: some if isinstance(some, int) else list(some)
+            for region, some in fleet.regions.items()
+        }
+    if fleet.profiles:
+        entry["profiles"] = dict(fleet.profiles)
+    if fleet.programs:
+        entry["programs"] = dict(fleet.programs)
+    if fleet.containers != Containers():
+        entry["containers"] = written(fleet.containers)
+    return entry | ({"toxiproxy": fleet.toxiproxy} if fleet.toxiproxy else {})
+
+
+@written.register
+def _(baseline: Baseline) -> dict[str, Tree]:
+    return {
+        "warmup": units.show_rounds(baseline.warmup_rounds),
+        "window": units.show_rounds(baseline.window_rounds),
+        **{key: part for key, part in _fields(baseline).items() if "rounds" not in key},
+    }
+
+
+@written.register
+def _(target: Target) -> dict[str, Tree]:
+    entry: dict[str, Tree] = dict(target.labels)
+    whose = "reserve" if target.reserve else "learners"
+    if target.share is not None:
+        entry[whose] = units.show_share(target.share)
+    elif target.count is not None:
+        entry[whose] = target.count
+    elif target.names:
+        entry[whose] = list(target.names)
+    elif target.everyone:
+        entry[whose] = "all"
+    elif target.syncer:
+        entry["syncer"] = "all"
+    entry["pick"] = target.pick.value
+    return entry | ({"exclude": list(target.exclude)} if target.exclude else {})
+
+
+@written.register
+def _(outage: Outage) -> dict[str, Tree]:
+    if outage.rest:
+        return {"for": "rest"}
+    if outage.seconds is None:
+        raise HarnessBug("an outage has neither a length nor `rest`")
+    length = units.show_duration(outage.seconds)
+    if outage.dist is Distribution.FIXED:
+        return {"for": length}
+    drawn: dict[str, Tree] = {"dist": outage.dist.value}
+    if outage.dist is Distribution.LOGNORMAL:
+        drawn |= {"median": length, "sigma": outage.sigma}
+    else:
+        drawn["mean"] = length
+    if outage.dist is Distribution.WEIBULL:
+        drawn["shape"] = outage.shape
+    if outage.at_most_s is not None:
+        drawn["at_most"] = units.show_duration(outage.at_most_s)
+    return {"outage": drawn}

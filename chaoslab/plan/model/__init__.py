@@ -1,0 +1,62 @@
+"""What a fault plan says, as frozen data that is checked when it is built.
+
+    YAML ─► plan_file ─► FaultPlan (`whole`) ─┬─ `training`  the run under test
+                                              ├─ `fleet`     where it runs
+                                              ├─ `faults`    whom, when, for how long
+                                              └─ `frame`     baseline, limits, abort, checks
+                            │ schedule
+                            └─► Injections (`injection`), nothing left open
+
+Nothing here reads a file or knows a fault or a check by name. Quantities are in base units:
+seconds, bytes, shares of one. Every error is a PlanError.
+"""
+
+from chaoslab.plan.model.faults import (
+    SYNCER_PHASES,
+    Arrivals,
+    Distribution,
+    FaultSpec,
+    Outage,
+    Phase,
+    Pick,
+    Target,
+    Trigger,
+)
+from chaoslab.plan.model.fleet import PROGRAMS, REGION, Containers, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.model.groups import LearnerGroup
+from chaoslab.plan.model.injection import Injection
+from chaoslab.plan.model.training import Algorithm, Grace, Inner, Outer, Stop, Training
+from chaoslab.plan.model.whole import FaultPlan
+
+__all__ = [
+    "PROGRAMS",
+    "REGION",
+    "SYNCER_PHASES",
+    "AbortRule",
+    "Algorithm",
+    "Arrivals",
+    "Baseline",
+    "CheckSpec",
+    "Containers",
+    "Control",
+    "Distribution",
+    "FaultPlan",
+    "FaultSpec",
+    "FleetKind",
+    "FleetSpec",
+    "Grace",
+    "Injection",
+    "Inner",
+    "LearnerGroup",
+    "Limits",
+    "LinkKind",
+    "Outage",
+    "Outer",
+    "Phase",
+    "Pick",
+    "Stop",
+    "Target",
+    "Training",
+    "Trigger",
+]

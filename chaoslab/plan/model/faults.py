@@ -1,0 +1,235 @@
+"""One fault of a plan: what it is, whom it hits, when it comes and how long it lasts.
+
+    FaultSpec ─┬─ target ── Target: a share, a count, names, labels; Pick where that leaves a choice
+               ├─ at ────── Trigger: once, when the run gets there
+               ├─ arrivals ─ Arrivals: again and again, by chance
+               └─ outage ── Outage: until it is healed
+
+Nothing here knows a fault by name, and nothing is drawn: that is `schedule`'s work.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+from chaoslab.core.errors import PlanError
+
+_SYNCER = "syncer"
+_LIKE = {"hold": "5s", "after_round": "48"}
+
+
+class Phase(StrEnum):
+    """A point of the protocol that a node announces when it gets there; first the syncer's."""
+
+    QUORUM = "quorum"
+    BEFORE_WRITE = "before_write"
+    WRITTEN = "written"
+    PUBLISH = "publish"
+    PUSH = "push"
+    DONATE = "donate"
+    ADOPT = "adopt"
+
+
+SYNCER_PHASES = frozenset({Phase.QUORUM, Phase.BEFORE_WRITE, Phase.WRITTEN, Phase.PUBLISH})
+"""The others are the learners'."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trigger:
+    """When a fault is injected: exactly one of the first six, counted from the run's start.
+
+    `round` is the number of merged rounds; `loss` is met when the mean of the learners' latest
+    training losses falls to it; `after` names another fault and fires `offset_s` after it healed;
+    `phase` is met when a node announces that it is at this point of the protocol.
+    """
+
+    time_s: float | None = None
+    round: int | None = None
+    step: int | None = None
+    loss: float | None = None
+    after: str | None = None
+    phase: Phase | None = None
+    of: str | None = None
+    """With `step` or `phase`: which learner's; without it, the furthest or the first one's."""
+    offset_s: float = 0.0
+    after_round: int = 0
+    """With `phase`: not before so many rounds are merged."""
+    hold_s: float = 0.0
+    """With `phase`: the node waits there, at most so long, until the fault is injected."""
+
+    def __post_init__(self) -> None:
+        named = [self.time_s, self.round, self.step, self.loss, self.after, self.phase]
+        if sum(value is not None for value in named) != 1:
+            raise PlanError("`at` needs exactly one of time, round, step, loss, after, phase")
+        if self.of is not None and self.step is None and self.phase is None:
+            raise PlanError("`of` needs `step` or `phase`: {step: 200, of: learner-1}")
+        if self.phase is None and (self.after_round or self.hold_s):
+            key = "hold" if self.hold_s else "after_round"
+            raise PlanError(f"`{key}` needs `phase`: {{phase: written, {key}: {_LIKE[key]}}}")
+        if self.hold_s < 0 or self.after_round < 0:
+            raise PlanError("`hold` and `after_round` must be at least 0")
+        if self.phase in SYNCER_PHASES and self.of not in (None, _SYNCER):
+            raise PlanError(f"`{self.phase}` is a phase of the syncer: leave `of` out")
+        if self.of == _SYNCER and self.phase not in SYNCER_PHASES:
+            raise PlanError(
+                f"`of: syncer` needs a phase of the syncer: {', '.join(sorted(SYNCER_PHASES))}; "
+                "otherwise write `of: learner-1`, or leave `of` out"
+            )
+        if self.offset_s and self.after is None:
+            raise PlanError("`offset` needs `after`: {after: half-dies, offset: 2s}")
+        if (
+            any(isinstance(value, int | float) and value < 0 for value in named)
+            or self.offset_s < 0
+        ):
+            raise PlanError("the value of a trigger must be at least 0")
+
+    def __str__(self) -> str:
+        if self.time_s is not None:
+            return f"at {self.time_s:g} s"
+        if self.round is not None:
+            return f"at round {self.round}"
+        if self.step is not None:
+            return f"at step {self.step} of {self.of or 'the furthest learner'}"
+        if self.loss is not None:
+            return f"at loss {self.loss:g}"
+        if self.phase is not None:
+            late = f" after round {self.after_round}" if self.after_round else ""
+            whose = _SYNCER if self.phase in SYNCER_PHASES else self.of or "the first learner"
+            waits = f", where it waits for at most {self.hold_s:g} s" if self.hold_s else ""
+            return f"when {whose} is at {self.phase}{late}{waits}"
+        return f"{self.offset_s:g} s after {self.after}"
+
+
+class Pick(StrEnum):
+    """How victims are chosen when the target leaves a choice."""
+
+    RANDOM = "random"
+    FIRST = "first"
+    LAST_VICTIM = "last_victim"
+    AT_PHASE = "at_phase"
+    """Whoever announces the phase of the trigger; known only when it does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Whom a fault hits: a share, a count, names, everybody, the syncer, or a label's nodes."""
+
+    share: float | None = None
+    count: int | None = None
+    names: tuple[str, ...] = ()
+    everyone: bool = False
+    reserve: bool = False
+    """A share, a count or all of the reserve, instead of the learners that are there."""
+    syncer: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    pick: Pick = Pick.RANDOM
+    exclude: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        ways = [self.share is not None, self.count is not None, bool(self.names), self.everyone,
+                self.syncer]  # fmt: skip
+        if sum(ways) > 1 or not (any(ways) or self.labels):
+            raise PlanError(
+                "`target` needs one of learners: 50% | 2 | all | [learner-0], reserve: all, "
+                "syncer: all, or a label such as region: eu"
+            )
+        if self.share is not None and not 0 < self.share <= 1:
+            raise PlanError("a share of learners must be above 0% and at most 100%")
+        if self.count is not None and self.count < 1:
+            raise PlanError(f"a count of learners must be at least 1, got {self.count}")
+        if self.pick is Pick.AT_PHASE and (self.count != 1 or self.reserve):
+            raise PlanError("`pick: at_phase` needs `learners: 1`: {learners: 1, pick: at_phase}")
+
+
+class Distribution(StrEnum):
+    """Distributions of times between faults and of their durations."""
+
+    FIXED = "fixed"
+    EXPONENTIAL = "exponential"
+    WEIBULL = "weibull"
+    LOGNORMAL = "lognormal"
+    TRACE = "trace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrivals:
+    """Faults that come by chance: drawn for each target, or for the fleet, before the start."""
+
+    per: Literal["target", "fleet"] = "target"
+    dist: Distribution = Distribution.EXPONENTIAL
+    mtbf_s: float | None = None
+    shape: float = 1.0
+    trace_s: tuple[float, ...] = ()
+    start_s: float = 0.0
+    until_s: float | None = None
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.dist is Distribution.TRACE:
+            if not self.trace_s:
+                raise PlanError("`dist: trace` needs `trace: [12s, 40s]`, seconds since the start")
+        elif self.mtbf_s is None or self.mtbf_s <= 0:
+            raise PlanError("`arrivals` needs `mtbf`, a duration above 0s")
+        if self.dist is Distribution.LOGNORMAL or self.dist is Distribution.FIXED:
+            raise PlanError("`dist` of `arrivals` must be exponential, weibull or trace")
+        if self.shape <= 0:
+            raise PlanError("`shape` must be above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """How long a fault lasts: a fixed time, or one drawn for each injection."""
+
+    dist: Distribution = Distribution.FIXED
+    seconds: float | None = None
+    """The fixed time, the exponential or Weibull mean, or the lognormal median."""
+    sigma: float = 1.0
+    shape: float = 1.0
+    at_most_s: float | None = None
+    rest: bool = False
+    """`for: rest`: never healed before the run ends."""
+
+    def __post_init__(self) -> None:
+        if self.rest == (self.seconds is not None):
+            raise PlanError("`for` must be a duration such as 5s, or rest")
+        if self.seconds is not None and self.seconds <= 0:
+            raise PlanError("the duration of a fault must be above 0s, for example 5s")
+        if self.dist is Distribution.TRACE:
+            raise PlanError("`dist` of `outage` must be exponential, weibull or lognormal")
+        if self.at_most_s is not None and self.at_most_s <= 0:
+            raise PlanError("`at_most` must be above 0s")
+        if self.sigma < 0 or self.shape <= 0:
+            raise PlanError("`sigma` must be at least 0 and `shape` above 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultSpec:
+    """One entry of `faults`: what, whom, when, for how long."""
+
+    id: str
+    fault: str
+    """Full name in the catalogue, e.g. process.kill."""
+    settings: object
+    """The decoded dataclass of that fault (a `faults.base.Fault`)."""
+    target: Target
+    at: Trigger | None = None
+    arrivals: Arrivals | None = None
+    outage: Outage
+    where: str = field(default="", compare=False)
+    """file:line:column of the entry; two plans are equal wherever they were written."""
+
+    def __post_init__(self) -> None:
+        if (self.at is None) == (self.arrivals is None):
+            raise PlanError(
+                f"fault {self.id!r} needs either `at` or `arrivals`: write `at: {{round: 60}}`",
+                where=self.where,
+            )
+        phase = self.at.phase if self.at else None
+        if self.target.pick is Pick.AT_PHASE and (phase is None or phase in SYNCER_PHASES):
+            learners = ", ".join(sorted(set(Phase) - SYNCER_PHASES))
+            raise PlanError(
+                f"fault {self.id!r}: `pick: at_phase` needs a phase of the learners: "
+                f"`at: {{phase: …}}` with one of {learners}",
+                where=self.where,
+            )

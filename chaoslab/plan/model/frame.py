@@ -1,0 +1,69 @@
+"""What stands around the training and its faults: measure before, bounds, comparison, judgement.
+
+    baseline ─► faults, within Limits; an AbortRule may end it ─► compared with Control, CheckSpecs
+
+Nothing here knows a check by name; who holds the run to the frame is `run` and `triggers`.
+"""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Share
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Baseline:
+    """The fault-free stretch that survivors are compared with; faults wait until it is steady."""
+
+    warmup_rounds: int = 12
+    window_rounds: int = 24
+    max_variation: Share = 0.5
+    """Largest accepted coefficient of variation of the rounds' rate over quarters of the window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """The blast radius: a schedule that would break one is refused before the start."""
+
+    min_alive: int = 1
+    max_affected: Share = 1.0
+    """Largest share of the learners under a fault at once."""
+    protected: tuple[str, ...] = ()
+    timeout_s: float = 600.0
+
+    def __post_init__(self) -> None:
+        if self.min_alive < 0 or not 0 <= self.max_affected <= 1:
+            raise PlanError("`min_alive` must be at least 0 and `max_affected` at most 100%")
+        if self.timeout_s <= 0:
+            raise PlanError("`timeout` must be above 0s")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortRule:
+    """Heal and stop when this is seen; the verdict is then UNKNOWN at best."""
+
+    no_round_for_s: float | None = None
+    loss_above: float | None = None
+    alive_below: int | None = None
+
+    def __post_init__(self) -> None:
+        values = (self.no_round_for_s, self.loss_above, self.alive_below)
+        if sum(value is not None for value in values) != 1:
+            raise PlanError("`when` needs exactly one of no_round_for, loss_above, alive_below")
+
+
+class Control(StrEnum):
+    """What loss and pace are compared with."""
+
+    NONE = "none"
+    TWIN = "twin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckSpec:
+    """One entry of `expect`; `settings` is the decoded dataclass of the check."""
+
+    check: str
+    settings: object
+    where: str = field(default="", compare=False)

@@ -1,0 +1,212 @@
+"""The run under test: which training, by how many learners, by which rules, and where it ends.
+
+How it becomes command lines of the nodes is `launch`'s affair.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Literal
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import Count
+from chaoslab.plan.model.groups import LearnerGroup, speeds
+
+MOST_LEARNERS: Final = 10_000
+"""More than these are a slip of the pen."""
+
+TENSORS: Final[Mapping[str, int]] = {"nano": 20, "micro": 47, "mini": 74, "small": 110}
+"""The whole tensors of each built-in model: no more fragments than these can be cut."""
+
+_TASK: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grace:
+    """The adaptive grace window: gamma times the slack, at most `max_steps` step times."""
+
+    gamma: float = 0.8
+    max_steps: float = 1.0
+
+    def __post_init__(self) -> None:
+        _hold(0 <= self.gamma < 1, "gamma", self.gamma, "at least 0 and below 1")
+        _hold(self.max_steps >= 0, "max_steps", self.max_steps, "at least 0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outer:
+    """The syncer's outer optimizer: SGD with Nesterov momentum."""
+
+    lr: float = 0.7
+    momentum: float = 0.6
+
+    def __post_init__(self) -> None:
+        _hold(self.lr > 0, "lr", self.lr, "above 0")
+        _hold(0 <= self.momentum < 1, "momentum", self.momentum, "at least 0 and below 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inner:
+    """The learners' AdamW with warm-up and cosine decay to `final_share` of `lr`."""
+
+    lr: float = 3e-3
+    warmup_steps: int = 50
+    decay_steps: int = 5000
+    final_share: float = 0.1
+    weight_decay: float = 0.1
+    batch: int = 8
+    """Sequences per learner and step."""
+    sequence: int = 128
+    """Tokens per sequence."""
+
+    def __post_init__(self) -> None:
+        _hold(self.lr > 0, "lr", self.lr, "above 0")
+        _hold(self.decay_steps >= 1, "decay_steps", self.decay_steps, "at least 1")
+        _hold(
+            0 <= self.warmup_steps < self.decay_steps,
+            "warmup_steps",
+            self.warmup_steps,
+            f"at least 0 and below `decay_steps`, which is {self.decay_steps}",
+        )
+        _hold(0 <= self.final_share <= 1, "final_share", f"{self.final_share:.0%}", "0% to 100%")
+        _hold(self.weight_decay >= 0, "weight_decay", self.weight_decay, "at least 0")
+        _hold(self.batch >= 1, "batch", self.batch, "at least 1")
+        _hold(self.sequence >= 1, "sequence", self.sequence, "at least 1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """Where training ends; whichever comes first. At least one is given.
+
+    A run with faults goes on beyond it until they are over, however fast the machine is.
+    """
+
+    rounds: int | None = None
+    tokens: Count | None = None
+    """Committed tokens."""
+    steps: int | None = None
+    """Of the furthest learner."""
+    time_s: float | None = None
+    loss: float | None = None
+
+    def __post_init__(self) -> None:
+        values = (self.rounds, self.tokens, self.steps, self.time_s, self.loss)
+        if all(value is None for value in values):
+            raise PlanError("`stop` needs at least one of rounds, tokens, steps, time, loss")
+        if any(value is not None and value <= 0 for value in values):
+            raise PlanError("every limit under `stop` must be above 0")
+
+
+class Algorithm(StrEnum):
+    """Which training runs. Streaming is decoupled with K = M; diloco also P = 1, no overlap."""
+
+    DECOUPLED = "decoupled"
+    STREAMING = "streaming"
+    DILOCO = "diloco"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """The run under test. Defaults are measured for two shared cores."""
+
+    algorithm: Algorithm = Algorithm.DECOUPLED
+    learners: int = 4
+    """How many; or groups that differ: [{count: 4, speed: 100%, region: us}, {count: 4, speed: 82%,
+    region: eu}]."""
+    groups: tuple[LearnerGroup, ...] = ()
+    """Of these learners, if they are not all alike; a plan writes them in place of the number."""
+    reserve: int = 0
+    """Learners that are not there at the start, for `control.scale_up` to bring in. Data is cut for
+    them too, from the start, so that nobody's share of it changes when they join."""
+    model: Literal["nano", "micro", "mini", "small"] = "nano"
+    task: str | None = None
+    """package.module:make, in place of `model`."""
+    data: str = "stdlib"
+    """stdlib, or a file, a folder or a glob pattern, seen from where chaoslab is started."""
+    fragments: int = 6
+    sync_every: int = 24
+    overlap: int = 2
+    quorum: int = 1
+    grace: Grace = field(default_factory=Grace)
+    merge: Literal["rda", "average"] = "rda"
+    outer: Outer = field(default_factory=Outer)
+    inner: Inner = field(default_factory=Inner)
+    compression: Literal["f32", "bf16", "int8", "int4"] = "int8"
+    suspect_after_s: float = 2.0
+    """No step for this long (or twenty of its own steps): nobody waits for the learner."""
+    drop_after_s: float = 6.0
+    """No step for this long: it is no longer a member and must register again."""
+    norm_limit: float | None = 8.0
+    """An update larger than this many times what is usual for its fragment is shortened to the
+    usual; null: never."""
+    save_every_s: float = 10.0
+    """Between two checkpoints of a learner, on its own disk."""
+    evaluate_every: Count | None = None
+    """Committed tokens between two snapshots for evaluation; default: a tenth of what `stop` stands
+    for, or, where nobody knows that, 10 to 20 snapshots spread evenly over the training."""
+    stop: Stop = field(default_factory=lambda: Stop(rounds=120))
+
+    def __post_init__(self) -> None:
+        self._refuse_single_mistakes()
+        if not 1 <= self.quorum <= self.learners:
+            raise PlanError(
+                f"must be 1 to {self.learners}, the number of learners, got {self.quorum}",
+                key="quorum",
+            )
+        if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
+            raise PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
+        if self.overlap >= self.sync_every and self.sync_every > 1:
+            raise PlanError("`overlap` must be smaller than `sync_every`")
+        if self.suspect_after_s >= self.drop_after_s:
+            raise PlanError("`suspect_after` must be shorter than `drop_after`")
+
+    @property
+    def speeds(self) -> Mapping[str, float]:
+        """The speed of every learner that is slower than the machine allows, as a share of it."""
+        return speeds(self.groups, self.learner_names)
+
+    def _refuse_single_mistakes(self) -> None:
+        """What is wrong whatever the other keys say; the fragments go by the model."""
+        most = f"1 to {MOST_LEARNERS:,}"
+        counted = sum(group.count for group in self.groups) if self.groups else self.learners
+        _hold(counted == self.learners, "learners", self.learners, f"{counted}, as in the groups")
+        _hold(1 <= self.learners <= MOST_LEARNERS, "learners", self.learners, most)
+        room = MOST_LEARNERS - self.learners
+        _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
+        if self.task is not None and not _TASK.fullmatch(self.task):
+            raise PlanError(f"must be package.module:function, got {self.task!r}", key="task")
+        _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
+        _hold(self.drop_after_s > 0, "drop_after", f"{self.drop_after_s:g}s", "above 0s")
+        if self.norm_limit is not None:
+            _hold(self.norm_limit > 1, "norm_limit", self.norm_limit, "above 1, or null")
+        _hold(self.save_every_s > 0, "save_every", f"{self.save_every_s:g}s", "above 0s")
+        if self.evaluate_every is not None:
+            _hold(self.evaluate_every >= 1, "evaluate_every", self.evaluate_every, "at least 1")
+        if self.task is None and self.algorithm is not Algorithm.DILOCO:
+            tensors = TENSORS[self.model]
+            rule = f"1 to {tensors}, the number of tensors of {self.model}"
+            _hold(self.fragments <= tensors, "fragments", self.fragments, rule)
+
+    @property
+    def learner_names(self) -> tuple[str, ...]:
+        """learner-0, learner-1, …: those that are there from the start."""
+        return tuple(f"learner-{index}" for index in range(self.learners))
+
+    @property
+    def reserve_names(self) -> tuple[str, ...]:
+        """The names go on: learner-4, learner-5, … after four."""
+        first = len(self.learner_names)
+        return tuple(f"learner-{index}" for index in range(first, first + self.reserve))
+
+    @property
+    def roster(self) -> tuple[str, ...]:
+        """Everybody who may ever join."""
+        return self.learner_names + self.reserve_names
+
+
+def _hold(is_held: bool, key: str, value: object, rule: str) -> None:
+    """PlanError at `key` unless the rule is held."""
+    if not is_held:
+        shown = f"{value:g}" if isinstance(value, float) else value
+        raise PlanError(f"must be {rule}, got {shown}", key=key)

@@ -1,0 +1,150 @@
+"""The whole plan, and what its parts must not say against each other.
+
+    training, fleet, baseline, limits, faults, abort, expect ─► FaultPlan ─► PlanError | labels
+
+Each part is checked where it is defined; here stands only what takes two of them to see.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chaoslab.core.errors import PlanError
+from chaoslab.core.units import show_duration
+from chaoslab.plan.model.faults import Distribution, FaultSpec
+from chaoslab.plan.model.fleet import REGION, FleetSpec
+from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.model.groups import members
+from chaoslab.plan.model.training import Training
+
+_SEED_BITS = 63
+"""What the learners' random numbers can be seeded with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultPlan:
+    """A whole plan. Equal plans with equal seeds give equal schedules."""
+
+    name: str
+    description: str = ""
+    seed: int = 0
+    training: Training = field(default_factory=Training)
+    fleet: FleetSpec = field(default_factory=FleetSpec)
+    control: Control = Control.NONE
+    baseline: Baseline = field(default_factory=Baseline)
+    settle_s: float = 30.0
+    """Longest time after the last heal in which everything must converge again."""
+    limits: Limits = field(default_factory=Limits)
+    faults: tuple[FaultSpec, ...] = ()
+    abort: tuple[AbortRule, ...] = ()
+    expect: tuple[CheckSpec, ...] = ()
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether held-out losses are measured after the run: to compare, or because asked for."""
+        return self.control is Control.TWIN or self.training.evaluate_every is not None
+
+    def __post_init__(self) -> None:
+        if not -(2**_SEED_BITS) <= self.seed < 2**_SEED_BITS:
+            raise PlanError(f"must have at most 18 digits, got {self.seed}", key="seed")
+        seen: set[str] = set()
+        for fault in self.faults:
+            if fault.id in seen:
+                raise PlanError(f"fault id {fault.id!r} is used twice", where=fault.where)
+            if fault.at is not None and fault.at.after is not None and fault.at.after not in seen:
+                raise PlanError(
+                    f"fault {fault.id!r}: `after: {fault.at.after}` is not the id of an earlier "
+                    f"fault; earlier ids: {', '.join(sorted(seen)) or 'none'}",
+                    where=fault.where,
+                )
+            seen.add(fault.id)
+            self._refuse_what_never_comes(fault)
+            self._refuse_what_never_ends(fault)
+        regions = {labels.get(REGION) for labels in self.labels.values()}
+        if unknown := sorted(set(self.fleet.profiles) - regions):
+            raise PlanError(
+                f"region {unknown[0]!r} has no learners: write `regions: {{{unknown[0]}: 2}}`",
+                key="fleet.profiles",
+            )
+
+    def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
+        """A trigger after the end, and arrivals that no end is known of, are mistakes."""
+        stop, at, arrivals = self.training.stop, fault.at, fault.arrivals
+        round_ = max(at.round or 0, at.after_round) if at else 0
+        if stop.rounds is not None and round_ > stop.rounds:
+            raise PlanError(
+                f"fault {fault.id!r} needs round {round_}, but training may end at round "
+                f"{stop.rounds}: raise `training.stop.rounds` or use an earlier round",
+                where=fault.where,
+            )
+        is_open = arrivals and arrivals.dist is not Distribution.TRACE and arrivals.most is None
+        if arrivals and is_open and arrivals.until_s is None and stop.time_s is None:
+            raise PlanError(
+                f"the arrivals of fault {fault.id!r} have no end: write `until: 90s` below "
+                "`arrivals`, or a `time` below `training.stop`",
+                where=fault.where,
+            )
+
+    def _refuse_what_never_ends(self, fault: FaultSpec) -> None:
+        """An outage that the end of the run would cut short is a mistake, unless it is `rest`."""
+        outage, timeout_s = fault.outage, self.limits.timeout_s
+        if fault.at and fault.at.hold_s >= timeout_s:
+            raise PlanError(
+                f"fault {fault.id!r} holds a node for up to {show_duration(fault.at.hold_s)}, but "
+                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: `hold: 5s` is "
+                "enough, because the node continues once the fault is injected",
+                where=fault.where,
+            )
+        lengths = [one for one in (outage.seconds, outage.at_most_s) if one is not None]
+        if lengths and min(lengths) >= timeout_s:
+            raise PlanError(
+                f"fault {fault.id!r} is healed after {show_duration(min(lengths))}, but "
+                f"`limits.timeout` ends the run after {show_duration(timeout_s)}: use a shorter "
+                "outage, a longer timeout, or `for: rest`",
+                where=fault.where,
+            )
+
+    @property
+    def labels(self) -> Mapping[str, Mapping[str, str]]:
+        """The labels of every node that has some, those of its region included."""
+        found = {name: dict(labels) for name, labels in self.fleet.labels.items()}
+        for region, names in self._regions().items():
+            for name in names:
+                found.setdefault(name, {})[REGION] = region
+        return found
+
+    def _regions(self) -> Mapping[str, Sequence[str]]:
+        """Names by region; counts take, in order, the learners that no region names."""
+        learners, regions = self.training.roster, self.fleet.regions
+        named = [name for some in regions.values() if isinstance(some, tuple) for name in some]
+        named += [name for name, labels in self.fleet.labels.items() if REGION in labels]
+        grouped = self._grouped()
+        named += [name for names in grouped.values() for name in names]
+        for name in named:
+            if named.count(name) > 1:
+                listed = [
+                    one for some in regions.values() if isinstance(some, tuple) for one in some
+                ]
+                key = "fleet.regions" if name in listed else "fleet.labels"
+                raise PlanError(f"{name} is in two regions: list it once", key=key)
+        free = [name for name in learners if name not in named]
+        found: dict[str, Sequence[str]] = {**grouped}
+        for region, some in regions.items():
+            number = some if isinstance(some, int) else 0
+            if number > len(free):
+                raise PlanError(
+                    f"region {region!r} needs {number} learners, but only {len(free)} of "
+                    f"{len(learners)} are left: use fewer, or raise `training.learners`",
+                    key="fleet.regions",
+                )
+            more = some if isinstance(some, tuple) else free[:number]
+            found[region] = [*found.get(region, ()), *more]
+            free = free[number:]
+        return found
+
+    def _grouped(self) -> Mapping[str, Sequence[str]]:
+        """Names by the regions that groups of learners are in."""
+        found: dict[str, list[str]] = {}
+        for group, names in members(self.training.groups, self.training.learner_names):
+            if group.region is not None:
+                found.setdefault(group.region, []).extend(names)
+        return found

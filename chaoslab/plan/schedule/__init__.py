@@ -1,0 +1,102 @@
+"""Plan + roster + seed → injections: all chance is spent here, before anything starts.
+
+    fault ─ stream(seed, id) ─► when (at, arrivals) and whom (target) and how long (outage)
+      └─► drafts of all faults ── limits ──► injections, and what the limits left out
+
+The same plan, roster and seed give the same schedule on every machine. Each fault draws from its
+own stream, and with `per: target` each target from its own, so that adding one never moves the
+others. A target whose outage lasts is not hit again by the same fault: the time to its next failure
+is counted from its repair. Nothing here knows what a fault does.
+"""
+
+from chaoslab.core.errors import HarnessBug, PlanError
+from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, FaultSpec, Injection
+from chaoslab.plan.schedule.arrivals import arriving
+from chaoslab.plan.schedule.blast_radius import Draft, hold
+from chaoslab.plan.schedule.chance import outage_s, stream
+from chaoslab.plan.schedule.lines import Dropped, Schedule, from_lines, preview, to_lines
+from chaoslab.plan.schedule.targets import (
+    LEARNER,
+    RESERVE,
+    Roster,
+    RosterEntry,
+    choose,
+    known_names,
+    roster_of,
+    watched,
+)
+
+__all__ = [
+    "RESERVE",
+    "Dropped",
+    "RosterEntry",
+    "Schedule",
+    "from_lines",
+    "preview",
+    "roster_of",
+    "schedule",
+    "to_lines",
+]
+
+
+def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
+    """Draw everything that chance decides, and hold it against the limits.
+
+    PlanError for a target that matches nothing, a planned injection that breaks a limit, or a plan
+    with faults of which none would be injected.
+    """
+    learners = frozenset(entry.name for entry in roster if entry.role == LEARNER)
+    known_names(roster, plan.limits.protected, "limits.protected")
+    drafts: list[Draft] = []
+    victims: tuple[str, ...] = ()
+    for spec in plan.faults:
+        try:
+            found = _drafts(plan, spec, roster, victims)
+        except PlanError as error:
+            raise PlanError(f"fault {spec.id!r}: {error.message}", where=spec.where) from error
+        victims = found[0].targets if spec.at is not None else victims
+        drafts += found
+    reserve = frozenset(entry.name for entry in roster if entry.role == RESERVE)
+    kept, dropped = hold(drafts, plan.limits, learners, reserve)
+    if plan.faults and not kept:
+        raise PlanError(
+            f"with seed {plan.seed} no fault falls into the run: use a shorter `mtbf`, a later "
+            f"end or another seed"
+        )
+    return Schedule(
+        seed=plan.seed,
+        injections=tuple(_numbered(number, draft) for number, draft in enumerate(kept)),
+        dropped=tuple(dropped),
+    )
+
+
+def _numbered(number: int, draft: Draft) -> Injection:
+    return Injection(
+        number=number,
+        spec=draft.spec.id,
+        fault=draft.spec.fault,
+        settings=draft.spec.settings,
+        targets=draft.targets,
+        trigger=draft.trigger,
+        for_s=draft.for_s,
+        watched=draft.watched,
+    )
+
+
+def _drafts(
+    plan: FaultPlan, spec: FaultSpec, roster: Roster, victims: tuple[str, ...]
+) -> list[Draft]:
+    """The injections of one fault, in the order of time."""
+    if spec.arrivals is not None:
+        return arriving(plan, spec, spec.arrivals, roster, victims)
+    if spec.at is None:
+        raise HarnessBug(f"fault {spec.id!r} has neither `at` nor `arrivals`")
+    if spec.at.of is not None and spec.at.phase not in SYNCER_PHASES:
+        learners = [entry for entry in roster if entry.role in (LEARNER, RESERVE)]
+        known_names(learners, [spec.at.of], "of")
+    rng = stream(plan.seed, spec.id)
+    protected = plan.limits.protected
+    announcers = watched(spec.at, spec.target, roster, protected=protected)
+    targets = choose(spec.target, roster, rng, protected=protected, victims=victims)
+    for_s = outage_s(spec.outage, rng)
+    return [Draft(spec=spec, targets=targets, trigger=spec.at, for_s=for_s, watched=announcers)]

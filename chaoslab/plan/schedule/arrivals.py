@@ -1,0 +1,111 @@
+"""Faults that come by chance: when each of them hits whom, and for how long.
+
+    per: target   each target fails by itself; the time to its next failure runs from its repair
+    per: fleet    failures come to the fleet; each hits targets that are drawn anew
+
+A trace gives the arrivals themselves, in seconds since the start. Arrivals that find their target
+still under a fault are drawn all the same; `blast` leaves them out and says so.
+"""
+
+import math
+from collections.abc import Iterator
+from itertools import chain, islice
+
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.model import Arrivals, Distribution, FaultPlan, FaultSpec, Trigger
+from chaoslab.plan.schedule.blast_radius import Draft
+from chaoslab.plan.schedule.chance import gap_s, outage_s, stream
+from chaoslab.plan.schedule.targets import Roster, choose
+
+MOST = 10_000
+"""More injections of one fault than this are a mistake in the plan."""
+
+
+def arriving(
+    plan: FaultPlan,
+    spec: FaultSpec,
+    arrivals: Arrivals,
+    roster: Roster,
+    victims: tuple[str, ...],
+) -> list[Draft]:
+    """The injections of a fault, in the order of time."""
+    if arrivals.per == "target":
+        rng = stream(plan.seed, spec.id)
+        protected = plan.limits.protected
+        names = choose(spec.target, roster, rng, protected=protected, victims=victims)
+        series = chain.from_iterable(_of_one(plan, spec, arrivals, name) for name in names)
+    else:
+        series = chain(_of_fleet(plan, spec, arrivals, roster, victims))
+    found = list(islice(series, MOST + 1))
+    if len(found) > MOST:
+        raise PlanError(f"more than {MOST} injections would come: use a longer `mtbf`")
+    found.sort(key=lambda draft: draft.trigger.time_s or 0.0)
+    return found[: arrivals.most]
+
+
+def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> Iterator[Draft]:
+    """A renewal process: fail, be repaired, and only then begin to wait for the next failure."""
+    rng = stream(plan.seed, spec.id, name)
+    if arrivals.dist is Distribution.TRACE:
+        for time_s in _trace(plan, arrivals):
+            yield _draft(spec, (name,), time_s, outage_s(spec.outage, rng))
+        return
+    time_s, end_s = _to_ms(arrivals.start_s + gap_s(arrivals, rng)), _end_s(plan, arrivals)
+    while time_s < end_s:
+        for_s = outage_s(spec.outage, rng)
+        yield _draft(spec, (name,), time_s, for_s)
+        if for_s is None:
+            return
+        time_s = _to_ms(time_s + for_s + gap_s(arrivals, rng))
+
+
+def _of_fleet(
+    plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, roster: Roster, victims: tuple[str, ...]
+) -> Iterator[Draft]:
+    """Failures at times that no outage moves; targets are drawn among those not down, if any."""
+    rng = stream(plan.seed, spec.id)
+    until_s: dict[str, float] = {}
+    for time_s in _fleet_times(plan, spec, arrivals):
+        names = choose(
+            spec.target,
+            roster,
+            rng,
+            protected=plan.limits.protected,
+            victims=victims,
+            busy={name for name, end_s in until_s.items() if end_s > time_s},
+        )
+        for_s = outage_s(spec.outage, rng)
+        end_s = math.inf if for_s is None else time_s + for_s
+        until_s |= {name: max(end_s, until_s.get(name, 0.0)) for name in names}
+        yield _draft(spec, names, time_s, for_s)
+
+
+def _fleet_times(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals) -> Iterator[float]:
+    if arrivals.dist is Distribution.TRACE:
+        yield from _trace(plan, arrivals)
+        return
+    rng = stream(plan.seed, spec.id, "times")
+    time_s = _to_ms(arrivals.start_s + gap_s(arrivals, rng))
+    while time_s < _end_s(plan, arrivals):
+        yield time_s
+        time_s = _to_ms(time_s + gap_s(arrivals, rng))
+
+
+def _trace(plan: FaultPlan, arrivals: Arrivals) -> list[float]:
+    end_s = _end_s(plan, arrivals)
+    return sorted(time_s for time_s in arrivals.trace_s if arrivals.start_s <= time_s < end_s)
+
+
+def _end_s(plan: FaultPlan, arrivals: Arrivals) -> float:
+    """No fault arrives at or after this: `until`, or where the run ends at the latest."""
+    ends = (arrivals.until_s, plan.training.stop.time_s, plan.limits.timeout_s)
+    return min(end_s for end_s in ends if end_s is not None)
+
+
+def _draft(spec: FaultSpec, targets: tuple[str, ...], time_s: float, for_s: float | None) -> Draft:
+    return Draft(spec=spec, targets=targets, trigger=Trigger(time_s=time_s), for_s=for_s)
+
+
+def _to_ms(time_s: float) -> float:
+    """To the millisecond: finer times would claim what no fleet can keep."""
+    return round(time_s, 3)

@@ -1,0 +1,226 @@
+"""The limits, held before the start: as far as times are known, no instant may break one.
+
+    planned drafts ── objection ──► PlanError: which injection breaks which limit
+    drawn drafts   ── objection ──► dropped, with the reason
+
+Times are comparable along one line only: seconds since the start, or seconds after round 48. What
+happens between two lines is known only in the run, where the same limits are held again.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.model import FaultSpec, Limits, Trigger
+from chaoslab.plan.schedule.lines import Dropped
+
+Line: TypeAlias = tuple[str, ...]
+"""What times are counted from: () is the start of the run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An injection before it has a number."""
+
+    spec: FaultSpec
+    targets: tuple[str, ...]
+    trigger: Trigger
+    for_s: float | None
+    watched: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class _TakesAway(Protocol):
+    takes_away: bool
+
+
+@runtime_checkable
+class _BringsIn(Protocol):
+    brings_in: bool
+
+
+@runtime_checkable
+class _SharesTargets(Protocol):
+    shares_targets: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Span:
+    """Whom one injection holds, and from when to when along a line."""
+
+    spec: str
+    targets: frozenset[str]
+    is_away: bool
+    is_sharing: bool
+    """May be open on one learner beside others that share."""
+    start_s: float
+    end_s: float
+
+    def holds(self, moment_s: float) -> bool:
+        return self.start_s <= moment_s < self.end_s or moment_s == self.start_s
+
+
+def hold(
+    drafts: Iterable[Draft],
+    limits: Limits,
+    learners: frozenset[str],
+    reserve: frozenset[str] = frozenset(),
+) -> tuple[list[Draft], list[Dropped]]:
+    """The drafts that keep the limits, in their order, and the drawn ones that do not.
+
+    `learners` are there from the start, `reserve` are not. PlanError for a planned draft that
+    breaks a limit, and for one that cannot be because of who is there and who is not.
+    """
+    blast = _Blast(limits=limits, learners=learners)
+    drafts = list(drafts)
+    _refuse_who_is_not_where(drafts, learners, reserve)
+    for draft in drafts:
+        if draft.spec.at is not None:
+            blast.add_planned(draft)
+    drawn = [draft for draft in drafts if draft.spec.at is None]
+    reasons = {id(draft): blast.add_drawn(draft) for draft in sorted(drawn, key=_time_s)}
+    kept = [draft for draft in drafts if not reasons.get(id(draft))]
+    return kept, [
+        Dropped(
+            spec=draft.spec.id,
+            fault=draft.spec.fault,
+            targets=draft.targets,
+            time_s=_time_s(draft),
+            reason=reasons[id(draft)],
+        )
+        for draft in drawn
+        if reasons[id(draft)]
+    ]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Blast:
+    """Every span so far, by line."""
+
+    limits: Limits
+    learners: frozenset[str]
+    spans: dict[Line, list[_Span]] = field(default_factory=dict)
+    lines: dict[str, tuple[Line, float]] = field(default_factory=dict)
+    """Where each planned fault ends: its line, and the seconds along it."""
+
+    def add_planned(self, draft: Draft) -> None:
+        line, start_s = self._begin(draft)
+        end_s = _end_s(start_s, draft.for_s)
+        reason = self._add(line, _span(draft, start_s, end_s))
+        if reason:
+            raise PlanError(
+                f"fault {draft.spec.id!r} on {_hit(draft)} {draft.trigger}: {reason}",
+                where=draft.spec.where,
+            )
+        self.lines[draft.spec.id] = (line, end_s)
+
+    def add_drawn(self, draft: Draft) -> str:
+        """The reason why it cannot be, "" if it was added. Drafts come in the order of time."""
+        start_s = _time_s(draft)
+        on_line = self.spans.get((), [])
+        self.spans[()] = [span for span in on_line if max(span.start_s, span.end_s) >= start_s]
+        end_s = _end_s(start_s, draft.for_s)
+        return self._add((), _span(draft, start_s, end_s))
+
+    def _begin(self, draft: Draft) -> tuple[Line, float]:
+        """The line on which a planned fault begins, and where on it."""
+        trigger = draft.trigger
+        if trigger.time_s is not None:
+            return (), trigger.time_s
+        if trigger.after is not None:
+            line, end_s = self.lines.get(trigger.after, (("after", trigger.after), 0.0))
+            if end_s == math.inf:
+                text = f"fault {draft.spec.id!r} waits for {trigger.after!r}, which is never healed"
+                raise PlanError(text, where=draft.spec.where)
+            return line, end_s + trigger.offset_s
+        return (str(trigger),), 0.0
+
+    def _add(self, line: Line, span: _Span) -> str:
+        near = [other for other in self.spans.get(line, []) if _overlap(span, other)]
+        moments = [span.start_s, *(other.start_s for other in near if span.holds(other.start_s))]
+        for moment_s in moments:
+            reason = self._objection(span, [other for other in near if other.holds(moment_s)])
+            if reason:
+                return reason
+        self.spans.setdefault(line, []).append(span)
+        return ""
+
+    def _objection(self, span: _Span, others: Sequence[_Span]) -> str:
+        for other in others:
+            both = sorted(span.targets & other.targets)
+            if both and not (span.is_sharing and other.is_sharing):
+                return f"{', '.join(both)} would still be under {other.spec!r}"
+        spans = [span, *others]
+        hit = self.learners & frozenset().union(*(each.targets for each in spans))
+        away = self.learners & frozenset().union(*(each.targets for each in spans if each.is_away))
+        total, left = len(self.learners), len(self.learners - away)
+        if len(hit) > self.limits.max_affected * total + 1e-9:
+            return (
+                f"{len(hit)} of {total} learners would be under a fault at once, and "
+                f"`limits.max_affected` is {self.limits.max_affected:.0%}"
+            )
+        if away and left < self.limits.min_alive:
+            return (
+                f"{left} learners would be left, and `limits.min_alive` is {self.limits.min_alive}"
+            )
+        return ""
+
+
+def _refuse_who_is_not_where(
+    drafts: Iterable[Draft], learners: frozenset[str], reserve: frozenset[str]
+) -> None:
+    """Who is there cannot be brought in, and who is never brought in cannot be hit."""
+    drafts = list(drafts)
+    coming = {name for draft in drafts if _brings_in(draft) for name in draft.targets}
+    for draft in drafts:
+        there = sorted(learners & set(draft.targets)) if _brings_in(draft) else []
+        if there:
+            raise PlanError(
+                f"fault {draft.spec.id!r} brings learners in, and {', '.join(there)} are there "
+                "from the start: target the reserve, as in `target: {reserve: all}`",
+                where=draft.spec.where,
+            )
+        if never := sorted((reserve & set(draft.targets)) - coming):
+            raise PlanError(
+                f"fault {draft.spec.id!r} is on {', '.join(never)} of the reserve, and no fault "
+                "brings it in: add one of `fault: control.scale_up`",
+                where=draft.spec.where,
+            )
+
+
+def _hit(draft: Draft) -> str:
+    return ", ".join(draft.targets) or "whoever is there"
+
+
+def _brings_in(draft: Draft) -> bool:
+    settings = draft.spec.settings
+    return isinstance(settings, _BringsIn) and settings.brings_in
+
+
+def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
+    """A learner that was brought in to stay is one like the others: nothing holds it any more."""
+    settings = draft.spec.settings
+    end_s = start_s if _brings_in(draft) and math.isinf(end_s) else end_s
+    return _Span(
+        spec=draft.spec.id,
+        targets=frozenset(draft.targets),
+        is_away=settings.takes_away if isinstance(settings, _TakesAway) else True,
+        is_sharing=isinstance(settings, _SharesTargets) and settings.shares_targets,
+        start_s=start_s,
+        end_s=end_s,
+    )
+
+
+def _overlap(one: _Span, other: _Span) -> bool:
+    return one.holds(other.start_s) or other.holds(one.start_s)
+
+
+def _end_s(start_s: float, for_s: float | None) -> float:
+    """Rounded, so that one outage may begin in the very instant in which another ends."""
+    return math.inf if for_s is None else round(start_s + for_s, 6)
+
+
+def _time_s(draft: Draft) -> float:
+    return draft.trigger.time_s or 0.0

@@ -1,0 +1,154 @@
+"""Whom a fault hits: from `50% of the learners` to names.
+
+roster ─ role, labels ─► matching ─ exclude, protected, last victims ─► free ─ pick ─► names
+"""
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
+from chaoslab.plan.schedule.chance import some
+
+LEARNER = "learner"
+RESERVE = "reserve"
+"""A learner that is not there at the start."""
+SYNCER = "syncer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RosterEntry:
+    """A node that a fault may hit."""
+
+    name: str
+    role: str
+    """syncer, learner, or reserve for a learner that is to join later."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+Roster = Sequence[RosterEntry]
+
+
+def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
+    """The nodes of a plan: the syncer, its learners and its reserve, with the plan's labels."""
+    roles = {SYNCER: SYNCER} | dict.fromkeys(plan.training.learner_names, LEARNER)
+    roles |= dict.fromkeys(plan.training.reserve_names, RESERVE)
+    labels = plan.labels
+    roster = tuple(
+        RosterEntry(name=name, role=role, labels=labels.get(name, {}))
+        for name, role in roles.items()
+    )
+    known_names(roster, plan.fleet.labels, "fleet.labels")
+    known_names(roster, labels, "fleet.regions")
+    return roster
+
+
+def choose(
+    target: Target,
+    roster: Roster,
+    rng: Random,
+    *,
+    protected: Collection[str] = (),
+    victims: Sequence[str] = (),
+    busy: Collection[str] = (),
+) -> tuple[str, ...]:
+    """The names that a target means, in roster order. PlanError says what exists if none do.
+
+    `victims` are the targets of the fault before this one, for `pick: last_victim`; those that are
+    `busy` are drawn only if the others are too few.
+    """
+    known_names(roster, target.exclude, "exclude")
+    if target.pick is Pick.AT_PHASE:
+        return ()  # whoever is there when it is time
+    pool = _matching(target, roster)
+    free = [name for name in pool if name not in target.exclude]
+    if target.pick is Pick.LAST_VICTIM:
+        free = [name for name in free if name in _last(victims)]
+    if target.share is None and target.count is None:
+        return _open_to_faults(free, protected)
+    number = target.count or max(1, math.floor(len(pool) * (target.share or 0) + 0.5 + 1e-9))
+    free = [name for name in free if name not in protected]
+    if number > len(free):
+        left = ", ".join(free) or "nobody"
+        raise PlanError(f"{number} learners are to be hit, but only {left} can be")
+    idle = [name for name in free if name not in busy]
+    free = idle if len(idle) >= number else free
+    return some(free, number, rng) if target.pick is Pick.RANDOM else tuple(free[:number])
+
+
+def watched(
+    trigger: Trigger, target: Target, roster: Roster, *, protected: Collection[str] = ()
+) -> tuple[str, ...]:
+    """Who is asked to announce the phase of a trigger; nobody if it has none.
+
+    If whoever announces it is to be hit, only those whom the target means and nobody protects.
+    """
+    if trigger.phase is None:
+        return ()
+    if trigger.phase in SYNCER_PHASES:
+        return tuple(entry.name for entry in roster if entry.role == SYNCER)
+    learners = [entry.name for entry in roster if entry.role in (LEARNER, RESERVE)]
+    if target.pick is Pick.AT_PHASE:
+        pool = _matching(target, roster)
+        learners = [n for n in pool if n not in target.exclude and n not in protected]
+    if trigger.of is not None:
+        learners = [name for name in learners if name == trigger.of]
+    if not learners:
+        raise PlanError(f"nobody is left who could announce {trigger.phase}")
+    return tuple(learners)
+
+
+def known_names(roster: Roster, names: Collection[str], key: str) -> None:
+    """PlanError if one of the names under `key` is no node."""
+    existing = [entry.name for entry in roster]
+    for name in names:
+        if name not in existing:
+            raise PlanError(f"`{key}` names {name}, but there are only {', '.join(existing)}")
+
+
+def _matching(target: Target, roster: Roster) -> list[str]:
+    """Every node that the target could mean."""
+    has_role_of_its_own = not target.labels or target.share or target.count or target.everyone
+    roles = {LEARNER} if has_role_of_its_own else {LEARNER, SYNCER}
+    if target.syncer or target.reserve:
+        roles = {SYNCER} if target.syncer else {RESERVE}
+    if target.names:
+        roles = {RESERVE} if target.reserve else {LEARNER, RESERVE}
+    nodes = [entry for entry in roster if entry.role in roles]
+    if target.reserve and not nodes:
+        raise PlanError("there is no reserve: say how many under `training`, as in reserve: 2")
+    if target.names:
+        known_names(nodes, target.names, "reserve" if target.reserve else "learners")
+        nodes = [entry for entry in nodes if entry.name in target.names]
+    pool = [entry.name for entry in nodes if target.labels.items() <= entry.labels.items()]
+    if not pool:
+        raise PlanError(f"the target matches nothing; there are {_described(roster)}")
+    return pool
+
+
+def _described(roster: Roster) -> str:
+    return ", ".join(
+        f"{entry.name} ({', '.join(f'{key}: {value}' for key, value in entry.labels.items())})"
+        if entry.labels
+        else f"{entry.name} (no labels)"
+        for entry in roster
+    )
+
+
+def _last(victims: Sequence[str]) -> Sequence[str]:
+    if not victims:
+        raise PlanError("`pick: last_victim` needs an earlier fault with `at`; there is none")
+    return victims
+
+
+def _open_to_faults(names: Sequence[str], protected: Collection[str]) -> tuple[str, ...]:
+    """The names, unless there are none or one of them is protected."""
+    if not names:
+        raise PlanError("the target matches nothing once `exclude` and `pick` have spoken")
+    guarded = [name for name in names if name in protected]
+    if guarded:
+        hit = ", ".join(guarded)
+        raise PlanError(f"it would hit {hit}, which `limits.protected` guards: exclude it here")
+    return tuple(names)

@@ -1,0 +1,1 @@
+"""From a plan to what its run needs: decoded, scheduled, held against fleet and links."""

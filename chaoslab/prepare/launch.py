@@ -1,0 +1,273 @@
+"""How the run under test is started: a plan's `training` as command lines and environments.
+
+    FaultPlan ─ Launch ──► NodeSpec of the syncer ─────────────────── SYNCER_READY: address
+                       └─► NodeSpecs of the learners, given their links' addresses
+                       └─► NodeSpec of the evaluator, after the run
+
+Every flag of `chaoslab.diloco` that the harness uses stands in this file and nowhere else. The run
+under test is started by command line and never imported: what works here works by hand.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaoslab.core.events import Json
+from chaoslab.core.secrets import Secrets, reference
+from chaoslab.fleet.base import Ability, NodeSpec, Premises, Role
+from chaoslab.plan.model import Algorithm, FaultPlan, Inner, Training
+
+SYNCER = "syncer"
+EVALUATOR = "evaluator"
+_EVALUATIONS = 10
+_PROGRAMS = {
+    Role.SYNCER: "chaoslab.diloco.syncer",
+    Role.LEARNER: "chaoslab.diloco.learner",
+    Role.EVALUATOR: "chaoslab.diloco.evaluate",
+}
+"""Unless the plan names others under `fleet.programs`, which take the same flags."""
+_KEEPS = {Role.SYNCER: "state", Role.LEARNER: "checkpoints"}
+"""The folders in which they keep what outlives them."""
+_ENVIRONMENT = {"NPROC": "1"}
+"""One thread per process: several learners share this machine's cores."""
+
+
+def programs(plan: FaultPlan) -> Mapping[Role, str]:
+    """The module that each role runs."""
+    return {role: plan.fleet.programs.get(role, own) for role, own in _PROGRAMS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Command:
+    """A program to run, and what its environment has in addition."""
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str]
+
+
+def task_trial(plan: FaultPlan, premises: Premises | None = None) -> Command | None:
+    """What tries a task of the plan's own where its learners are to run; None for a preset."""
+    training = plan.training
+    if training.task is None:
+        return None
+    fragments = settings(training)["fragments"]
+    argv = (
+        (premises or Premises()).python, "-m", "chaoslab.diloco.task_trial",
+        "--task", training.task, "--data", training.data,
+        "--batch", str(training.inner.batch), "--sequence", str(training.inner.sequence),
+        "--fragments", str(fragments), "--shards", str(len(training.roster)),
+    )  # fmt: skip
+    return Command(argv=argv, environment=_ENVIRONMENT)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """The nodes of one run of a plan."""
+
+    plan: FaultPlan
+    snapshots: Path
+    """Where the syncer writes snapshots and the evaluator reads them, unless the premises say."""
+    tokens: Path
+    """Where the syncer puts what each learner must show it, unless the premises say."""
+    premises: Premises = field(default_factory=Premises)
+    """The place in which the nodes are to run."""
+    secrets: Secrets = field(default_factory=Secrets)
+    """Of the plan: command lines, which every user of a machine sees, name them instead."""
+
+    def syncer(self, *, is_held: bool = False) -> NodeSpec:
+        """The syncer, on a port of its own choosing; it reports it in SYNCER_READY.
+
+        If it is held, training goes on when the stop rule is met, until SIGTERM.
+        """
+        return self._node(
+            SYNCER,
+            Role.SYNCER,
+            "--address", self.premises.listen,
+            "--snapshots", self._shared_snapshots,
+            "--tokens", self._shared_tokens,
+            "--settings-json", json.dumps(settings(self.plan.training, kept=self._kept)),
+            *(["--hold"] if is_held else []),
+        )  # fmt: skip
+
+    def learners(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+        """Those of the start, told by name where to dial the syncer."""
+        return tuple(self._learner(name, addresses[name]) for name in self._training.learner_names)
+
+    def reserve(self, addresses: Mapping[str, str]) -> tuple[NodeSpec, ...]:
+        """Those that may join later: known to the syncer, and to whoever cuts the data."""
+        return tuple(self._learner(name, addresses[name]) for name in self._training.reserve_names)
+
+    def _learner(self, name: str, syncer: str) -> NodeSpec:
+        """Each reads its own shard of the data; how many there are never changes in a run."""
+        roster = self._training.roster
+        return self._node(
+            name,
+            Role.LEARNER,
+            "--syncer", syncer,
+            "--token-file", f"{self._shared_tokens}/{name}",
+            "--shard", str(roster.index(name)), "--shards", str(len(roster)),
+            *self._model(),
+            "--seed", str(self.plan.seed),
+            "--save-every", repr(self._training.save_every_s),
+            *self._speed(name),
+            *_inner(self._training.inner),
+            "--compilation-cache", self._cache,
+        )  # fmt: skip
+
+    def _speed(self, name: str) -> tuple[str, ...]:
+        """Of a learner whose group is slower than the machine: it rests after each step."""
+        speed = self._training.speeds.get(name)
+        return () if speed is None else ("--speed", repr(speed))
+
+    def evaluator(self) -> NodeSpec:
+        """Measures the held-out loss of at most ten snapshots, spread over the run, and exits."""
+        return self._node(
+            EVALUATOR,
+            Role.EVALUATOR,
+            "--snapshots", self._shared_snapshots,
+            *self._model(),
+            "--sequence", str(self.plan.training.inner.sequence),
+            "--at-most", str(_EVALUATIONS),
+            "--compilation-cache", self._cache,
+        )  # fmt: skip
+
+    @property
+    def _kept(self) -> int | None:
+        """As many snapshots as are evaluated, if any are."""
+        return _EVALUATIONS if self.plan.is_evaluated else None
+
+    @property
+    def _training(self) -> Training:
+        return self.plan.training
+
+    @property
+    def _shared_snapshots(self) -> str:
+        return self.premises.snapshots or str(self.snapshots.absolute())
+
+    @property
+    def _shared_tokens(self) -> str:
+        return self.premises.tokens or str(self.tokens.absolute())
+
+    @property
+    def _cache(self) -> str:
+        return self.premises.cache or str(compilation_cache())
+
+    def _model(self) -> tuple[str, ...]:
+        training = self.plan.training
+        named = ("--task", training.task) if training.task else ("--model", training.model)
+        return (*named, "--data", self.secrets.text(training.data))
+
+    def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
+        identity = ("--name", name, "--incarnation", "{incarnation}")
+        place = ("--directory", "{directory}", *self.premises.flags)
+        place = () if role is Role.EVALUATOR else place
+        hears = self._has_hooks and role is not Role.EVALUATOR
+        hooks = ("--test-hooks",) if hears else ()
+        program = programs(self.plan)[role]
+        return NodeSpec(
+            name=name,
+            role=role,
+            command=(self.premises.python, "-m", program, *identity, *place, *hooks, *flags),
+            environment=_ENVIRONMENT,
+            secrets=self._named_in(flags),
+            labels=self.plan.labels.get(name, {}),
+            hears=hears,
+            keeps=_KEEPS.get(role, ""),
+            has_volume=role in _KEEPS and self._needs(Ability.VOLUME),
+            loses_power=role in _KEEPS and self._needs(Ability.CUT_POWER),
+        )
+
+    def _named_in(self, flags: Sequence[str]) -> Mapping[str, str]:
+        """The secrets that these flags name."""
+        values = self.secrets.values
+        return {name: values[name] for name in values if reference(name) in " ".join(flags)}
+
+    @property
+    def _has_hooks(self) -> bool:
+        """Whether the plan asks something of the nodes themselves: in a fault, or in a trigger."""
+        waits = any(fault.at is not None and fault.at.phase for fault in self.plan.faults)
+        return waits or self._needs(Ability.HOOKS)
+
+    def _needs(self, ability: Ability) -> bool:
+        return any(ability in getattr(fault.settings, "needs", ()) for fault in self.plan.faults)
+
+
+def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Json]:
+    """The syncer's `--settings-json`: the plan's keys, with the algorithm's preset applied.
+
+    `kept`: how many snapshots to spread over a training whose tokens nobody knows beforehand.
+
+    Streaming waits for every learner (K = M); diloco also has one fragment and no overlap.
+    """
+    waits_for_all = training.algorithm is not Algorithm.DECOUPLED
+    is_whole = training.algorithm is Algorithm.DILOCO
+    stop = training.stop
+    return {
+        "learners": list(training.roster),
+        "fragments": 1 if is_whole else training.fragments,
+        "sync_every": training.sync_every,
+        "overlap": 0 if is_whole else training.overlap,
+        "quorum": training.learners if waits_for_all else training.quorum,
+        "gamma": training.grace.gamma,
+        "grace_max_steps": training.grace.max_steps,
+        "merge": training.merge,
+        "outer_lr": training.outer.lr,
+        "outer_momentum": training.outer.momentum,
+        "compression": training.compression,
+        "norm_limit": training.norm_limit,
+        "suspect_after_s": training.suspect_after_s,
+        "drop_after_s": training.drop_after_s,
+        "evaluate_every": _evaluate_every(training),
+        "snapshots_kept": kept,
+        "stop_rounds": stop.rounds,
+        "stop_tokens": stop.tokens,
+        "stop_steps": stop.steps,
+        "stop_time_s": stop.time_s,
+        "stop_loss": stop.loss,
+    }
+
+
+def compilation_cache() -> Path:
+    """Where compiled steps are kept between runs: under $CHAOSLAB_CACHE or ~/.cache/chaoslab.
+
+    One directory per thread setting, because JAX's key ignores the thread count.
+    """
+    home = os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab"
+    return Path(home).absolute() / "jax-one-thread"
+
+
+def _evaluate_every(training: Training) -> int | None:
+    """A tenth of the committed tokens that the stop rule stands for when every learner works.
+
+    One round of one of P fragments commits H steps of M learners, divided by P. None when nobody
+    knows the tokens: the rule is a time or a loss, or a task of the plan's own counts them.
+    """
+    if training.evaluate_every is not None or training.task is not None:
+        return training.evaluate_every
+    stop, inner = training.stop, training.inner
+    per_step = training.learners * inner.batch * inner.sequence
+    fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
+    expected = [
+        tokens
+        for tokens in (
+            stop.tokens,
+            stop.rounds and stop.rounds * training.sync_every * per_step // fragments,
+            stop.steps and stop.steps * per_step,
+        )
+        if tokens
+    ]
+    return max(1, min(expected) // 10) if expected else None
+
+
+def _inner(inner: Inner) -> tuple[str, ...]:
+    return (
+        "--batch", str(inner.batch),
+        "--sequence", str(inner.sequence),
+        "--lr", repr(inner.lr),
+        "--warmup-steps", str(inner.warmup_steps),
+        "--decay-steps", str(inner.decay_steps),
+        "--final-share", repr(inner.final_share),
+        "--weight-decay", repr(inner.weight_decay),
+    )  # fmt: skip

@@ -1,0 +1,253 @@
+"""What of a plan can never pass, and what can hardly fail: named before anything starts.
+
+    plan, schedule ─┬─► impossible ─► PlanError at file:line:key, with what to write
+                    └─► doubtful ───► a warning in `chaoslab plan` and at the start of a run
+
+Only what is certain whatever the run does is impossible; what is likely a mistake is doubtful.
+Records are judged without this: an old plan stays readable.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import fields
+from math import inf
+
+from chaoslab.checks.answer_checks import LearnersRejoin
+from chaoslab.checks.contribution import ContributionShare
+from chaoslab.checks.convergence import LossParity, NumericHealth
+from chaoslab.checks.goodput import Goodput
+from chaoslab.checks.injections import Injections
+from chaoslab.checks.join import Join
+from chaoslab.checks.progress import Continuity
+from chaoslab.checks.recovery import Recovery
+from chaoslab.checks.rejoin import Rejoin
+from chaoslab.checks.succession import Succession
+from chaoslab.checks.survivors import Survivors
+from chaoslab.core.units import Relative, show_duration, show_share
+from chaoslab.faults.base import BringsIn, Fault
+from chaoslab.plan.file import Mistake
+from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
+from chaoslab.plan.schedule import Schedule
+
+_SURE_FACTOR = 10.0
+"""Of the rule behind the first answer, which holds whatever a plan expects."""
+
+
+# ---------------------------------------------------------------- what can never be
+
+
+def impossible(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
+    """Every part of the plan that can never pass, and every bound that can never be violated."""
+    yield from _never_back(plan)
+    yield from _opposites(plan)
+    yield from _never_come(plan)
+    yield from _held_syncer(plan)
+    yield from _endless(plan)
+    yield from _too_many(plan, schedule)
+
+
+def _never_back(plan: FaultPlan) -> Iterator[Mistake]:
+    """`rejoin` asks every victim to return, also one that is never healed."""
+    asks = [spec.check for spec in plan.expect if isinstance(spec.settings, Rejoin)]
+    for number, fault in enumerate(plan.faults):
+        if asks and fault.outage.rest and _takes_learners(fault):
+            text = (
+                f"`rejoin` under `expect` asks every victim to return, and {fault.id!r} is never "
+                "healed: write `for: 20s`, or take `rejoin` out"
+            )
+            yield ("faults", number, "for"), text
+
+
+def _opposites(plan: FaultPlan) -> Iterator[Mistake]:
+    has_rejoin = any(isinstance(spec.settings, Rejoin) for spec in plan.expect)
+    for number, spec in enumerate(plan.expect):
+        is_no = isinstance(spec.settings, LearnersRejoin) and not spec.settings.expected
+        if is_no and has_rejoin:
+            yield (
+                ("expect", number, "expected"),
+                "`rejoin` expects that every victim returns: take one of the two out",
+            )
+
+
+def _never_come(plan: FaultPlan) -> Iterator[Mistake]:
+    """Faults that no run is long enough for."""
+    timeout_s, earliest_s = plan.limits.timeout_s, _earliest_s(plan)
+    for number, fault in enumerate(plan.faults):
+        if fault.at is not None and earliest_s[fault.id] >= timeout_s:
+            text = (
+                f"{fault.id!r} comes after {show_duration(earliest_s[fault.id])} at the earliest, "
+                f"and `limits.timeout` ends the run after {show_duration(timeout_s)}: take an "
+                "earlier time or a longer timeout"
+            )
+            yield ("faults", number, "at"), text
+        if fault.arrivals is None:
+            continue
+        ends = (fault.arrivals.until_s, plan.training.stop.time_s, timeout_s)
+        end_s = min(end for end in ends if end is not None)
+        if fault.arrivals.start_s >= end_s:
+            text = (
+                f"no arrival lies between {show_duration(fault.arrivals.start_s)} and "
+                f"{show_duration(end_s)}, where arrivals end: write an earlier `start`"
+            )
+            yield ("faults", number, "arrivals", "start"), text
+
+
+def _earliest_s(plan: FaultPlan) -> dict[str, float]:
+    """By fault: no run injects it earlier than so many seconds after its start."""
+    found: dict[str, float] = {}
+    ends: dict[str, float] = {}
+    for fault in plan.faults:
+        found[fault.id] = _begins_s(fault.at, ends) if fault.at else 0.0
+        ends[fault.id] = found[fault.id] + _least_s(fault)
+    return found
+
+
+def _begins_s(at: Trigger, ends: dict[str, float]) -> float:
+    if at.after is not None:
+        return ends[at.after] + at.offset_s
+    return at.time_s or 0.0
+
+
+def _least_s(fault: FaultSpec) -> float:
+    """How long it lasts for certain; 0 if that is drawn."""
+    outage = fault.outage
+    if outage.rest:
+        return inf
+    is_fixed = outage.dist is Distribution.FIXED and outage.seconds is not None
+    return outage.seconds or 0.0 if is_fixed else 0.0
+
+
+def _held_syncer(plan: FaultPlan) -> Iterator[Mistake]:
+    """Bounds on pauses that are shorter than a pause that the plan makes itself."""
+    lengths = {f.id: _least_s(f) for f in plan.faults if f.target.syncer and _takes_away(f)}
+    if not lengths or (longest_s := max(lengths.values())) == inf:
+        return
+    fault = max(lengths, key=lambda name: lengths[name])
+    why = f"{fault!r} holds the syncer for {show_duration(longest_s)}, and nobody merges meanwhile"
+    for number, rule in enumerate(plan.abort):
+        if rule.no_round_for_s is not None and rule.no_round_for_s < longest_s:
+            text = f"{why}, so that this rule ends the run: use more than that"
+            yield ("abort", number, "when", "no_round_for"), text
+    for number, spec in enumerate(plan.expect):
+        check = spec.settings
+        bound = check.max_gap if isinstance(check, Continuity) else None
+        if isinstance(bound, float | int) and bound < longest_s:
+            yield ("expect", number, "max_gap"), f"{why}: use more than that"
+
+
+def _endless(plan: FaultPlan) -> Iterator[Mistake]:
+    """Bounds that no run is long enough to violate."""
+    timeout_s = plan.limits.timeout_s
+    for number, spec in enumerate(plan.expect):
+        for key, bound_s in _durations(spec.settings):
+            if bound_s >= timeout_s:
+                text = (
+                    f"{show_duration(bound_s)} can never be exceeded, because `limits.timeout` "
+                    f"ends the run after {show_duration(timeout_s)}: use a shorter time"
+                )
+                yield ("expect", number, key), text
+
+
+def _durations(check: object) -> Iterator[tuple[str, float]]:
+    """The upper bounds in seconds that a plan has set for a check, by their keys."""
+    for field in fields(check):  # type: ignore[arg-type]  # settings are dataclasses
+        value = getattr(check, field.name)
+        is_bound = field.name.endswith("within_s") or field.name in ("max_gap", "floor_s")
+        if is_bound and isinstance(value, float | int) and value != field.default:
+            yield field.name.removesuffix("_s"), float(value)
+
+
+def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
+    count = len(schedule.injections)
+    for number, spec in enumerate(plan.expect):
+        if isinstance(spec.settings, Injections) and spec.settings.min_proved > count:
+            text = (
+                f"with seed {schedule.seed} there are {count} injections: ask for at most that, "
+                "or let more come"
+            )
+            yield ("expect", number, "min_proved"), text
+
+
+# ---------------------------------------------------------------- what is likely a mistake
+
+
+def doubtful(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
+    """What will be UNKNOWN for certain, and bounds that say next to nothing, a sentence each."""
+    return (*_without_injections(plan, schedule), *_without_subject(plan), *_loose(plan))
+
+
+def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:
+    """Entries of `faults` of which nothing will come."""
+    scheduled = Counter(one.spec for one in schedule.injections)
+    dropped = Counter(one.spec for one in schedule.dropped)
+    for fault in plan.faults:
+        if scheduled[fault.id]:
+            continue
+        why = f"chance draws no injection of it with seed {schedule.seed}"
+        if dropped[fault.id]:
+            why = f"the limits leave out all its injections ({dropped[fault.id]})"
+        yield (
+            f"faults: {fault.id!r} never happens, so the verdict will be UNKNOWN: {why}; use a "
+            "shorter `mtbf`, a later `until`, wider limits or another seed"
+        )
+
+
+def _without_subject(plan: FaultPlan) -> Iterator[str]:
+    """Checks of something that the plan does not do."""
+    needs = {
+        Rejoin: (any(map(_takes_learners, plan.faults)), "no fault takes a learner away"),
+        Join: (any(map(_brings_in, plan.faults)), "no fault brings a learner in"),
+        Succession: (any(f.target.syncer for f in plan.faults), "no fault hits the syncer"),
+        LossParity: (
+            plan.control is Control.TWIN,
+            "there is no twin to compare with: write `control: twin`",
+        ),
+    }
+    for spec in plan.expect:
+        is_there, why = needs.get(type(spec.settings), (True, ""))
+        if not is_there:
+            yield f"expect: {spec.check} will be UNKNOWN, because {why}"
+
+
+def _loose(plan: FaultPlan) -> Iterator[str]:
+    for spec in plan.expect:
+        check = spec.settings
+        gap = check.max_gap if isinstance(check, Continuity) else None
+        if isinstance(gap, Relative) and gap.factor > _SURE_FACTOR:
+            yield (
+                f"expect: {spec.check}.max_gap: {gap} is wider than what every run is held to "
+                f"({_SURE_FACTOR:g}x baseline, or 5s)"
+            )
+        if isinstance(check, Goodput | Recovery) and check.min_share > 1:
+            yield f"expect: {spec.check}.min_share asks for more than the pace without faults"
+        for key, bound in _wide(check):
+            yield f"expect: {spec.check}.{key}: {bound} says next to nothing"
+
+
+def _wide(check: object) -> Iterator[tuple[str, str]]:
+    """Shares of a check that are as wide as the whole, and factors above ten, by their keys."""
+    if isinstance(check, ContributionShare) and check.max_difference >= 1:
+        yield "max_difference", show_share(check.max_difference)
+    if isinstance(check, LossParity) and check.max_delta >= 1:
+        yield "max_delta", show_share(check.max_delta)
+    if isinstance(check, ContributionShare) and check.max_drag > _SURE_FACTOR:
+        yield "max_drag", f"{check.max_drag:g}x"
+    if isinstance(check, Survivors) and check.max_slowdown > _SURE_FACTOR:
+        yield "max_slowdown", f"{check.max_slowdown:g}x"
+    if isinstance(check, NumericHealth) and check.max_loss > _SURE_FACTOR:
+        yield "max_loss", f"{check.max_loss:g}x"
+
+
+# ---------------------------------------------------------------- what faults do
+
+
+def _takes_away(fault: FaultSpec) -> bool:
+    return isinstance(fault.settings, Fault) and fault.settings.takes_away
+
+
+def _takes_learners(fault: FaultSpec) -> bool:
+    return _takes_away(fault) and not fault.target.syncer
+
+
+def _brings_in(fault: FaultSpec) -> bool:
+    return isinstance(fault.settings, BringsIn) and fault.settings.brings_in

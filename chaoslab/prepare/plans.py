@@ -1,0 +1,163 @@
+"""A plan as the command line names it, made ready: found, decoded, scheduled, held against a fleet.
+
+    kill_half ─► file ─► FaultPlan ─► Schedule ─► Prepared ─► `run` carries it out, `plan` shows it
+
+Nothing is started here but, in a process of its own, the trial of a plan's own task.
+"""
+
+import difflib
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import chaoslab
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.plan.file import load, refuse, refuse_what_is_not_here, resolved_yaml, secrets_of
+from chaoslab.plan.model import FaultPlan, FleetKind
+from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
+from chaoslab.prepare.containers import containers
+from chaoslab.prepare.links import link_kind, link_setup
+from chaoslab.prepare.lint import doubtful, impossible
+from chaoslab.prepare.setup import Ground, LinkSetup, PlanText, refuse_impossible
+from chaoslab.prepare.task_trial import refuse_untrainable
+
+GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
+"""Of the kinds that need nothing from a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line said of a plan."""
+
+    plan: str
+    """A path, or the bare name of a plan that comes with chaoslab."""
+    settings: Sequence[str] = ()
+    """`key=value`, each."""
+    seed: int | None = None
+    fleet: str | None = None
+
+    def again(self) -> str:
+        """The same, to be typed into a shell."""
+        words = [self.plan]
+        for setting in self.settings:
+            words += ["--set", setting]
+        if self.seed is not None:
+            words += ["--seed", str(self.seed)]
+        if self.fleet is not None:
+            words += ["--fleet", self.fleet]
+        return shlex.join(words)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A plan with all chance spent, and the ground to carry it out on."""
+
+    plan: FaultPlan
+    roster: tuple[RosterEntry, ...]
+    schedule: Schedule
+    text: PlanText
+    ground: Ground
+    links: LinkSetup
+    warnings: tuple[str, ...] = ()
+    """What of the plan is likely a mistake, a sentence each."""
+
+    def refuse_impossible(self) -> None:
+        """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
+        refuse_impossible(self.plan, self.schedule, self.ground.fleet, self.links)
+
+
+def prepare(asked: Asked) -> Prepared:
+    """Find, decode and schedule a plan; PlanError says what cannot work."""
+    path, plan = decode(asked)
+    refuse_what_is_not_here(plan, path, asked.settings)
+    if plan.fleet.kind is FleetKind.LOCAL:
+        refuse_untrainable(plan, path, tuple(asked.settings))
+    secrets = secrets_of(path, asked.settings)
+    roster = roster_of(plan)
+    drawn = schedule(plan, roster)
+    refuse(path, asked.settings, impossible(plan, drawn))
+    return Prepared(
+        plan=plan,
+        roster=roster,
+        schedule=drawn,
+        text=PlanText(
+            source=_read(path),
+            resolved=resolved_yaml(_with_links(plan), secrets=secrets),
+            secrets=secrets,
+        ),
+        ground=_ground(plan),
+        links=link_setup(plan),
+        warnings=doubtful(plan, drawn),
+    )
+
+
+def _ground(plan: FaultPlan) -> Ground:
+    if plan.fleet.kind is FleetKind.DOCKER:
+        return Ground(fleet=containers(plan), clock=WallClock)
+    return GROUNDS[plan.fleet.kind]
+
+
+def _with_links(plan: FaultPlan) -> FaultPlan:
+    """The plan with the kind of links that it came to."""
+    return replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
+
+
+def decode(asked: Asked) -> tuple[Path, FaultPlan]:
+    """The file of a plan, and what it says; PlanError names every mistake in it."""
+    path = find_plan(asked.plan)
+    plan = load(
+        path,
+        faults=FAULTS,
+        checks=CHECKS,
+        overrides=asked.settings,
+        seed=asked.seed,
+        fleet=asked.fleet,
+    )
+    return path, plan
+
+
+def find_plan(given: str) -> Path:
+    """The file of a plan, by path or by bare name. PlanError names the nearest one."""
+    path = Path(given)
+    if os.path.isfile(path):
+        return path
+    bundled = bundled_plans()
+    if given in bundled:
+        return bundled[given]
+    if os.path.lexists(path):
+        raise PlanError(f"{given!r} is {_what_is(path)}: a plan is a regular file, such as a.yaml")
+    near = difflib.get_close_matches(path.stem, bundled, n=1)
+    hint = f"did you mean {near[0]!r}? " if near else ""
+    raise PlanError(
+        f"there is no plan file {given!r}: {hint}plans that come with chaoslab are "
+        f"{', '.join(bundled) or 'missing here'}; any other is named by its path"
+    )
+
+
+def _what_is(path: Path) -> str:
+    """What stands where a plan was looked for."""
+    if path.is_dir():
+        return "a folder"
+    return "a link to nothing" if not path.exists() else "a pipe, a socket or a device"
+
+
+def bundled_plans() -> Mapping[str, Path]:
+    """The plans that come with chaoslab, by name: in the wheel, or beside it in a checkout."""
+    package = Path(chaoslab.__file__).parent
+    for folder in (package / "fault_plans", package.parent / "fault_plans"):
+        if folder.is_dir():
+            return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
+    return {}
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FleetError(f"{path} cannot be read: {error}") from error

@@ -1,0 +1,85 @@
+"""What a run is carried out with: a fleet and its clock, links, and the text of the plan."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from chaoslab.core.clock import Clock, WallClock
+from chaoslab.core.secrets import Secrets
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.node_links import Linkage
+from chaoslab.links.base import Links, NoLinks, Shaping
+from chaoslab.plan.model.whole import FaultPlan
+from chaoslab.plan.schedule.lines import Schedule
+from chaoslab.prepare.preflight import refuse_missing_abilities, require_all
+from chaoslab.undo.base import NoObligations, ObligationLog
+
+
+class FleetFactory(Protocol):
+    """Makes a fleet for one run directory; the class of a fleet is one."""
+
+    @property
+    def kind(self) -> str:
+        """The fleet's name in plans."""
+        ...
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do on this machine."""
+        ...
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> Fleet: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What a run stands on: a fleet, and the clock that goes with it."""
+
+    fleet: FleetFactory
+    clock: Callable[[], Clock] = WallClock
+
+
+class LinksFactory(Protocol):
+    """Makes the links of one run. Nothing is started before they are entered."""
+
+    def __call__(self, run_directory: Path, /, *, obligations: ObligationLog) -> Links: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkSetup:
+    """By which links the learners of a plan reach the syncer, and what holds from the start."""
+
+    factory: LinksFactory = lambda _run_directory, *, obligations: NoLinks()  # noqa: ARG005 - none owe
+    standing: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
+    """By learner: the profile of its region."""
+
+    def ask(self) -> Links:
+        """Links that are never entered: what can they do here? AbilityError if there are none."""
+        return self.factory(Path(), obligations=NoObligations())
+
+    def refuse_what_cannot_be(self) -> None:
+        """AbilityError or PlanError when these links, or their profiles, cannot be had here."""
+        links = self.ask()
+        for shapings in self.standing.values():
+            require_all(links, shapings)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanText:
+    """The plan as YAML: what was asked, and what it resolved to, without its secrets."""
+
+    source: str
+    resolved: str
+    secrets: Secrets = field(default_factory=Secrets)
+
+
+def refuse_impossible(
+    plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, links: LinkSetup
+) -> None:
+    """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
+    links.refuse_what_cannot_be()
+    places = {spec.id: spec.where for spec in plan.faults}
+    refuse_missing_abilities(schedule.injections, fleet.abilities, fleet.kind, links.ask(), places)

@@ -1,0 +1,63 @@
+"""Trial of a plan's own task before anything starts, in the place where learners would run it.
+
+training.task ─► python -m chaoslab.diloco.task_trial, in a process of its own ─► PlanError
+                                                                   └► it can be trained
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import click
+
+from chaoslab.core.errors import FleetError
+from chaoslab.plan.file import refuse
+from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.launch import task_trial
+
+TRIAL_S = 120.0
+"""How long a trial may take: two compilations, some batches and two evaluations."""
+
+
+def refuse_untrainable(plan: FaultPlan, path: Path, overrides: tuple[str, ...]) -> None:
+    """PlanError, with the place of `training.task`, if a local process cannot train the task."""
+    command = task_trial(plan)
+    if command is None:
+        return
+    click.echo(f"trying the task {plan.training.task} …", err=True)
+    problem = _tried_here(command.argv, tuple(command.environment.items()))
+    if problem is not None:
+        refuse(path, overrides, [(("training", "task"), problem)])
+
+
+def problem_in(output: str, errors: str) -> str | None:
+    """What the last line of a trial says; FleetError if it is no answer."""
+    last = next(iter(reversed(output.strip().splitlines())), "")
+    try:
+        said = json.loads(last)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict) or "problem" not in said:
+        raise FleetError(f"the trial of the task gave no answer: {(errors or output)[-500:]}")
+    problem = said["problem"]
+    return None if problem is None else str(problem)
+
+
+@cache
+def _tried_here(argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> str | None:
+    variables: Mapping[str, str] = {**os.environ, **dict(environment)}
+    try:
+        done = subprocess.run(
+            argv, env=variables, capture_output=True, text=True, timeout=TRIAL_S, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"trying it took longer than {TRIAL_S:g} s: make `batches` and `evaluate` return"
+    if done.returncode not in (0, 1):
+        how = f"by signal {-done.returncode}" if done.returncode < 0 else f"{done.returncode}"
+        words = " ".join(done.stderr.split())[-300:]
+        return f"trying it ended the process ({how}){f': {words}' if words else ''}"
+    return problem_in(done.stdout, done.stderr)

@@ -1,0 +1,292 @@
+"""The record of a run: `Journal` writes it, `History` reads it.
+
+    run ─► Journal.write ─► journal.jsonl (one flushed line per event)
+                        └─► observers (console, dashboard, metrics): see(event)
+    journal.jsonl ─► History.read ─► faults' evidence, checks, reports
+
+A torn last line is tolerated when reading; any other broken, changed or missing line is an error
+that names the file and the line: see `journal_file`. Running and judging meet only here.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.secrets import Secrets
+from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
+
+__all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FORMAT", "Seal"]
+
+RECORD_FORMAT = 2
+"""The format of the journal that is written; docs/record.md says what each one lacks."""
+_PARTIES = ("node", "learner", "link")
+
+
+class Observer(Protocol):
+    """Anything that watches a run. It cannot change it."""
+
+    def see(self, event: Event) -> None:
+        """Called once for each event, right after it was written."""
+        ...
+
+
+class Journal:
+    """Append-only writer of one run; also keeps the events so that the run can look back."""
+
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        *,
+        observers: Sequence[Observer] = (),
+        secrets: Secrets | None = None,
+    ) -> None:
+        self.clock = clock
+        self.history = History(())
+        self._observers = list(observers)
+        self.secrets = secrets or Secrets()
+        self._has_failed = False
+        try:
+            self._file = JournalFile(directory)
+        except OSError as error:
+            raise FleetError(f"the journal cannot be begun: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(
+        self,
+        kind: Kind,
+        data: Mapping[str, Json],
+        *,
+        source: str = "harness",
+        node_s: float | None = None,
+    ) -> Event:
+        """Hide secrets, stamp, append, flush, show.
+
+        FleetError when the disk refuses for the first time. That ends the run. What follows is
+        healing, which must not fail for want of a line: what cannot be written then is passed over,
+        and the record breaks off after its last whole line.
+        """
+        event = Event(
+            seq=len(self.history.events),
+            time_s=self.clock.now_s(),
+            wall=self.clock.wall(),
+            source=source,
+            kind=kind,
+            data=self.secrets.data(data),
+            node_s=node_s,
+        )
+        try:
+            self._file.append(event.to_line())
+        except OSError as error:
+            if self._has_failed:
+                return event
+            self._has_failed = True
+            raise FleetError(
+                f"the journal cannot be written ({error}): the run is healed and stopped"
+            ) from error
+        self.history.append(event)
+        self._show(event)
+        return event
+
+    @property
+    def seal(self) -> Seal:
+        """Of what was written so far; what run.json says of it when the run is over."""
+        return self._file.seal
+
+    def _show(self, event: Event) -> None:
+        for observer in list(self._observers):
+            try:
+                observer.see(event)
+            except Exception:
+                logging.getLogger(__name__).exception("an observer failed and was put aside")
+                self._observers.remove(observer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultStory:
+    """What the record says of one injection, gathered from its fault.* and evidence events."""
+
+    injection: str
+    fault: str
+    spec: str
+    targets: tuple[str, ...]
+    takes_away: bool
+    brings_in: bool = False
+    """Its targets were not there before."""
+    injecting: Event
+    injected: Event | None = None
+    healing: Event | None = None
+    healed: Event | None = None
+    failed: Event | None = None
+    evidence: tuple[Event, ...] = ()
+
+    @property
+    def is_for_good(self) -> bool:
+        """Whether it brought learners in that stay: nothing is upon them any more."""
+        return self.brings_in and self.injecting.data.get("for_s") is None
+
+    @property
+    def status(self) -> str:
+        """proved, weak or failed: the worst of its targets; failed without any evidence."""
+        found = {event.text("status") for event in self.evidence}
+        judged = {event.text("target") for event in self.evidence}
+        if self.failed or "failed" in found or judged != set(self.targets):
+            return "failed"
+        return "weak" if "weak" in found else "proved"
+
+
+class History:
+    """Read-only, indexed view of a run's events, in order. Grows only through its Journal."""
+
+    def __init__(
+        self,
+        events: Iterable[Event],
+        *,
+        control: "History | None" = None,
+        seal: Seal | None = None,
+        left_open: Sequence[Mapping[str, Json]] = (),
+    ) -> None:
+        self.control = control
+        """The fault-free twin of the run, when there is one."""
+        self.seal = seal
+        """Of the file that it was read from; None for one that was written without chains."""
+        self.left_open = tuple(left_open)
+        """What, where and remedy of each undo that the run, or its twin, still owes."""
+        self._events: list[Event] = []
+        self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
+        for event in events:
+            self.append(event)
+
+    @classmethod
+    def read(
+        cls, run_directory: Path, *, left_open: Sequence[Mapping[str, Json]] = ()
+    ) -> "History":
+        """The history of a run directory, with its twin's if control/ is there.
+
+        FleetError, which names file and line, if a journal is missing or damaged.
+        """
+        control = run_directory / "control"
+        has_twin = (control / JOURNAL).exists() or sealed(control) is not None
+        events, seal = read_journal(run_directory)
+        twin = cls.read(control) if has_twin else None
+        return cls(events, control=twin, seal=seal, left_open=left_open)
+
+    def retimed(self, events: Iterable[Event], *, control: "History | None") -> "History":
+        """The same record with its lines at other times; `control` in the place of its twin."""
+        return History(events, control=control, seal=self.seal, left_open=self.left_open)
+
+    def append(self, event: Event) -> None:
+        """Used by Journal alone."""
+        if event.seq != len(self._events):
+            raise HarnessBug(f"event {event.seq} follows {len(self._events) - 1} in the journal")
+        self._events.append(event)
+        if not self._is_known(event):
+            self._by_kind[event.kind].append(event)
+
+    def _is_known(self, event: Event) -> bool:
+        """Whether it says again what was heard before: it stays in the record and counts once."""
+        if event.kind is not Kind.ROUND_MERGED or event.data.get("is_restated") is not True:
+            return False
+        number = event.data.get("round")
+        return any(e.data.get("round") == number for e in reversed(self._by_kind[event.kind]))
+
+    @property
+    def events(self) -> Sequence[Event]:
+        """All events in order."""
+        return self._events
+
+    @property
+    def end_s(self) -> float:
+        """Time of the last event, 0 if there is none."""
+        return self._events[-1].time_s if self._events else 0.0
+
+    def of(self, *kinds: Kind) -> Sequence[Event]:
+        """The events of these kinds, in order."""
+        if len(kinds) == 1:
+            return self._by_kind.get(kinds[0], [])
+        found = [event for kind in kinds for event in self._by_kind.get(kind, [])]
+        return sorted(found, key=lambda event: event.seq)
+
+    def about(self, party: str) -> Sequence[Event]:
+        """All that a node said, and all that names it as its node, learner or link, in order."""
+        return [
+            event
+            for event in self._events
+            if event.source == party or any(event.data.get(key) == party for key in _PARTIES)
+        ]
+
+    def last(self, kind: Kind) -> Event | None:
+        """The latest event of a kind."""
+        found = self._by_kind.get(kind)
+        return found[-1] if found else None
+
+    def between(self, start_s: float, end_s: float, *kinds: Kind) -> Iterator[Event]:
+        """Events with start_s <= time_s <= end_s, of these kinds or of all."""
+        chosen = self.of(*kinds) if kinds else self._events
+        return (event for event in chosen if start_s <= event.time_s <= end_s)
+
+    @property
+    def format(self) -> int:
+        """The format of the record: 1 before `run.started` said it."""
+        started = self.last(Kind.RUN_STARTED)
+        return started.integer("record") if started and "record" in started.data else 1
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The names of the learners that ever took part: of the start, then those that joined."""
+        return self.founders + self.newcomers
+
+    @property
+    def founders(self) -> tuple[str, ...]:
+        """The names of the learners the run began with."""
+        started = self.last(Kind.RUN_STARTED)
+        return started.names("learners") if started else ()
+
+    @property
+    def newcomers(self) -> tuple[str, ...]:
+        """The names of the learners that were started later, in the order in which they were."""
+        started = self.last(Kind.RUN_STARTED)
+        reserve = started.names("reserve") if started and "reserve" in started.data else ()
+        if not reserve:
+            return ()
+        came = (event.text("node") for event in self.of(Kind.NODE_STARTED))
+        return tuple(dict.fromkeys(name for name in came if name in reserve))
+
+    @property
+    def faults(self) -> tuple[FaultStory, ...]:
+        """The story of each injection, in the order in which they began."""
+        return tuple(self._story(event) for event in self.of(Kind.FAULT_INJECTING))
+
+    def _story(self, injecting: Event) -> FaultStory:
+        name = injecting.text("injection")
+
+        def first(kind: Kind) -> Event | None:
+            return next((e for e in self.of(kind) if e.text("injection") == name), None)
+
+        return FaultStory(
+            injection=name,
+            fault=injecting.text("fault"),
+            spec=injecting.text("spec"),
+            targets=injecting.names("targets"),
+            takes_away=injecting.flag("takes_away"),
+            brings_in=injecting.data.get("brings_in") is True,
+            injecting=injecting,
+            injected=first(Kind.FAULT_INJECTED),
+            healing=first(Kind.FAULT_HEALING),
+            healed=first(Kind.FAULT_HEALED),
+            failed=first(Kind.FAULT_FAILED),
+            evidence=tuple(
+                e for e in self.of(Kind.EVIDENCE_MEASURED) if e.text("injection") == name
+            ),
+        )

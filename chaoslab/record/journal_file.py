@@ -1,0 +1,181 @@
+"""The file of a journal: one line for each event, chained by hash to the one before it.
+
+    {"seq":0,…,"chain":c0}    c0 = BLAKE2b(zeros + the line without its chain)
+    {"seq":1,…,"chain":c1}    c1 = BLAKE2b(c0 + the line without its chain)
+                       run.json ◄── how many lines, and the last chain, when the run is over
+
+A writer that dies leaves a beginning of the file, and every beginning verifies by itself; what is
+missing at the end of a finished run shows by run.json. That finds accidents and edits. Whoever
+rewrites both files can forge them, unless the digest was kept elsewhere.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Event, Json, MalformedEvent, decode
+
+JOURNAL = "journal.jsonl"
+RUN_JSON = "run.json"
+_SEALED = "journal"
+"""The key of run.json."""
+_DIGEST_BYTES = 16
+_NOTHING = bytes(_DIGEST_BYTES)
+_CHAINED = re.compile(rb'\},"chain":"([0-9a-f]{%d})"\}' % (2 * _DIGEST_BYTES))
+_CHAINED_BYTES = 2 * _DIGEST_BYTES + len('},"chain":""}')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """What tells a journal from every other: how many lines it has, and the last chain as hex."""
+
+    lines: int
+    digest: str
+
+    def to_json(self) -> dict[str, Json]:
+        """As in run.json and verdict.json."""
+        return {"lines": self.lines, "digest": self.digest}
+
+
+class JournalFile:
+    """The writer's side. One writer, append only."""
+
+    def __init__(self, directory: Path) -> None:
+        """Begin it; OSError if it is there already, or cannot be made."""
+        self._file = (directory / JOURNAL).open("xb", buffering=0)
+        self._lines, self._chain = 0, _NOTHING
+
+    @property
+    def seal(self) -> Seal:
+        """Of what was written so far."""
+        return Seal(lines=self._lines, digest=self._chain.hex())
+
+    def append(self, line: str) -> None:
+        """A JSON object without a newline, on its way to the disk when this returns.
+
+        All of it or nothing: OSError leaves the file as it was, for a disk may become full in the
+        midst of a line.
+        """
+        body = line.encode()
+        chain = _next(self._chain, body)
+        self._write(body[:-1] + b',"chain":"%s"}\n' % chain.hex().encode())
+        self._lines, self._chain = self._lines + 1, chain
+
+    def _write(self, line: bytes) -> None:
+        end = self._file.tell()
+        try:
+            written = self._file.write(line)
+            while written < len(line):  # what did not fit is refused now, with the reason
+                written += self._file.write(line[written:])
+        except OSError:
+            self._file.truncate(end)
+            self._file.seek(end)
+            raise
+
+    def close(self) -> None:
+        """Nothing can be written after it."""
+        self._file.close()
+
+
+# ---------------------------------------------------------------- reading
+
+
+def read_journal(directory: Path) -> tuple[list[Event], Seal | None]:
+    """The events in a run's directory, and what seals them; None for a record without chains.
+
+    A torn last line is left out. FleetError names file and line if anything is missing, is no
+    event, or is not what was written.
+    """
+    path, events = directory / JOURNAL, list[Event]()
+    seal_said = sealed(directory)  # before the lines: a run that goes on appends, then seals
+    written = _written(path)
+    chain: bytes | None = _NOTHING
+    for number, line in enumerate(_lines(written)):
+        event = _event(line, number, path)
+        chained = _CHAINED.fullmatch(line, max(0, len(line) - _CHAINED_BYTES))
+        if number == 0 and chained is None:
+            chain = None
+        if (chain is None) != (chained is None):
+            raise _damaged(f"{path}:{number + 1} was changed", "lines have a chain, or none has")
+        if chain is not None and chained is not None:
+            chain = _next(chain, line[: chained.start() + 1] + b"}")
+            if chain.hex().encode() != chained[1]:
+                why = "it, or the line before it, is not what the harness wrote there"
+                raise _damaged(f"{path}:{number + 1} was changed", why)
+        events.append(event)
+    seal = None if chain is None else Seal(lines=len(events), digest=chain.hex())
+    is_whole = not written or written.endswith(b"\n")
+    _verify(path, seal, seal_said, is_whole=is_whole)
+    return events, seal
+
+
+def sealed(directory: Path) -> Seal | None:
+    """What run.json says of the journal's end; None if the run did not live to say it."""
+    path = directory / RUN_JSON
+    try:
+        facts = decode(path.read_text(encoding="utf-8"))
+        said = facts.get(_SEALED) if isinstance(facts, dict) else None
+        return None if said is None else Seal(lines=int(said["lines"]), digest=str(said["digest"]))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
+        raise _damaged(f"{path} cannot be read", str(error)) from error
+
+
+def _verify(path: Path, found: Seal | None, said: Seal | None, *, is_whole: bool) -> None:
+    """Whether a journal that was sealed ends where it ended then: with a whole line."""
+    if said is None or (found == said and is_whole):
+        return
+    lines = 0 if found is None else found.lines
+    if found is None:
+        why = "its lines had a chain when the run ended, and have none now"
+    elif found == said:
+        why = "it ended with a whole line when the run ended, and does not now"
+    elif lines == said.lines:
+        why = f"it ended with the digest {said.digest}, and ends with {found.digest}"
+    else:
+        why = f"it had {said.lines} lines when the run ended, and has {lines}"
+    raise _damaged(f"{path} is not what {RUN_JSON} says", why)
+
+
+def _next(chain: bytes, body: bytes) -> bytes:
+    return hashlib.blake2b(chain + body, digest_size=_DIGEST_BYTES).digest()
+
+
+def _written(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise _damaged(f"{path} cannot be read", error.strerror or str(error)) from error
+
+
+def _lines(written: bytes) -> Iterator[bytes]:
+    """The whole ones, and a last one without its newline if nothing else is missing from it."""
+    *whole, tail = written.split(b"\n")
+    yield from whole
+    try:
+        Event.from_line(tail.decode())
+    except (MalformedEvent, UnicodeDecodeError):
+        return  # the writer died in the middle of its last line
+    yield tail
+
+
+def _event(line: bytes, number: int, path: Path) -> Event:
+    try:
+        event = Event.from_line(line.decode())
+    except (MalformedEvent, UnicodeDecodeError) as error:
+        raise _damaged(f"{path}:{number + 1} is no event", str(error)) from error
+    if event.seq == number:  # lines are numbered from zero, without gaps
+        return event
+    why = f"its seq is {event.seq}, and {number} belongs there"
+    raise _damaged(f"{path}:{number + 1} is out of order", why)
+
+
+def _damaged(what: str, why: str) -> FleetError:
+    return FleetError(
+        f"{what}: {why}; nobody can tell what happened from a damaged record: put back a copy of "
+        "the file, or run the plan again"
+    )

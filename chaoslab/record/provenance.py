@@ -1,0 +1,59 @@
+"""What decides how a run goes besides its plan: versions, the host, the state of the work tree.
+
+Kept in run.json. Nothing here identifies the machine or the person: no host name, user or address.
+"""
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+from chaoslab import __version__
+from chaoslab.core.events import Json
+
+_LIBRARIES = ("jax", "jaxlib", "numpy", "optax", "grpcio")
+
+
+def versions() -> Mapping[str, str | None]:
+    """Versions of Python, chaoslab and the libraries that compute; null for one not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version(), "chaoslab": __version__}
+    for library in _LIBRARIES:
+        try:
+            found[library] = importlib.metadata.version(library)
+        except importlib.metadata.PackageNotFoundError:
+            found[library] = None
+    return found
+
+
+def host() -> Mapping[str, Json]:
+    """What decides how fast a run is here; nothing that identifies the machine or its user."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "machine": platform.machine(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+    }
+
+
+def git_state(folder: Path) -> Mapping[str, Json] | None:
+    """Commit of the work tree around `folder` and whether it has changes; None outside of one."""
+    if (git := shutil.which("git")) is None:
+        return None
+    try:
+        commit = _git(git, folder, "rev-parse", "HEAD")
+        return {"commit": commit, "has_changes": bool(_git(git, folder, "status", "--porcelain"))}
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def _git(git: str, folder: Path, *words: str) -> str:
+    done = subprocess.run(
+        (git, "-C", str(folder), *words), capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()

@@ -1,0 +1,1 @@
+"""One run, its fault-free twin, and its verdict."""

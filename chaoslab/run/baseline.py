@@ -1,0 +1,97 @@
+"""The fault-free stretch before the faults: what it measures, and whether it was steady.
+
+    rounds  0 … warmup | window: four quarters, each with its own rate | faults may begin
+
+Pure: a slice of the record in, figures out. Survivors, gaps and goodput are later compared with
+these figures, so a baseline that swings gives no verdict.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from statistics import fmean, median, pstdev
+
+from chaoslab.checks.node_clocks import by_node_clocks
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
+
+_QUARTERS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One window of the baseline."""
+
+    is_steady: bool
+    reason: str
+    gap_s_median: float | None
+    """Between two merged rounds, by the clock of the syncer."""
+    gap_s_max: float | None
+    tokens_per_s: float | None
+    """Committed tokens of the window by its length."""
+    variation: float | None
+    """Standard deviation of the rounds' rate over quarters of the window, by its mean."""
+    step_s: Mapping[str, float]
+    """Mean step time of each learner in the window."""
+
+    def data(self) -> Mapping[str, Json]:
+        """What BASELINE_MEASURED carries."""
+        return asdict(self)
+
+
+def measure(
+    history: History, *, first_round: int, last_round: int, max_variation: float
+) -> Measured:
+    """Measure the window between merged rounds number `first_round` and `last_round`.
+
+    Both count merged rounds, so the window has last_round - first_round gaps. A window that the
+    run did not complete is not steady.
+    """
+    history = by_node_clocks(history)
+    rounds = history.of(Kind.ROUND_MERGED)[max(0, first_round - 1) : last_round]
+    wanted = last_round - max(0, first_round - 1)
+    if len(rounds) < max(2, wanted):
+        merged = len(history.of(Kind.ROUND_MERGED))
+        return _unmeasured(f"training ended after {merged} of the {last_round} rounds it needs")
+    times_s = [event.time_s for event in rounds]
+    gaps_s = [later - earlier for earlier, later in pairwise(times_s)]
+    tokens = rounds[-1].number("committed_tokens") - rounds[0].number("committed_tokens")
+    length_s = times_s[-1] - times_s[0]
+    if length_s <= 0:
+        return _unmeasured("all rounds of the window were seen at the same instant")
+    variation = _variation(gaps_s)
+    is_steady = variation <= max_variation
+    return Measured(
+        is_steady=is_steady,
+        reason=f"the rate of rounds varied by {variation:.0%} "
+        f"({'within' if is_steady else 'more than'} {max_variation:.0%})",
+        gap_s_median=median(gaps_s),
+        gap_s_max=max(gaps_s),
+        tokens_per_s=tokens / length_s,
+        variation=variation,
+        step_s=_step_s(history.between(times_s[0], times_s[-1], Kind.LEARNER_STEP)),
+    )
+
+
+def _variation(gaps_s: Sequence[float]) -> float:
+    """Coefficient of variation of the rate over quarters with equally many gaps."""
+    count = min(_QUARTERS, len(gaps_s))
+    edges = [len(gaps_s) * quarter // count for quarter in range(count + 1)]
+    times_s = [sum(gaps_s[a:b]) / (b - a) for a, b in pairwise(edges)]
+    rates = [1 / max(time_s, 1e-9) for time_s in times_s]
+    return pstdev(rates) / fmean(rates)
+
+
+def _step_s(samples: Iterable[Event]) -> Mapping[str, float]:
+    found: dict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        found[sample.text("learner")].append(sample.number("step_s"))
+    return {learner: fmean(found[learner]) for learner in sorted(found)}
+
+
+def _unmeasured(reason: str) -> Measured:
+    return Measured(
+        is_steady=False, reason=reason, gap_s_median=None, gap_s_max=None, tokens_per_s=None,
+        variation=None, step_s={},
+    )  # fmt: skip

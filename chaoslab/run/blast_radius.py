@@ -1,0 +1,68 @@
+"""The limits at the last moment: may this injection go ahead, as things stand now?
+
+The schedule was checked against the same limits before the start. But triggers may come closer
+together than planned, and nodes may have died by themselves meanwhile. Pure.
+"""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+from chaoslab.plan.model import Injection, Limits
+from chaoslab.run.triggers import Progress
+
+
+class Obstacle(StrEnum):
+    """What keeps an injection from being carried out."""
+
+    HELD = "held"
+    """An open fault has a target, and cannot share it."""
+    NOT_ALIVE = "not_alive"
+    THERE_ALREADY = "there_already"
+    PROTECTED = "protected"
+    LIMITS = "limits"
+    NO_TRIGGER = "no_trigger"
+
+
+class Forbidden(NamedTuple):
+    """Why an injection must not be carried out: as a code, and as a sentence."""
+
+    obstacle: Obstacle
+    reason: str
+
+
+def forbidden(
+    injection: Injection,
+    *,
+    takes_away: bool,
+    brings_in: bool = False,
+    limits: Limits,
+    progress: Progress,
+    away: frozenset[str],
+    affected: frozenset[str],
+    held: frozenset[str],
+) -> Forbidden | None:
+    """Why the injection must not be carried out now; None if it may.
+
+    `away` are nodes that open faults have taken from training, `affected` all that are under one,
+    and `held` those under one beside which this one cannot be.
+    """
+    targets, learners = set(injection.targets), progress.learners
+    if both := sorted(targets & held):
+        return Forbidden(Obstacle.HELD, f"{', '.join(both)}: still under an earlier fault")
+    alive = {name for name in targets if progress.is_alive(name)}
+    if brings_in:
+        there = f"{', '.join(sorted(alive))}: there already"
+        return Forbidden(Obstacle.THERE_ALREADY, there) if alive else None
+    if dead := sorted(targets - alive):
+        return Forbidden(Obstacle.NOT_ALIVE, f"{', '.join(dead)}: not alive")
+    if guarded := sorted(targets & set(limits.protected)):
+        return Forbidden(Obstacle.PROTECTED, f"{', '.join(guarded)}: protected by the limits")
+    hit = learners & (targets | affected)
+    if len(hit) > limits.max_affected * len(learners) + 1e-9:
+        many = f"{len(hit)} of {len(learners)} learners would be under a fault at once"
+        return Forbidden(Obstacle.LIMITS, many)
+    left = {name for name in learners if progress.is_alive(name)} - targets - away
+    if takes_away and targets & learners and len(left) < limits.min_alive:
+        few = f"{len(left)} learners would be left, and min_alive is {limits.min_alive}"
+        return Forbidden(Obstacle.LIMITS, few)
+    return None

@@ -1,0 +1,63 @@
+"""The one way by which anything enters the record of a run: stamped, shown and folded in.
+
+Fleet.poll ──► News.read ─┐
+harness ─────► News.note ─┴─► Journal.write ─► Progress.see
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Sighting
+from chaoslab.fleet.base import Fleet
+from chaoslab.record.journal import Journal
+from chaoslab.run.triggers import Progress
+
+_DRAINS_MOST = 10
+"""Nodes may talk faster than they are read."""
+
+
+@dataclass(slots=True, kw_only=True)
+class News:
+    """What happens on a fleet, as the journal and the progress of its run."""
+
+    fleet: Fleet
+    journal: Journal
+    progress: Progress = field(default_factory=Progress)
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the run began."""
+        return self.journal.clock.now_s()
+
+    def read(self, until_s: float) -> None:
+        """Take in what the fleet reports; waits for something until the clock shows `until_s`."""
+        for sighting in self.fleet.poll(until_s):
+            self.take(sighting)
+
+    def drain(self) -> None:
+        """Take in everything that can be known now, without waiting."""
+        for _ in range(_DRAINS_MOST):
+            known = len(self.journal.history.events)
+            self.read(self.now_s)
+            if len(self.journal.history.events) == known:
+                return
+
+    def take(self, sighting: Sighting) -> Event:
+        """Record one sighting. FleetError when a node broke the contract of its events."""
+        event = self.journal.write(
+            sighting.kind, sighting.data, source=sighting.source, node_s=sighting.node_s
+        )
+        try:
+            self.progress.see(replace(event, data=sighting.data))  # secrets included: it steers
+        except MalformedEvent as error:
+            raise FleetError(
+                f"{sighting.source} printed an event that breaks the node contract: {error}"
+            ) from error
+        return event
+
+    def note(self, kind: Kind, data: Mapping[str, Json]) -> Event:
+        """Record what the harness itself does or finds."""
+        event = self.journal.write(kind, data)
+        self.progress.see(replace(event, data=data))
+        return event

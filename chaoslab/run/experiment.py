@@ -1,0 +1,250 @@
+"""A whole run and its record: directory, janitor, fleet, journal, the run itself, and its twin.
+
+    plan, schedule ─► RunDirectory ─► janitor ┬─► fleet ─► Run.execute ─► journal.jsonl, evidence/
+                                              └─► then, if asked for, the twin in control/
+
+It judges nothing and draws nothing: a verdict is made later, from the directory alone.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.secrets import Secrets
+from chaoslab.fleet.node_links import Linkage
+from chaoslab.plan.model import Control, FaultPlan, Injection
+from chaoslab.plan.schedule import Schedule, to_lines
+from chaoslab.prepare.setup import FleetFactory, Ground, LinkSetup, PlanText, refuse_impossible
+from chaoslab.record.journal import History, Journal, Observer
+from chaoslab.record.provenance import git_state, host, versions
+from chaoslab.record.run_directory import RunDirectory, fingerprint
+from chaoslab.run import twin
+from chaoslab.run.machine_load import Machine
+from chaoslab.run.run import Basis, Run
+from chaoslab.run.run_loop import Interrupts, Outcome
+from chaoslab.undo.actions import leftovers
+from chaoslab.undo.heartbeat import UNDONE, Lapse, Lifeline, Silence
+from chaoslab.undo.janitor import start_janitor
+from chaoslab.undo.log import Obligations, open_obligations
+
+_TWIN_GOES_ON = 1.1
+"""Times the committed tokens of the run that it is for."""
+_SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Means:
+    """What carries out the run and its twin alike."""
+
+    ground: Ground
+    links: LinkSetup
+    secrets: Secrets
+    interrupts: Interrupts
+    beat: Callable[[], Silence | None]
+    """To the janitor, which stands behind both."""
+    lapse: Callable[[], Lapse | None]
+    obligations: Obligations
+
+
+def run_plan(
+    plan: FaultPlan,
+    schedule: Schedule,
+    *,
+    text: PlanText,
+    root: Path,
+    ground: Ground,
+    links: LinkSetup | None = None,
+    observers: Sequence[Observer] = (),
+    made: Callable[[RunDirectory], object] = lambda _: None,
+) -> RunDirectory:
+    """Carry a plan out and return its record, whatever came of it: `outcome` in run.json says.
+
+    `made` is told the directory as soon as it is there: other runs may be made under the same root
+    meanwhile. AbilityError or PlanError before anything was made. FleetError or HarnessBug when
+    the run broke: everything was healed and ended before, and the record is kept.
+    """
+    links = links or LinkSetup()
+    kind = links.ask().kind
+    refuse_impossible(plan, schedule, ground.fleet, links)
+    clock = ground.clock()
+    directory = RunDirectory.create(root, plan.name, clock)
+    made(directory)
+    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, ground.fleet))
+    directory.write_plan(source=text.source, resolved=text.resolved)
+    directory.write_schedule(text.secrets.lines(to_lines(schedule)))
+    with (
+        _counted_signals() as interrupts,
+        start_janitor(directory.path) as guard,
+        Obligations(directory.path) as obligations,  # so it is held until the twin is there, too
+    ):
+        means = _Means(
+            ground=ground,
+            links=links,
+            secrets=text.secrets,
+            interrupts=interrupts,
+            beat=guard.beat,
+            lapse=guard.lapse,
+            obligations=obligations,
+        )
+        basis = Basis(
+            provenance=twin.provenance(plan, links=kind), plan_digest=directory.plan_digest() or ""
+        )
+        outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
+        if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
+            directory.note(control=_make_twin(plan, directory, root, means, observers))
+    return directory
+
+
+def was_interrupted(directory: RunDirectory) -> bool:
+    """Whether the run or its twin was ended by a signal."""
+    control = directory.facts.get("control")
+    outcomes = [directory.facts.get("outcome")]
+    if isinstance(control, Mapping):
+        outcomes.append(control.get("outcome"))
+    return Outcome.INTERRUPTED.value in outcomes
+
+
+def _carry_out(
+    plan: FaultPlan,
+    injections: Sequence[Injection],
+    directory: RunDirectory,
+    means: _Means,
+    basis: Basis,
+    observers: Sequence[Observer],
+) -> Outcome:
+    clock = means.ground.clock()
+    obligations = means.obligations
+    with Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal:
+        linkage = Linkage(
+            clock=clock,
+            made_by=means.links.factory(directory.path, obligations=obligations),
+            standing=means.links.standing,
+            is_excused=(directory.path / UNDONE).exists,
+        )
+        run = Run(
+            plan,
+            injections,
+            fleet=means.ground.fleet(
+                directory.path, clock, obligations=obligations, linkage=linkage
+            ),
+            journal=journal,
+            directory=directory,
+            interrupts=means.interrupts,
+            lifeline=Lifeline(
+                beat=means.beat,
+                lapse=means.lapse,
+                owing=obligations.due_within,
+                residue=partial(_residue, directory),
+            ),
+            machine=Machine(),
+        )
+        try:
+            return run.execute(basis)
+        finally:
+            directory.note(
+                outcome=run.outcome.value,
+                reason=means.secrets.text("; ".join(run.remarks)),
+                ended=clock.wall(),
+                journal=journal.seal.to_json(),
+            )
+            for log in directory.nodes.glob("*/*/*.log") if means.secrets.values else ():
+                means.secrets.rewrite(log)
+
+
+def _residue(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
+    """Name what the fleet could not end; the janitor tries next, `chaoslab heal` at any time."""
+    try:
+        owed = open_obligations(directory.path)
+    except FleetError as error:
+        yield directory.residue(str(error))
+        return
+    for one in owed:
+        for what in leftovers(one):
+            yield directory.residue(what)
+
+
+def _make_twin(
+    plan: FaultPlan,
+    directory: RunDirectory,
+    root: Path,
+    means: _Means,
+    observers: Sequence[Observer],
+) -> Mapping[str, Json]:
+    """Fill control/ from the kept twins or by a run without faults; what came of it.
+
+    A twin that breaks does not break the run that it is for: the comparison stays open, and
+    run.json and the verdict say so. It goes on for a little longer than the run did, so that the
+    next run finds it long enough, too.
+    """
+    control, run, links = directory.make_control(), History.read(directory.path), means.links.ask()
+    name = twin.key(plan, links=links.kind)
+    if name is not None and twin.fetch(name, root, control, run):
+        return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
+    control.note(plan=plan.name, seed=plan.seed, started=means.ground.clock().wall())
+    try:
+        with Obligations(control.path) as obligations:
+            its_own = replace(means, obligations=obligations)
+            basis = Basis(
+                provenance=twin.provenance(plan, links=links.kind),
+                is_twin=True,
+                least_tokens=_TWIN_GOES_ON * twin.reach_tokens(run),
+            )
+            _carry_out(twin.without_faults(plan), (), control, its_own, basis, observers)
+        if name is not None:
+            twin.keep(name, root, control)
+    except FleetError as error:
+        control.note(outcome=Outcome.BROKEN.value, reason=means.secrets.text(str(error)))
+    facts = control.facts
+    return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
+
+
+def _facts(plan: FaultPlan, schedule: Schedule, factory: FleetFactory) -> dict[str, Json]:
+    return {
+        "plan": plan.name,
+        "seed": plan.seed,
+        "fleet": factory.kind,
+        "abilities": sorted(factory.abilities),
+        "plan_hash": fingerprint(plan),
+        "schedule_hash": fingerprint(schedule.injections),
+        "versions": versions(),
+        "git": git_state(Path.cwd()),
+        "host": host(),
+        "outcome": None,
+        "exit_code": None,
+        "training_continued": None,
+        "learners_rejoined": None,
+    }
+
+
+@contextmanager
+def _counted_signals() -> Iterator[Interrupts]:
+    """Count the signals that ask the harness to end, instead of ending; restored afterwards.
+
+    A signal that is ignored (as SIGHUP under nohup) stays ignored. Only the main thread may do
+    this; in another one signals go where they went.
+    """
+    interrupts = Interrupts()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupts
+        return
+
+    def count(_number: int, _frame: FrameType | None) -> None:
+        interrupts.count += 1
+
+    numbers = [getattr(signal, name) for name in _SIGNALS if hasattr(signal, name)]
+    before = {number: signal.getsignal(number) for number in numbers}
+    before = {n: handler for n, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    try:
+        for number in before:
+            signal.signal(number, count)
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,389 @@
+"""Carries out the schedule: one injection from waiting to open to over, each move in the journal.
+
+    waiting ── trigger ──► injecting, injected ──► open ── beats ──► evidence ──► healing, healed
+                                                              something is left ──► heal_failed ┘
+       └── its trigger never comes, or the limits forbid it ──► skipped
+
+It branches on no kind of fault: a fault is asked to inject, to step, to show evidence and to heal.
+It waits for nothing: `act` does what is due, and `next_time_s` says when to call it again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.faults.base import BringsIn, Fault, ShapesLinks
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.fleet.base import Role
+from chaoslab.plan.model import Injection, Limits
+from chaoslab.prepare.preflight import fault_of
+from chaoslab.record.run_directory import RunDirectory, plain
+from chaoslab.run.blast_radius import Forbidden, Obstacle, forbidden
+from chaoslab.run.event_recorder import News
+from chaoslab.run.phase_triggers import Watches
+from chaoslab.run.triggers import due_s
+from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
+
+_AGAIN_S = 1.0
+"""After this a heal that failed is tried again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """An injection that was begun and not healed."""
+
+    injection: Injection
+    fault: Fault
+    injected_s: float
+    beats: list[tuple[float, int]] = field(default_factory=list)
+    """What is still to come: when, on the harness clock, and which."""
+    is_measured: bool = False
+    still_there: list[StillThere] = field(default_factory=list)
+    """Tell how much of what was done is still there."""
+    unhealed: str = ""
+    """Why the last try to heal it failed."""
+    again_s: float | None = None
+    """When that is tried again."""
+
+    @property
+    def heals_s(self) -> float | None:
+        """When it is due to be healed; None: not before the end."""
+        for_s = self.injection.for_s
+        return None if for_s is None else self.injected_s + for_s
+
+    @property
+    def is_for_good(self) -> bool:
+        """Whether it brought learners in that stay: they are learners like any other now."""
+        return self.heals_s is None and _brings_in(self.fault)
+
+
+@dataclass(slots=True, kw_only=True)
+class Injector:
+    """All injections of one run."""
+
+    news: News
+    directory: RunDirectory
+    limits: Limits
+    waiting: list[Injection]
+    owing: Owing = nothing_owed
+    """While a fault is carried out that holds for so long: what it opens is due by then."""
+    _healed_s: dict[str, float] = field(default_factory=dict)
+    """Learners that a fault took away and gave back: when, the last time."""
+    _opened: list[_Open] = field(default_factory=list)
+    _watches: Watches = field(init=False)
+    _armed_s: float | None = None
+    _shift_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._watches = Watches(news=self.news)
+
+    # ---------------------------------------------------------------- what the run asks
+
+    def arm(self) -> None:
+        """From now on triggers count; those by time that are overdue move later together."""
+        self._armed_s = self.news.now_s
+        times_s = [one.trigger.time_s for one in self.waiting if one.trigger.time_s is not None]
+        self._shift_s = max(0.0, self._armed_s - min(times_s, default=self._armed_s))
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing waits and nothing that is open heals before the end."""
+        return not self.waiting and all(one.heals_s is None or one.unhealed for one in self._opened)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something is open that will be healed, or waits for a time that is known."""
+        is_open = any(one.heals_s is not None and not one.unhealed for one in self._opened)
+        return is_open or any(True for _ in self._planned())
+
+    @property
+    def away(self) -> frozenset[str]:
+        """Nodes that an open injection has taken away from training."""
+        return _held(one for one in self._opened if one.fault.takes_away)
+
+    @property
+    def returning(self) -> frozenset[str]:
+        """Those of them that it will give back."""
+        return _held(
+            one for one in self._opened if one.fault.takes_away and one.heals_s is not None
+        )
+
+    def pending(self) -> list[str]:
+        """Who is not back yet from a fault that gives its victims back, one sentence each."""
+        progress = self.news.progress
+        held = [f"{name} is still under a fault" for name in sorted(self.returning)]
+        missed = [
+            f"{name} has not contributed since it was healed at {healed_s:.1f} s"
+            for name, healed_s in sorted(self._healed_s.items())
+            if name not in self.away and not progress.has_contributed_since(name, healed_s)
+        ]
+        awaited = [
+            f"{name} has not contributed since it was brought in at {one.injected_s:.1f} s"
+            for one in self._opened
+            for name in one.injection.targets
+            if _brings_in(one.fault) and not progress.has_contributed_since(name, one.injected_s)
+        ]
+        return held + missed + awaited
+
+    @property
+    def next_time_s(self) -> float | None:
+        """When `act` has something to do even if no news comes; None if it never has."""
+        return min((time_s for time_s, _ in self._agenda()), default=None)
+
+    def act(self) -> bool:
+        """Do everything that is due, in the order in which it fell due; whether anything was."""
+        has_acted = False
+        if self._armed_s is not None:
+            self._watches.ask(self.waiting)
+        while due := [item for item in self._agenda() if item[0] <= self.news.now_s]:
+            _, action = min(due, key=lambda item: item[0])
+            action()
+            has_acted = True
+        return has_acted
+
+    def close(self, because: str) -> None:
+        """The end: skip what waits, measure what is open, heal it unless it is `for: rest`.
+
+        Every injection is tried, those again that could not be healed before; FleetError at the end
+        names those that could not be looked at.
+        """
+        for injection in tuple(self.waiting):
+            reason = f"its trigger ({injection.trigger}) did not come: {because}"
+            self._skip(injection, Obstacle.NO_TRIGGER, reason)
+        broken = []
+        for one in tuple(self._opened):
+            try:
+                if one.heals_s is None and not one.unhealed:
+                    self._measure(one)
+                else:
+                    self._heal(one, because=because)
+            except FleetError as error:
+                broken.append(f"{one.injection.id} could not be looked at: {error}")
+        if broken:
+            raise FleetError("; ".join(broken))
+
+    # ---------------------------------------------------------------- what is due when
+
+    def _agenda(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        yield from self._planned()
+        for one in self._opened:
+            if one.again_s is not None:
+                yield one.again_s, partial(self._undo, one)
+
+    def _planned(self) -> Iterator[tuple[float, Callable[[], None]]]:
+        for one in self._opened:
+            if one.heals_s is not None and one.again_s is None:
+                yield one.heals_s, partial(self._heal, one)
+            if one.beats:
+                yield one.beats[0][0], partial(self._step, one)
+        if self._armed_s is None:
+            return
+        for injection in self.waiting:
+            due = self._due_s(injection)
+            if due is not None:
+                asked_s = max(due, self._armed_s)
+                yield asked_s, partial(self._inject, injection, asked_s)
+
+    def _due_s(self, injection: Injection) -> float | None:
+        if injection.trigger.phase is None:
+            return due_s(injection.trigger, self.news.progress, shift_s=self._shift_s)
+        announced = self._watches.announced(injection)
+        return announced.time_s if announced else None
+
+    # ---------------------------------------------------------------- one injection
+
+    def _inject(self, injection: Injection, asked_s: float) -> None:
+        """Begin it; whoever announced the phase that it waited for may go on afterwards."""
+        announced = self._watches.announced(injection)
+        if announced is None:
+            self._begin(injection, asked_s)
+            return
+        self.waiting.remove(injection)
+        known = replace(injection, targets=injection.targets or (announced.source,))
+        self.waiting.append(known)
+        self._begin(known, asked_s, reached=announced.seq)
+        self._watches.let_go(self.waiting)
+
+    def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
+        fault = fault_of(injection)
+        if found := self._forbidden(injection, fault):
+            self._skip(injection, *found)
+            return
+        self.waiting.remove(injection)
+        self._write(
+            Kind.FAULT_INJECTING,
+            injection,
+            settings=plain(injection.settings),
+            trigger=str(injection.trigger),
+            for_s=injection.for_s,
+            takes_away=fault.takes_away,
+            brings_in=_brings_in(fault),
+            asked_s=asked_s,
+            **facts,
+        )
+        one = _Open(injection=injection, fault=fault, injected_s=asked_s)
+        self._opened.append(one)
+        if self._carry_out(one, partial(fault.inject, injection, self.news.fleet)):
+            one.injected_s = self._write(Kind.FAULT_INJECTED, injection).time_s
+            one.beats = [(one.injected_s + at_s, beat) for beat, at_s in enumerate(fault.beats())]
+            self._probe(injection)
+
+    def _step(self, one: _Open) -> None:
+        _, beat = one.beats.pop(0)
+        if self._carry_out(one, partial(one.fault.step, beat, one.injection, self.news.fleet)):
+            self._write(Kind.FAULT_STEPPED, one.injection, beat=beat)
+
+    def _carry_out(self, one: _Open, verb: Callable[[], None]) -> bool:
+        """Whether the world let us. If not, what was half done is undone at once."""
+        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.news.now_s)
+        try:
+            with self.owing(left_s) as still_there:
+                one.still_there.append(still_there)
+                verb()
+        except FleetError as error:
+            self._write(Kind.FAULT_FAILED, one.injection, reason=str(error))
+            self._heal(one, because="it could not be carried out")
+            return False
+        return True
+
+    def _heal(self, one: _Open, **facts: Json) -> None:
+        try:
+            self._measure(one)
+        finally:  # whatever becomes of the evidence, the fault is undone
+            if not one.unhealed:
+                self._write(Kind.FAULT_HEALING, one.injection, **facts)
+            self._undo(one, **facts)
+
+    def _undo(self, one: _Open, **facts: Json) -> None:
+        """Undo it, and look whether it is; what is not is tried again, and others go on."""
+        one.beats.clear()
+        if reason := self._left(one):
+            one.again_s = self.news.now_s + _AGAIN_S
+            if reason != one.unhealed:
+                self._write(Kind.FAULT_HEAL_FAILED, one.injection, reason=reason)
+            one.unhealed = reason
+            return
+        self._opened.remove(one)
+        healed = self._write(Kind.FAULT_HEALED, one.injection, **facts)
+        if one.fault.takes_away:
+            self._healed_s |= dict.fromkeys(self._cut_off(one.injection), healed.time_s)
+
+    def _left(self, one: _Open) -> str:
+        """What is left of it after it was undone; empty: nothing."""
+        try:
+            one.fault.heal(one.injection, self.news.fleet)
+        except FleetError as error:
+            return str(error)
+        left = [what for still_there in one.still_there for what in still_there()]
+        return "; ".join([*left, *self._missing(one.injection)])
+
+    def _missing(self, injection: Injection) -> Iterator[str]:
+        """Targets that the fleet takes for alive, and that have no process seen from outside."""
+        self.news.drain()
+        for name in injection.targets:
+            seen, node = self.news.fleet.probe(name), self.news.fleet.nodes[name]
+            self.news.take(seen)
+            if node.is_alive and seen.data["state"] == "gone":
+                yield f"{name} has no process"
+
+    def _cut_off(self, injection: Injection) -> frozenset[str]:
+        """The learners that must show that they are back: all of them if it was the syncer."""
+        progress = self.news.progress
+        has_hit_syncer = any(progress.roles.get(n) is Role.SYNCER for n in injection.targets)
+        hit = frozenset(progress.alive(Role.LEARNER)) if has_hit_syncer else injection.targets
+        return progress.learners & frozenset(hit)
+
+    def _measure(self, one: _Open) -> None:
+        """Gather the evidence while the fault still holds, once."""
+        if one.is_measured:
+            return
+        one.is_measured = True
+        self._probe(one.injection)
+        self.news.drain()
+        pieces = one.fault.evidence(one.injection, self.news.journal.history)
+        for piece in pieces:
+            self._write_evidence(one.injection, piece)
+        self._file_evidence(one, pieces)
+
+    def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
+        self.waiting.remove(injection)
+        self._write(Kind.FAULT_SKIPPED, injection, obstacle=obstacle.value, reason=reason)
+
+    def _forbidden(self, injection: Injection, fault: Fault) -> Forbidden | None:
+        binding = [one for one in self._opened if not one.is_for_good]
+        return forbidden(
+            injection,
+            takes_away=fault.takes_away,
+            brings_in=_brings_in(fault),
+            limits=self.limits,
+            progress=self.news.progress,
+            away=self.away,
+            affected=_held(one for one in binding if not _brings_in(one.fault)),
+            held=_held(one for one in binding if not _go_together(one.fault, fault)),
+        )
+
+    # ---------------------------------------------------------------- what is written
+
+    def _write(self, kind: Kind, injection: Injection, **facts: Json) -> Event:
+        return self.news.note(
+            kind,
+            {
+                "injection": injection.id,
+                "fault": injection.fault,
+                "targets": list(injection.targets),
+                "spec": injection.spec,
+                **facts,
+            },
+        )
+
+    def _probe(self, injection: Injection) -> None:
+        for name in injection.targets:
+            self.news.take(self.news.fleet.probe(name))
+
+    def _write_evidence(self, injection: Injection, piece: Evidence) -> None:
+        self.news.note(
+            Kind.EVIDENCE_MEASURED,
+            {
+                "injection": injection.id,
+                "fault": injection.fault,
+                "target": piece.target,
+                "status": piece.status.value,
+                "requested": piece.requested,
+                "measured": piece.measured,
+                "text": piece.text,
+                "proof": list(piece.proof),
+                "lack": piece.lack.value if piece.lack else None,
+            },
+        )
+
+    def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
+        targets = set(one.injection.targets)
+        probes = self.news.journal.history.of(Kind.NODE_PROBED)
+        found: Mapping[str, Json] = {
+            "injection": plain(one.injection),
+            "injected_s": one.injected_s,
+            "measured_s": self.news.now_s,
+            "evidence": [plain(piece) for piece in pieces],
+            "probes": [
+                {"time_s": probe.time_s, **probe.data}
+                for probe in probes
+                if probe.time_s >= one.injected_s and probe.text("node") in targets
+            ],
+        }
+        hidden = self.news.journal.secrets.data(found)
+        self.directory.write_evidence(one.injection.id, hidden)
+
+
+def _held(opened: Iterable[_Open]) -> frozenset[str]:
+    return frozenset(name for one in opened for name in one.injection.targets)
+
+
+def _brings_in(fault: Fault) -> bool:
+    return isinstance(fault, BringsIn) and fault.brings_in
+
+
+def _go_together(one: Fault, other: Fault) -> bool:
+    """Whether both may be open on one node: what they do to its link is kept apart."""
+    return all(isinstance(each, ShapesLinks) and each.shares_targets for each in (one, other))

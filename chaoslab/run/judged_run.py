@@ -1,0 +1,126 @@
+"""From a prepared plan to a verdict on disk: the one page that joins running and judging.
+
+    Prepared ─► run_plan ─► RunDirectory ─► judge_record ─► Judged
+                                                └─► verdict.json, junit.xml, report.md, run.json
+
+`chaoslab run` and the pytest fixture both come through here, so they cannot differ.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from chaoslab.checks.base import Check
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.checks.verdict import Verdict, judge
+from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
+from chaoslab.core.events import Kind
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.plan.file import load
+from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.plans import Prepared
+from chaoslab.record.journal import JOURNAL, History, Observer
+from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
+from chaoslab.report.files import write_reports
+from chaoslab.run.experiment import run_plan, was_interrupted
+from chaoslab.run.records import died_early, history_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """A run on record and what was found in it."""
+
+    directory: RunDirectory
+    history: History
+    verdict: Verdict
+    error: ChaoslabError | None = None
+    """Why the harness broke, if it did."""
+
+
+def carry_out(
+    prepared: Prepared,
+    root: Path,
+    observers: Sequence[Observer] = (),
+    *,
+    remember: Callable[[Path], object] = lambda _: None,
+) -> Judged:
+    """Run, judge, write the reports; `remember` is told the run's directory once it is there.
+
+    When the harness breaks in mid-run, the record that it left is judged all the same. PlanError
+    and AbilityError come before anything was started.
+    """
+    checks = expected(prepared.plan)
+    own: list[RunDirectory] = []
+
+    def made(directory: RunDirectory) -> None:
+        own.append(directory)
+        remember(directory.path)
+
+    try:
+        directory = run_plan(
+            prepared.plan,
+            prepared.schedule,
+            text=prepared.text,
+            root=root,
+            ground=prepared.ground,
+            links=prepared.links,
+            observers=observers,
+            made=made,
+        )
+    except ChaoslabError as error:
+        error.args = tuple(map(prepared.text.secrets.text, map(str, error.args)))
+        if not own or not (own[0].path / JOURNAL).is_file():
+            raise
+        try:
+            return replace(judge_record(own[0], checks), error=error)
+        except FleetError as worse:  # the disk that broke the run refuses the verdict, too
+            raise error from worse
+    return judge_record(directory, checks)
+
+
+def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
+    """Judge a run by its record alone, and write verdict.json, junit.xml and report.md into it."""
+    history = history_of(directory)
+    _refuse_another_plan(directory, history)
+    verdict = judge(history, checks)
+    if was_interrupted(directory):
+        verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
+    write_reports(directory.path, verdict, history)
+    answers = verdict.to_json()
+    kept = ("exit_code", "training_continued", "learners_rejoined")
+    directory.note(verdict=verdict.outcome.value, **{key: answers[key] for key in kept})
+    return Judged(directory=directory, history=history, verdict=verdict)
+
+
+def expected(plan: FaultPlan) -> tuple[Check, ...]:
+    """The checks under `expect`, in the plan's order."""
+    checks = tuple(spec.settings for spec in plan.expect)
+    return tuple(check if isinstance(check, Check) else _no_check(check) for check in checks)
+
+
+def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
+    """What the plan of a run on record expects."""
+    path = directory.path / RESOLVED_PLAN
+    if not path.is_file():
+        if died_early(directory):
+            return ()
+        raise PlanError(
+            f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
+        )
+    return expected(load(path, faults=FAULTS, checks=CHECKS, is_record=True))
+
+
+def _refuse_another_plan(directory: RunDirectory, history: History) -> None:
+    """FleetError if the plan on record is not the one that was carried out, byte for byte."""
+    started = history.last(Kind.RUN_STARTED)
+    sealed = started.data.get("plan_digest") if started else None
+    found = directory.plan_digest()
+    if sealed and found is not None and found != sealed:
+        raise FleetError(
+            f"{directory.path / RESOLVED_PLAN} was changed after the run began: put back a copy, "
+            "or move it away and say whose `expect` to use with --expect-from PLAN"
+        )
+
+
+def _no_check(settings: object) -> Check:
+    raise HarnessBug(f"{settings!r} stands under `expect` and is not a check")

@@ -1,0 +1,202 @@
+"""How busy the machine of the harness is, and with whose work: samples for the journal.
+
+    /proc/stat ─────────► busy, idle and stolen cores ┐
+    /proc/<pid>/stat ───► those of the run's own tree ┴─► what others took
+    /proc/loadavg, /proc/pressure, the cgroup's cpu.stat, /proc/self/schedstat ─► beside it
+
+A sample is made of two readings; its rates are means between them. Reading costs a few
+milliseconds. What this kernel does not tell is null; without /proc there are no samples.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaoslab.core.events import Json
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_CGROUP_STATS = {
+    "sys/fs/cgroup/cpu.stat": ("throttled_usec", 1e6),
+    "sys/fs/cgroup/cpu/cpu.stat": ("throttled_time", 1e9),
+}
+"""Of cgroups v2 and v1: the key of the throttled time, and its units per second."""
+_WINDOW_S_LEAST = 0.5
+_PRESSURES = ("cpu", "io", "memory")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Used:
+    """CPU seconds of one process."""
+
+    own_s: float
+    reaped_s: float
+    """Of the children that it has reaped, and theirs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What the kernel has counted so far; seconds of CPU time add up over all cores."""
+
+    busy_s: float
+    idle_s: float
+    stolen_s: float
+    own: Mapping[int, "Used"]
+    """By process: the harness, the nodes and everything below them."""
+    cores: int
+    waited_s: float | None
+    """Of the main thread of the harness, ready to run and without a core."""
+    throttled_s: float | None
+    pressure_s: Mapping[str, float | None]
+    """By resource: how long some process waited for it."""
+    load_1m: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """Samples of this machine, one after another."""
+
+    root: Path = Path("/")
+    """Where /proc and /sys are."""
+    harness: int = field(default_factory=os.getpid)
+    _before: tuple[float, Reading] | None = None
+
+    def sample(self, now_s: float, nodes: Iterable[int]) -> Mapping[str, Json] | None:
+        """What happened since the last sample, as machine.sampled carries it.
+
+        None for the first, and too soon after another: the kernel counts in hundredths of a second.
+
+        `nodes` are the processes of the nodes, for those that are not below the harness.
+        """
+        if self._before is not None and now_s - self._before[0] < _WINDOW_S_LEAST:
+            return None
+        after = read(self.root, {self.harness, *nodes}, self.harness)
+        earlier, self._before = self._before, (now_s, after) if after else None
+        if earlier is None or after is None:
+            return None
+        return _sampled(earlier[1], after, now_s - earlier[0])
+
+
+def read(root: Path, trees: set[int], harness: int) -> Reading | None:
+    """The counters now; None where there is no such /proc. `trees`: the roots of the run's own."""
+    try:
+        lines = (root / "proc/stat").read_text().splitlines()
+        own = _own(root / "proc", trees)
+        load_1m = float((root / "proc/loadavg").read_text().split()[0])
+    except OSError:
+        return None
+    user, nice, system, idle, iowait, irq, softirq, stolen, *_ = (
+        int(word) / _TICKS_PER_S for word in lines[0].split()[1:]
+    )
+    return Reading(
+        busy_s=user + nice + system + irq + softirq,
+        idle_s=idle + iowait,
+        stolen_s=stolen,
+        own=own,
+        cores=sum(line.startswith("cpu") for line in lines) - 1,
+        waited_s=_waited_s(root / f"proc/{harness}/schedstat"),
+        throttled_s=_throttled_s(root),
+        pressure_s={name: _pressure_s(root / f"proc/pressure/{name}") for name in _PRESSURES},
+        load_1m=load_1m,
+    )
+
+
+def _sampled(before: Reading, after: Reading, window_s: float) -> Mapping[str, Json]:
+    def per_s(early: float | None, late: float | None) -> float | None:
+        if early is None or late is None:
+            return None
+        return round(max(0.0, late - early) / window_s, 4)
+
+    busy, own = per_s(before.busy_s, after.busy_s), per_s(0.0, _used_s(before.own, after.own))
+    waited = per_s(before.waited_s, after.waited_s)
+    throttled = per_s(before.throttled_s, after.throttled_s)
+    return {
+        "window_s": round(window_s, 4),
+        "cores": after.cores,
+        "load_1m": after.load_1m,
+        "own_cores": own,
+        "others_cores": round(max(0.0, (busy or 0.0) - (own or 0.0)), 4),
+        "stolen_cores": per_s(before.stolen_s, after.stolen_s),
+        "idle_cores": per_s(before.idle_s, after.idle_s),
+        "waited_s": None if waited is None else round(waited * window_s, 4),
+        "throttled_s": None if throttled is None else round(throttled * window_s, 4),
+        **{
+            f"{name}_pressure": per_s(before.pressure_s[name], after.pressure_s[name])
+            for name in _PRESSURES
+        },
+    }
+
+
+def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
+    """CPU seconds of the run between two readings.
+
+    The time of a process that ended is known if the run reaped it; a container's is reaped by
+    others, and then that of each process that is still there counts.
+    """
+
+    def whole_s(used: Mapping[int, Used]) -> float:
+        return sum(one.own_s + one.reaped_s for one in used.values())
+
+    nothing = Used(own_s=0.0, reaped_s=0.0)
+    still_there_s = sum(
+        max(0.0, now.own_s - before.get(pid, nothing).own_s) for pid, now in after.items()
+    )
+    return max(whole_s(after) - whole_s(before), still_there_s)
+
+
+def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
+    """What these processes, their groups and all below them have used."""
+    parents: dict[int, int] = {}
+    used: dict[int, Used] = {}
+    for pid in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
+        stat = _text(proc / str(pid) / "stat")
+        if stat is None:  # it has ended since
+            continue
+        words = stat.rpartition(")")[2].split()  # its name may hold anything
+        parent, group = int(words[1]), int(words[2])
+        parents[pid] = group if group in trees and pid != group else parent
+        user, system, reaped_user, reaped_system = map(int, words[11:15])
+        used[pid] = Used(
+            own_s=(user + system) / _TICKS_PER_S,
+            reaped_s=(reaped_user + reaped_system) / _TICKS_PER_S,
+        )
+    return {pid: one for pid, one in used.items() if _is_below(pid, trees, parents)}
+
+
+def _is_below(pid: int, trees: set[int], parents: Mapping[int, int]) -> bool:
+    seen: set[int] = set()
+    while pid not in trees:
+        if pid in seen or pid not in parents:
+            return False
+        seen.add(pid)
+        pid = parents[pid]
+    return True
+
+
+def _waited_s(path: Path) -> float | None:
+    text = _text(path)
+    return int(text.split()[1]) / 1e9 if text else None
+
+
+def _throttled_s(root: Path) -> float | None:
+    """Of the cgroup that is mounted here: of this container, or of the machine."""
+    for name, (key, units_per_s) in _CGROUP_STATS.items():
+        for line in (_text(root / name) or "").splitlines():
+            if line.startswith(f"{key} "):
+                return int(line.split()[1]) / units_per_s
+    return None
+
+
+def _pressure_s(path: Path) -> float | None:
+    for line in (_text(path) or "").splitlines():
+        if line.startswith("some "):
+            return int(line.rpartition("total=")[2]) / 1e6
+    return None
+
+
+def _text(path: Path) -> str | None:
+    """What the kernel says there; None where it does not."""
+    try:
+        return path.read_text()
+    except OSError:
+        return None

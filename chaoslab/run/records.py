@@ -1,0 +1,58 @@
+"""What the commands that read records share: one run in a list, its journal."""
+
+from collections.abc import Iterator, Mapping
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.record.journal import JOURNAL, History
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.undo.log import open_obligations
+
+
+def run_json(run: RunDirectory) -> Mapping[str, Json]:
+    """One line of `chaoslab list`, from run.json alone."""
+    facts = run.facts
+    return {
+        "plan": run.plan_name,
+        "id": run.id,
+        "verdict": facts.get("verdict"),
+        "exit_code": facts.get("exit_code"),
+        "outcome": facts.get("outcome"),
+        "training_continued": facts.get("training_continued"),
+        "learners_rejoined": facts.get("learners_rejoined"),
+        "seed": facts.get("seed"),
+        "fleet": facts.get("fleet"),
+        "started": facts.get("started"),
+        "lasted_s": run.lasted_s,
+        "path": str(run.path),
+    }
+
+
+def history_of(directory: RunDirectory) -> History:
+    """Its journal; empty if the harness died before it could begin one.
+
+    FleetError, which names file and line, if the journal is missing otherwise, or damaged.
+    """
+    if died_early(directory):
+        return History(())
+    return History.read(directory.path, left_open=tuple(_left_open(directory)))
+
+
+def _left_open(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
+    """What the run or its twin still owes, whether anything of it is left on this machine or not:
+    a record is judged elsewhere, too.
+    """
+    try:
+        owed = open_obligations(directory.path)
+    except FleetError as error:
+        yield directory.residue(str(error))
+        return
+    for one in owed:
+        yield directory.residue(f"undo {one.number} ({one.do}), which is still open")
+
+
+def died_early(directory: RunDirectory) -> bool:
+    """Whether the harness was gone before it began to record."""
+    facts = directory.facts
+    has_begun = (directory.path / JOURNAL).exists()
+    return not has_begun and "outcome" in facts and facts["outcome"] is None

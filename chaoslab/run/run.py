@@ -1,0 +1,325 @@
+"""One run, from the first process to the last.
+
+    start ─► baseline ─► inject ─► settle ─► stop ─► evaluate        each waits by `Watch.until`:
+    fleet.poll ─► journal ─► progress ─► injector, abort rules ─► fleet, and round again
+
+`Run.execute` is the page to read: its phases follow each other, and whatever happens in one of
+them, what is open is healed, every node is ended and the record says how it went. Nothing here
+knows a kind of fault or a kind of fleet, and nothing here judges.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+from chaoslab import __version__
+from chaoslab.core.errors import ChaoslabError, FleetError
+from chaoslab.core.events import Json, Kind
+from chaoslab.fleet.base import Fleet
+from chaoslab.plan.model import FaultPlan, Injection
+from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
+from chaoslab.record.journal import RECORD_FORMAT, Journal
+from chaoslab.record.run_directory import RunDirectory, fingerprint
+from chaoslab.run.baseline import Measured, measure
+from chaoslab.run.event_recorder import News
+from chaoslab.run.injector import Injector
+from chaoslab.run.machine_load import Machine
+from chaoslab.run.run_loop import Ended, Interrupts, Outcome, Watch
+from chaoslab.undo.heartbeat import Lifeline
+
+BASELINE_WINDOWS = 3
+"""How many windows may turn out unsteady before the run gives up."""
+START_S = 120.0
+"""For the syncer to be ready, and again for all learners to join and step."""
+FINISH_S = 60.0
+"""For all nodes to give their accounts and exit once training has ended."""
+EVALUATE_S = 180.0
+"""For all snapshots."""
+END_S = 5.0
+"""For whoever still runs to obey SIGTERM, and then SIGKILL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Basis:
+    """What a run and its fault-free twin must have in common, and which of the two this is."""
+
+    provenance: Mapping[str, Json] = field(default_factory=dict)
+    plan_digest: str = ""
+    """SHA-256 of plan.resolved.yaml as it was written; empty without that file."""
+    is_twin: bool = False
+    least_tokens: float = 0.0
+    """A twin goes on until it has committed so many, beyond its stop rule: as its run did."""
+
+
+class Run:
+    """A plan, its injections and all it takes to carry them out once."""
+
+    def __init__(
+        self,
+        plan: FaultPlan,
+        injections: Iterable[Injection],
+        *,
+        fleet: Fleet,
+        journal: Journal,
+        directory: RunDirectory,
+        interrupts: Interrupts,
+        lifeline: Lifeline | None = None,
+        machine: Machine | None = None,
+    ) -> None:
+        self.plan, self.injections = plan, tuple(injections)
+        self.lifeline = lifeline = lifeline or Lifeline()
+        self.fleet, self.directory = fleet, directory
+        self.news = News(fleet=fleet, journal=journal)
+        self.progress = self.news.progress
+        self.launch = Launch(
+            plan=plan,
+            snapshots=directory.snapshots,
+            tokens=directory.tokens,
+            premises=fleet.premises,
+            secrets=journal.secrets,
+        )
+        self.injector = Injector(
+            news=self.news,
+            directory=directory,
+            limits=plan.limits,
+            waiting=list(self.injections),
+            owing=lifeline.owing,
+        )
+        self.watch = Watch(
+            plan=plan,
+            news=self.news,
+            injector=self.injector,
+            interrupts=interrupts,
+            lifeline=lifeline,
+            machine=machine,
+        )
+        self.outcome = Outcome.BROKEN
+        self.remarks: list[str] = []
+        self.basis = Basis()
+
+    # ---------------------------------------------------------------- the run, as nested phases
+
+    def execute(self, basis: Basis | None = None) -> Outcome:
+        """Carry the plan out once. An error leaves a finished record behind."""
+        self.basis = basis or self.basis
+        with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
+            self._start()
+            self._measure_baseline()
+            self._inject()
+            self._settle()
+            self._stop()
+            if self.plan.is_evaluated:
+                self._evaluate()
+        return self.outcome
+
+    def _start(self) -> None:
+        self._enter("start")
+        progress = self.progress
+        self.fleet.start(
+            self.launch.syncer(is_held=bool(self.injections or self.basis.least_tokens))
+        )
+        self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
+        training, upstream = self.plan.training, str(progress.address)
+        links = {name: self.fleet.link(name, upstream) for name in training.roster}
+        addresses = {name: link.address for name, link in links.items()}
+        for spec in self.launch.learners(addresses):
+            self.fleet.start(spec)
+        for spec in self.launch.reserve(addresses):
+            self.fleet.enlist(spec)
+        self._await(
+            training.learner_names,
+            lambda name: name in progress.members and name in progress.steps,
+            "join and step",
+        )
+        self.watch.begin_training()
+
+    def _measure_baseline(self) -> None:
+        """Faults wait for a window of rounds with a steady rate."""
+        self._enter("baseline")
+        frame = self.plan.baseline
+        first_round = self.progress.rounds + frame.warmup_rounds
+        for _ in range(BASELINE_WINDOWS):
+            measured = self._measure_window(first_round)
+            if measured.is_steady or not self.injections:
+                return
+            if self.watch.is_over:
+                break
+            first_round += frame.window_rounds
+        raise Ended(Outcome.ABORTED, f"nothing was injected: {measured.reason}")
+
+    def _measure_window(self, first_round: int) -> Measured:
+        last_round = first_round + self.plan.baseline.window_rounds
+        self.watch.until(lambda: self.progress.rounds >= last_round or self.watch.is_over)
+        measured = measure(
+            self.news.journal.history,
+            first_round=first_round,
+            last_round=last_round,
+            max_variation=self.plan.baseline.max_variation,
+        )
+        self.news.note(Kind.BASELINE_MEASURED, measured.data())
+        return measured
+
+    def _inject(self) -> None:
+        """All faults. Training that has reached its stop rule goes on while one is at work."""
+        self._enter("inject")
+        self.injector.arm()
+        self.watch.until(
+            lambda: (
+                self.injector.is_done
+                or self.watch.is_over
+                or (self.progress.is_held and not self.injector.is_busy)
+            )
+        )
+
+    def _settle(self) -> None:
+        """Every learner that a fault took away contributes again, or the record names it.
+
+        Then, if there were faults, as many rounds follow as there were before them to compare.
+        """
+        self._enter("settle")
+        self.watch.until(
+            lambda: not self.injector.pending() or self.watch.is_over, within_s=self.plan.settle_s
+        )
+        pending = self.injector.pending()
+        self.news.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
+        if self.injections:
+            self._train_on()
+
+    def _train_on(self) -> None:
+        """Until as many rounds have followed as the baseline was measured over.
+
+        A fault whose step or loss is reached only now has its whole time, too.
+        """
+        while True:
+            last_round = self.progress.rounds + self.plan.baseline.window_rounds
+            self.watch.until(partial(self._has_reached, last_round), within_s=self.plan.settle_s)
+            if self.watch.is_over or not self.injector.is_busy:
+                return
+            self.watch.until(lambda: not self.injector.is_busy or self.watch.is_over)
+            self.watch.until(
+                lambda: not self.injector.pending() or self.watch.is_over,
+                within_s=self.plan.settle_s,
+            )
+
+    def _has_reached(self, round_: int) -> bool:
+        """Whether so many rounds are merged, or something else is to be done first."""
+        is_there = self.progress.rounds >= round_
+        return is_there or self.injector.is_busy or self.watch.is_over
+
+    def _stop(self) -> None:
+        """Training ends by its own rule; what is still open then is measured and healed."""
+        self._enter("stop")
+        self.watch.until(lambda: self._is_long_enough or self.watch.is_over)
+        if not self.watch.is_over:
+            self.fleet.kill(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
+            self.watch.until(lambda: self.watch.is_over)
+        outside = set(filter(self.progress.is_outside, self.progress.alive()))
+        finishing = set(self.progress.alive()) - self.injector.away - outside
+        self.injector.close("training ended")
+        if not self.watch.until(
+            lambda: not finishing & set(self.progress.alive()), within_s=FINISH_S
+        ):
+            late = ", ".join(sorted(finishing & set(self.progress.alive())))
+            self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
+
+    @property
+    def _is_long_enough(self) -> bool:
+        return self.progress.is_held and self.progress.committed_tokens >= self.basis.least_tokens
+
+    def _evaluate(self) -> None:
+        self._enter("evaluate")
+        self.fleet.start(self.launch.evaluator())
+        self.watch.until(lambda: EVALUATOR in self.progress.endings, within_s=EVALUATE_S)
+        ending = self.progress.endings.get(EVALUATOR, f"still at it after {EVALUATE_S:g} s")
+        if ending != "exit code 0":
+            self.remarks.append(f"the evaluator failed: {ending}{self._last_words(EVALUATOR)}")
+
+    # ---------------------------------------------------------------- whatever happens in them
+
+    @contextmanager
+    def _recorded(self) -> Iterator[None]:
+        self.news.note(
+            Kind.RUN_STARTED,
+            {
+                "plan": self.plan.name,
+                "seed": self.plan.seed,
+                "fleet": self.fleet.kind,
+                "algorithm": self.plan.training.algorithm.value,
+                "learners": list(self.plan.training.learner_names),
+                "reserve": list(self.plan.training.reserve_names),
+                "entries": [
+                    {
+                        "spec": spec.id,
+                        "fault": spec.fault,
+                        "injections": sum(one.spec == spec.id for one in self.injections),
+                    }
+                    for spec in self.plan.faults
+                ],
+                "schedule_hash": fingerprint(self.injections),
+                "version": __version__,
+                "record": RECORD_FORMAT,
+                "plan_digest": self.basis.plan_digest,
+                "is_twin": self.basis.is_twin,
+                "provenance": self.basis.provenance,
+            },
+        )
+        try:
+            yield
+            self.outcome = Outcome.COMPLETED
+        except Ended as ended:
+            self.outcome = ended.outcome
+            self.remarks.append(str(ended))
+        except ChaoslabError as error:
+            self.remarks.append(str(error))
+            raise
+        finally:
+            for left in self.lifeline.residue():  # before the last line: a record ends with it
+                self.news.note(Kind.RESIDUE_FOUND, left)
+            is_crash = self.outcome is Outcome.BROKEN and not self.remarks
+            reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
+            self.news.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
+
+    @contextmanager
+    def _every_fault_healed(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.injector.close("the run ended first")
+
+    @contextmanager
+    def _every_node_ended(self) -> Iterator[None]:
+        try:
+            yield
+        finally:
+            self.watch.end_nodes("SIGTERM", within_s=END_S)
+            self.watch.end_nodes("SIGKILL", within_s=END_S)
+
+    # ---------------------------------------------------------------- helpers
+
+    def _enter(self, phase: str) -> None:
+        self.news.note(Kind.PHASE_ENTERED, {"phase": phase})
+
+    def _await(self, names: Iterable[str], is_up: Callable[[str], bool], what: str) -> None:
+        """Wait until all are up. FleetError names who is not, and what they said last."""
+
+        def missing() -> list[str]:
+            return [name for name in names if not is_up(name)]
+
+        def is_decided() -> bool:
+            ended = self.progress.endings
+            return not missing() or SYNCER in ended or any(name in ended for name in missing())
+
+        self.watch.until(is_decided, within_s=START_S)
+        if absent := missing():
+            ended = self.progress.endings
+            culprits = [name for name in (*absent, SYNCER) if name in ended] or absent
+            states = "; ".join(
+                f"{name}: {ended.get(name, 'still running')}{self._last_words(name)}"
+                for name in dict.fromkeys(culprits)
+            )
+            raise FleetError(f"{', '.join(absent)} did not {what} ({states})")
+
+    def _last_words(self, node: str) -> str:
+        words = self.directory.stderr_tail(node)
+        return f", its standard error ends with:\n{words}\n" if words else ""

@@ -1,0 +1,208 @@
+"""How a run waits: it reads the fleet's news, does what is due, samples, and minds the rules.
+
+    until done ─┬─► news.read(until the next thing is due)
+                ├─► injector.act        injections, beats and heals at their times
+                ├─► counts, once a second
+                └─► Ended               a signal, an abort rule, or nobody left to train
+
+The only loop of the harness. It never sleeps beyond the next due time and never spins.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from typing import NoReturn
+
+from chaoslab.core.events import Kind
+from chaoslab.core.realtime import first_in_line
+from chaoslab.fleet.base import Role
+from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.launch import SYNCER
+from chaoslab.run.event_recorder import News
+from chaoslab.run.injector import Injector
+from chaoslab.run.machine_load import Machine
+from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
+from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Lifeline
+
+SAMPLE_S = 1.0
+_SOON_S = 0.2
+"""So long before something is due the harness sees to it that it gets a core in time."""
+
+
+class Outcome(StrEnum):
+    """How a run ended; whether training stood the test is another question."""
+
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+    INTERRUPTED = "interrupted"
+    BROKEN = "broken"
+
+
+class Ended(Exception):
+    """The run ends here, on purpose and before its end."""
+
+    def __init__(self, outcome: Outcome, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+
+
+@dataclass(slots=True, kw_only=True)
+class Interrupts:
+    """How often a person or a supervisor asked the run to end: once heals, twice hurries too."""
+
+    count: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Watch:
+    """Waiting, for one run. Rules about training hold between `begin_training` and its end."""
+
+    plan: FaultPlan
+    news: News
+    injector: Injector
+    interrupts: Interrupts
+    lifeline: Lifeline
+    machine: Machine | None = None
+    """Where the run goes on, to be sampled; None: nobody asks how busy it is."""
+    _training_since_s: float | None = None
+    _sample_s: float = field(init=False)
+    _deadline_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._sample_s = self.news.now_s + SAMPLE_S
+        self._deadline_s = self.news.now_s + self.plan.limits.timeout_s
+        self.lifeline.beat()  # what was before is no part of this run
+
+    def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
+        """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended."""
+        until_s = self.news.now_s + within_s
+        while not is_done():
+            if self.news.now_s >= until_s:
+                return False
+            with first_in_line(is_urgent=self._is_due_soon()):
+                self.news.read(min(until_s, self._next_due_s()))
+                self._show_life()
+                has_acted = self.injector.act()
+                self._show_life()
+            if has_acted:
+                self.news.drain()  # what it started and ended counts from now on
+            self._sample()
+            self._end_if_due()
+        return True
+
+    def begin_training(self) -> None:
+        """From now on the plan's abort rules count."""
+        self._training_since_s = self.news.now_s
+
+    def end_nodes(self, signal: str, *, within_s: float) -> None:
+        """Send every living node a signal and wait for their ends; a second interrupt hurries."""
+        self.news.drain()
+        for name in self._progress.alive():
+            self.news.fleet.kill(name, signal=signal)
+        until_s = self.news.now_s + within_s
+        while self._progress.alive() and self.news.now_s < until_s:
+            if signal != "SIGKILL" and self.interrupts.count > 1:
+                return
+            self.news.read(min(until_s, self.news.now_s + within_s / 20))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the syncer has ended training by its stop rule."""
+        return self._progress.is_over
+
+    @property
+    def _progress(self) -> Progress:
+        return self.news.progress
+
+    @property
+    def _since_s(self) -> float | None:
+        """Since when training must go on; None while it need not."""
+        return None if self.is_over else self._training_since_s
+
+    def _is_due_soon(self) -> bool:
+        next_time_s = self.injector.next_time_s
+        return next_time_s is not None and self.news.now_s >= next_time_s - _SOON_S
+
+    def _next_due_s(self) -> float:
+        times_s = [self._sample_s, self._deadline_s, self.news.now_s + BEAT_S]
+        if (next_time_s := self.injector.next_time_s) is not None:
+            times_s.append(next_time_s if self._is_due_soon() else next_time_s - _SOON_S)
+        if (since_s := self._since_s) is not None:
+            times_s += [fires_s(rule, self._progress, since_s=since_s) for rule in self.plan.abort]
+        return min(times_s)
+
+    def _show_life(self) -> None:
+        """Beat; a time in which the harness stood still is noted, after what waited to be read.
+
+        While training goes on, a long one ends the run: what was due meanwhile was not done. The
+        death of the janitor is noted, too.
+        """
+        if (lapse := self.lifeline.lapse()) is not None:
+            self.news.note(Kind.JANITOR_DIED, asdict(lapse))
+        silence = self.lifeline.beat()
+        if silence is None:
+            return
+        since_s = self.news.now_s - silence.for_s
+        self.news.drain()
+        self.news.note(
+            Kind.HARNESS_STALLED,
+            {"silent_s": silence.for_s, "since_s": since_s, "undone": list(silence.undone)},
+        )
+        is_long = silence.for_s >= SILENT_S and self._since_s is not None
+        if silence.undone or is_long:
+            undone = f", and its janitor undid: {'; '.join(silence.undone)}"
+            self._abort(
+                "the harness keeps time",
+                f"it stood still for {silence.for_s:.1f} s{undone if silence.undone else ''}",
+            )
+
+    def _sample(self) -> None:
+        now_s = self.news.now_s
+        if now_s < self._sample_s:
+            return
+        patience_s = self.plan.training.suspect_after_s
+        counts = self._progress.counts(now_s, stepping_within_s=patience_s)
+        self.news.note(Kind.COUNTS_SAMPLED, counts)
+        self._sample_machine(now_s)
+        self._sample_s += SAMPLE_S * math.ceil((now_s - self._sample_s + 1e-9) / SAMPLE_S)
+
+    def _sample_machine(self, now_s: float) -> None:
+        if self.machine is None:
+            return
+        started = self.news.journal.history.of(Kind.NODE_STARTED)
+        pids = {event.text("node"): event.integer("pid") for event in started}
+        alive = [pids[name] for name in self._progress.alive()]
+        if (sampled := self.machine.sample(now_s, alive)) is not None:
+            self.news.note(Kind.MACHINE_SAMPLED, sampled)
+
+    # ---------------------------------------------------------------- reasons to end
+
+    def _end_if_due(self) -> None:
+        if self.interrupts.count:
+            raise Ended(Outcome.INTERRUPTED, "interrupted by a signal")
+        now_s, limit_s = self.news.now_s, self.plan.limits.timeout_s
+        if now_s >= self._deadline_s:
+            self._abort("limits.timeout", f"the run took longer than {limit_s:g} s")
+        if self._progress.links_lost and not self.is_over:
+            self._abort("the links hold", self._progress.links_lost)
+        if (since_s := self._since_s) is None:
+            return
+        for rule in self.plan.abort:
+            if observed := fired(rule, self._progress, now_s, since_s=since_s):
+                self._abort(rule_text(rule), observed)
+        if reason := self._why_training_cannot_go_on():
+            self._abort("training can go on", reason)
+
+    def _why_training_cannot_go_on(self) -> str | None:
+        ending = self._progress.endings.get(SYNCER)
+        if ending is not None and SYNCER not in self.injector.returning:
+            return f"the syncer is gone ({ending}) and nothing brings it back"
+        learners = set(self._progress.alive(Role.LEARNER)) - self.injector.away
+        if not learners and not self.injector.returning and not self._progress.is_stopping:
+            return "no learner is left, and no injection brings one back"
+        return None
+
+    def _abort(self, rule: str, observed: str) -> NoReturn:
+        self.news.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})
+        raise Ended(Outcome.ABORTED, f"{rule}: {observed}")

@@ -1,0 +1,284 @@
+"""When: `Progress` folds the run's events into what triggers, phases and abort rules ask about.
+
+    Event ─► Progress.see ─┬─► due_s(trigger)     since when, or from when on, it is met
+                           ├─► fired(abort rule)  what was observed, or None
+                           └─► counts             alive, believed, stepping, contributing
+
+Pure: time comes in with the events or as an argument. It decides nothing and starts nothing.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.fleet.base import Role
+from chaoslab.plan.model import AbortRule, Trigger
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contribution:
+    """The latest contribution of a learner that the syncer merged."""
+
+    incarnation: int
+    time_s: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Progress:
+    """How far a run has come. All times are seconds on the harness clock."""
+
+    rounds_s: list[float] = field(default_factory=list)
+    """When each merged round was seen; its length is the number of merged rounds."""
+    committed_tokens: float = 0.0
+    roles: dict[str, Role] = field(default_factory=dict)
+    incarnations: dict[str, int] = field(default_factory=dict)
+    endings: dict[str, str] = field(default_factory=dict)
+    """How each node that is not alive now ended: `exit code 1`, `SIGKILL`."""
+    address: str | None = None
+    """Where the syncer is ready."""
+    members: set[str] = field(default_factory=set)
+    """Whom the syncer believes to be a member."""
+    joined: dict[str, int] = field(default_factory=dict)
+    """The latest incarnation of each learner that became a member."""
+    steps: dict[str, int] = field(default_factory=dict)
+    stepped_s: dict[str, float] = field(default_factory=dict)
+    losses: dict[str, float] = field(default_factory=dict)
+    contributions: dict[str, Contribution] = field(default_factory=dict)
+    healed_s: dict[str, float] = field(default_factory=dict)
+    """When an injection of each fault of the plan was first healed, by the fault's id."""
+    is_stopping: bool = False
+    """Whether the syncer said that training has ended; learners end from now on."""
+    is_over: bool = False
+    """Whether the syncer gave its final account."""
+    is_held: bool = False
+    """Whether the stop rule of training is met and training goes on for the harness."""
+    links_lost: str | None = None
+    """Why nothing carries the links any more."""
+    _merged: set[Json] = field(default_factory=set)
+    """The numbers of the merged rounds: one that is said once more does not count."""
+
+    def see(self, event: Event) -> None:
+        """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
+        match event.kind:
+            case Kind.NODE_STARTED:
+                self._start(event)
+            case Kind.NODE_EXITED:
+                self._exit(event)
+            case Kind.SYNCER_READY:
+                self.address = event.text("address")
+            case Kind.MEMBER_JOINED:
+                self.members.add(event.text("learner"))
+                self.joined[event.text("learner")] = event.integer("incarnation")
+            case Kind.MEMBER_LEFT:
+                self.members.discard(event.text("learner"))
+            case Kind.LEARNER_STEP:
+                self._step(event)
+            case Kind.ROUND_MERGED:
+                self._merge(event)
+            case Kind.FAULT_HEALED:
+                self.healed_s.setdefault(event.text("spec"), event.time_s)
+            case Kind.SYNCER_HELD | Kind.SYNCER_STOPPED | Kind.SYNCER_FINAL:
+                self._end(event.kind)
+            case Kind.LINK_LOST:
+                self.links_lost = event.text("reason")
+            case _:
+                pass
+
+    # ---------------------------------------------------------------- what phases ask
+
+    @property
+    def rounds(self) -> int:
+        """Merged rounds so far."""
+        return len(self.rounds_s)
+
+    @property
+    def learners(self) -> frozenset[str]:
+        """Every learner that was ever started."""
+        return frozenset(name for name, role in self.roles.items() if role is Role.LEARNER)
+
+    def is_alive(self, node: str) -> bool:
+        """Whether a process of this node runs, as far as the fleet reported."""
+        return node in self.incarnations and node not in self.endings
+
+    def alive(self, role: Role | None = None) -> tuple[str, ...]:
+        """The living nodes of a role, or all of them, by name."""
+        known = (name for name in sorted(self.roles) if self.is_alive(name))
+        return tuple(name for name in known if role is None or self.roles[name] is role)
+
+    def is_outside(self, node: str) -> bool:
+        """Whether it is a learner whose current incarnation never became a member."""
+        is_learner = self.roles.get(node) is Role.LEARNER
+        return is_learner and self.joined.get(node) != self.incarnations[node]
+
+    def has_contributed_since(self, learner: str, time_s: float) -> bool:
+        """Whether the current incarnation's work was merged after `time_s`."""
+        last = self.contributions.get(learner)
+        return (
+            last is not None
+            and last.time_s > time_s
+            and last.incarnation == self.incarnations.get(learner)
+        )
+
+    def mean_loss(self) -> float | None:
+        """Mean of the learners' latest training losses, in nats; None before the first."""
+        return sum(self.losses.values()) / len(self.losses) if self.losses else None
+
+    def counts(self, now_s: float, *, stepping_within_s: float) -> Mapping[str, Json]:
+        """Four different numbers of learners: alive, believed, stepping, contributing.
+
+        Stepping: alive, and a step within `stepping_within_s`. Contributing: merged within that
+        time, or three times the longest of the last 24 gaps between rounds if that is longer.
+        """
+        recent = self.rounds_s[-25:]
+        gaps = [later - earlier for earlier, later in pairwise(recent)]
+        contributing_within_s = max(stepping_within_s, 3 * max(gaps, default=0.0))
+        alive = self.alive(Role.LEARNER)
+        return {
+            "alive": len(alive),
+            "believed": 0 if self._is_without_syncer else len(self.members),
+            "stepping": _later(
+                (self.stepped_s.get(name, -math.inf) for name in alive),
+                now_s - stepping_within_s,
+            ),
+            "contributing": _later(
+                (last.time_s for last in self.contributions.values()),
+                now_s - contributing_within_s,
+            ),
+        }
+
+    @property
+    def _is_without_syncer(self) -> bool:
+        return any(r is Role.SYNCER and not self.is_alive(n) for n, r in self.roles.items())
+
+    # ---------------------------------------------------------------- how it folds
+
+    def _start(self, event: Event) -> None:
+        node = event.text("node")
+        self.roles[node] = Role(event.text("role"))
+        if self.roles[node] is Role.SYNCER:
+            self.members.clear()  # its last life took all memberships with it
+            self.is_stopping = self.is_over = False
+        self.incarnations[node] = event.integer("incarnation")
+        self.endings.pop(node, None)
+
+    def _exit(self, event: Event) -> None:
+        signal, code = event.data.get("signal"), event.data.get("exit_code")
+        if event.integer("incarnation") == self.incarnations.get(event.text("node")):
+            self.endings[event.text("node")] = str(signal) if signal else f"exit code {code}"
+
+    def _end(self, said: Kind) -> None:
+        """The syncer alone says how far the end of training is; a learner's word does not count."""
+        self.is_held |= said is Kind.SYNCER_HELD
+        self.is_stopping |= said is Kind.SYNCER_STOPPED
+        self.is_over |= said is Kind.SYNCER_FINAL
+
+    def _step(self, event: Event) -> None:
+        learner, step = event.text("learner"), event.integer("step")
+        self.steps[learner] = step
+        self.stepped_s[learner] = event.time_s
+        self.losses[learner] = event.number("loss")
+
+    def _merge(self, event: Event) -> None:
+        is_restated, number = event.data.get("is_restated") is True, event.data.get("round")
+        if is_restated and number in self._merged:
+            return
+        self._merged.add(number)
+        self.rounds_s.append(event.time_s)
+        self.committed_tokens = event.number("committed_tokens")
+        for contributor in event.items("contributors"):
+            match contributor:
+                case {"learner": str(learner), "incarnation": int(incarnation)}:
+                    if not is_restated:  # it was given before the syncer went away
+                        self.contributions[learner] = Contribution(
+                            incarnation=incarnation, time_s=event.time_s
+                        )
+                case _:
+                    raise MalformedEvent(
+                        f"event {event.seq} ({event.kind}): a contributor is {contributor!r}, "
+                        "without learner and incarnation"
+                    )
+
+
+# ---------------------------------------------------------------- triggers
+
+
+def due_s(trigger: Trigger, progress: Progress, *, shift_s: float = 0.0) -> float | None:
+    """When the trigger was or will be met; None while nobody can know.
+
+    `shift_s` moves triggers by time, which wait together for a long baseline. A trigger by step or
+    loss is met at the latest report that shows it.
+    """
+    if trigger.time_s is not None:
+        return trigger.time_s + shift_s
+    if trigger.after is not None:
+        healed_s = progress.healed_s.get(trigger.after)
+        return None if healed_s is None else healed_s + trigger.offset_s
+    if trigger.round is not None:
+        return _round_s(trigger.round, progress)
+    if trigger.step is not None:
+        learners = [trigger.of] if trigger.of is not None else list(progress.steps)
+        reached = [name for name in learners if progress.steps.get(name, -1) >= trigger.step]
+        return min((progress.stepped_s[name] for name in reached), default=None)
+    loss = progress.mean_loss()
+    if trigger.loss is None or loss is None or not loss <= trigger.loss:
+        return None
+    return max(progress.stepped_s.values())
+
+
+def is_met(trigger: Trigger, progress: Progress, now_s: float, *, shift_s: float = 0.0) -> bool:
+    """Whether it is time."""
+    due = due_s(trigger, progress, shift_s=shift_s)
+    return due is not None and due <= now_s
+
+
+def next_time_s(
+    triggers: Iterable[Trigger], progress: Progress, *, shift_s: float = 0.0
+) -> float | None:
+    """When to wake for the earliest trigger whose time is known; None if none is."""
+    due = (due_s(trigger, progress, shift_s=shift_s) for trigger in triggers)
+    return min((time_s for time_s in due if time_s is not None), default=None)
+
+
+def _round_s(count: int, progress: Progress) -> float | None:
+    if count == 0:
+        return 0.0
+    return progress.rounds_s[count - 1] if progress.rounds >= count else None
+
+
+# ---------------------------------------------------------------- abort rules
+
+
+def fired(rule: AbortRule, progress: Progress, now_s: float, *, since_s: float) -> str | None:
+    """What breaks the rule now, in words; None while it holds. Gaps count from `since_s` on."""
+    if rule.no_round_for_s is not None:
+        gap_s = now_s - max([since_s, *progress.rounds_s[-1:]])
+        return f"no round for {gap_s:.1f} s" if gap_s >= rule.no_round_for_s else None
+    if rule.loss_above is not None:
+        loss = progress.mean_loss()
+        is_above = loss is not None and (math.isnan(loss) or loss > rule.loss_above)
+        return f"a mean training loss of {loss:.4g}" if is_above else None
+    alive = len(progress.alive(Role.LEARNER))
+    is_below = rule.alive_below is not None and alive < rule.alive_below
+    return f"{alive} learners alive" if is_below else None
+
+
+def fires_s(rule: AbortRule, progress: Progress, *, since_s: float) -> float:
+    """When silence alone would break the rule; infinity for rules that need an event."""
+    if rule.no_round_for_s is None:
+        return math.inf
+    return max([since_s, *progress.rounds_s[-1:]]) + rule.no_round_for_s
+
+
+def rule_text(rule: AbortRule) -> str:
+    """The rule as it stands in a plan."""
+    if rule.no_round_for_s is not None:
+        return f"no_round_for: {rule.no_round_for_s:g}s"
+    if rule.loss_above is not None:
+        return f"loss_above: {rule.loss_above:g}"
+    return f"alive_below: {rule.alive_below}"
+
+
+def _later(times_s: Iterable[float], bound_s: float) -> int:
+    return sum(time_s >= bound_s for time_s in times_s)

@@ -1,0 +1,189 @@
+"""The fault-free twin: the same plan and seed without faults, kept so that it is paid for once.
+
+    plan ─► without_faults ─► RUN/control/ ─► journal ─► checks compare
+              └── key: training, seed, data, code ──► <runs root>/.twins/<key>/ (journal, run.json)
+
+Only a whole twin is kept: it ended by its stop rule, was evaluated, and lost no node on the way.
+Running it is `conduct`'s work.
+"""
+
+import glob
+import hashlib
+import logging
+import os
+import secrets
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+import chaoslab
+from chaoslab.checks.control_run import why_not_comparable, why_not_whole
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
+from chaoslab.core.private_files import NotPrivate, read
+from chaoslab.plan.model import FaultPlan
+from chaoslab.record.journal import History
+from chaoslab.record.journal_file import JOURNAL, RUN_JSON
+from chaoslab.record.provenance import host, versions
+from chaoslab.record.run_directory import RunDirectory, fingerprint
+
+TWINS = ".twins"
+_KEPT = (JOURNAL, RUN_JSON)
+_PACKAGE = Path(chaoslab.__file__).parent
+
+
+def without_faults(plan: FaultPlan) -> FaultPlan:
+    """The twin's plan. It keeps seed, training, limits and abort rules."""
+    return replace(plan, name=f"{plan.name}, fault-free twin", faults=(), expect=())
+
+
+def provenance(plan: FaultPlan, *, links: str = "none") -> Mapping[str, str]:
+    """What decides how a plan trains, by part, each as a digest: equal for a run and its twin.
+
+    `links` is the kind that carries the run, and so its twin.
+    """
+    foreign = [file for files in _foreign(plan) for file in files or ()]
+    parts: Mapping[str, object] = {
+        "seed": plan.seed,
+        "training": plan.training,
+        "fleet": [replace(plan.fleet, links=None), plan.labels],
+        "links": links,
+        "data": _states(_data_files(plan.training.data)),
+        "code": _contents([*_own_code(), *foreign]),
+        "versions": versions(),
+        "host": host(),
+    }
+    return {part: fingerprint(value)[:16] for part, value in parts.items()}
+
+
+def key(plan: FaultPlan, *, links: str = "none") -> str | None:
+    """Name of the plan's twin among those kept: equal for runs that train alike.
+
+    None when that cannot be known, because the source of the task or of a program is nowhere to be
+    found: such a twin is made each time.
+    """
+    is_known = None not in _foreign(plan)
+    return fingerprint(provenance(plan, links=links))[:32] if is_known else None
+
+
+def fetch(name: str, root: Path, into: RunDirectory, run: History) -> bool:
+    """Copy a kept twin of this run into an empty control/; False if none is kept.
+
+    One that others could have written is left where it is, and one that is damaged, not whole, of
+    another run or shorter than this one is thrown away: each with a warning, and False.
+    """
+    kept = root / TWINS / name
+    if not all((kept / file).is_file() for file in _KEPT):
+        return False
+    try:
+        for file in _KEPT:
+            (into.path / file).write_bytes(read(kept, file) or b"")
+    except NotPrivate as error:
+        logging.getLogger(__name__).warning("the kept twin is not used: %s", error)
+        return False
+    except OSError as error:
+        raise FleetError(f"the kept twin {kept} cannot be copied: {error}") from error
+    if trouble := _trouble(run, into):
+        logging.getLogger(__name__).warning("the twin kept in %s is made anew: %s", kept, trouble)
+        for path in (*(into.path / file for file in _KEPT), *(kept / file for file in _KEPT)):
+            path.unlink(missing_ok=True)
+        kept.rmdir()
+        return False
+    return True
+
+
+def _trouble(run: History, control: RunDirectory) -> str:
+    try:
+        twin = History.read(control.path)
+    except FleetError as error:
+        return str(error)
+    if (its := reach_tokens(twin)) < (own := reach_tokens(run)):
+        return f"it ends at {its:,.0f} committed tokens, and the run at {own:,.0f}"
+    return why_not_comparable(run, twin)
+
+
+def reach_tokens(history: History) -> float:
+    """Committed tokens of the last snapshot that was evaluated; 0 without any."""
+    measured = history.of(Kind.EVALUATION_MEASURED)
+    return max((event.number("committed_tokens") for event in measured), default=0.0)
+
+
+def keep(name: str, root: Path, twin: RunDirectory) -> bool:
+    """Keep a whole twin for the next run; False, and nothing is kept, if it is not whole."""
+    if not is_whole(History.read(twin.path)):
+        return False
+    place = root / TWINS / name
+    partial = place.with_name(f"{name}.partial-{secrets.token_hex(4)}")
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        partial.mkdir(mode=0o700)
+        for file in _KEPT:
+            shutil.copyfile(twin.path / file, partial / file)
+        partial.rename(place)
+    except OSError as error:
+        if not place.is_dir():  # another run may have kept the same twin meanwhile
+            raise FleetError(f"the twin cannot be kept in {place}: {error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return True
+
+
+def is_whole(history: History) -> bool:
+    """Whether a twin ended by its stop rule, was evaluated and lost no node on the way."""
+    return not why_not_whole(history)
+
+
+# ---------------------------------------------------------------- what a training depends on
+
+
+def _data_files(data: str) -> list[Path]:
+    """The files behind `training.data`; none for `stdlib`, which the Python version decides."""
+    if data == "stdlib":
+        return []
+    found = [Path(data), *map(Path, glob.glob(data, recursive=True))]
+    files = {path for start in found for path in (start, *start.rglob("*")) if path.is_file()}
+    return sorted(files)
+
+
+def _states(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """Name, size and time of change: what tells large files apart without reading them."""
+    return [(str(path.absolute()), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
+
+
+def _own_code() -> list[Path]:
+    """All of this package: what runs in nodes, what carries their links, and what paces them."""
+    return sorted(path for end in ("py", "proto") for path in _PACKAGE.rglob(f"*.{end}"))
+
+
+def _foreign(plan: FaultPlan) -> list[list[Path] | None]:
+    """The sources of the plan's task and programs, each None if it is not found."""
+    task = plan.training.task
+    modules = [task.partition(":")[0]] if task else []
+    return [_sources(module) for module in (*modules, *plan.fleet.programs.values())]
+
+
+def _sources(module: str) -> list[Path] | None:
+    """The sources of the package that a module is in; None if it is not found. Imports nothing."""
+    top = module.partition(".")[0]
+    spec = PathFinder.find_spec(top, [os.getcwd(), *sys.path])
+    if spec is None:
+        return None
+    folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
+    if folders:
+        return sorted(path for folder in folders for path in folder.rglob("*.py"))
+    return [Path(spec.origin)] if spec.origin else None
+
+
+def _contents(files: Iterable[Path]) -> str:
+    digest = hashlib.sha256()
+    for name, body in _named(files):
+        digest.update(f"{name}:{len(body)}:".encode() + body)
+    return digest.hexdigest()
+
+
+def _named(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        yield path.name, path.read_bytes()

@@ -1,0 +1,1 @@
+"""Undo log of a run, and whoever carries it out: janitor, heal, halt."""

@@ -1,0 +1,57 @@
+"""Where a run writes down how to undo what it is about to do: the interface, and who keeps none.
+
+    ObligationLog.open(verb, facts) ─► the action ─► … ─► close(number)
+
+The durable log is `obligations.Obligations`. Fleets and links only see this interface.
+"""
+
+from typing import Protocol
+
+from chaoslab.core.events import Json
+
+
+class ObligationLog(Protocol):
+    """What must be undone should the harness die; `janitor.Obligations` is the durable one."""
+
+    def open(self, do: str, **facts: Json) -> int:
+        """Write down the undo verb `do` and all it needs, durably, BEFORE the action."""
+        ...
+
+    def close(self, number: int) -> None:
+        """The action is undone, and that was verified."""
+        ...
+
+
+class NoObligations:
+    """The log that remembers nothing: for fleets that leave nothing behind."""
+
+    def open(self, do: str, **facts: Json) -> int:  # noqa: ARG002 - the protocol's signature
+        """Forget it."""
+        return 0
+
+    def close(self, number: int) -> None:
+        """Nothing was kept."""
+
+
+class Debts:
+    """What one thing owes now, by verb and by `whose`: which injection, where several may owe."""
+
+    def __init__(self, log: ObligationLog) -> None:
+        self._log = log
+        self._owed: dict[tuple[str, str], int] = {}
+
+    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
+        """Write it down before it is done; FleetError when the disk refuses."""
+        if (do, whose) not in self._owed:
+            self._owed[do, whose] = self._log.open(do, **facts)
+
+    def settle(self, do: str, whose: str = "") -> None:
+        """It is undone, and that was verified; nothing if it was not owed."""
+        number = self._owed.pop((do, whose), None)
+        if number is not None:
+            self._log.close(number)
+
+    def settle_all(self) -> None:
+        """What owed it is gone, and all of it with that."""
+        for do, whose in tuple(self._owed):
+            self.settle(do, whose)

@@ -1,0 +1,201 @@
+"""Ends runs in order, whoever started them, and heals what one that does not end leaves.
+
+    marks of processes ──┐
+    books under --out ───┴─► run directories ─► who holds each: which process
+                                                   │
+        SIGTERM, SIGCONT: it heals and ends ◄──────┤
+        too late: SIGKILL, then `heal` ◄───────────┘─► Halted: what was undone, what remains
+
+A run is found wherever it keeps its record: its janitor is told where, and its nodes carry it in
+their environment. Whom to end is said by the book of obligations alone, never by a name, and only
+processes of this user are ended.
+"""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.process_identity import NODE_MARK, Identity, send
+from chaoslab.core.process_tree import is_running
+from chaoslab.undo.actions import Healed, leftovers
+from chaoslab.undo.janitor import heal
+from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, may_owe, open_obligations
+
+_JANITOR = "chaoslab.undo.janitor"
+_CONTROL = "control"
+_PAUSE_S = 0.05
+_TELL_S = 2.0
+_KILL_S = 5.0
+"""How long the kernel may take to end a harness that was killed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halted:
+    """What became of one run."""
+
+    run: Path
+    how: str
+    """As half a sentence: `ended in order`, `was killed`, `nobody ran it`."""
+    actions: tuple[str, ...]
+    """What was there before and is not any more."""
+    remaining: tuple[str, ...]
+
+
+@dataclass(slots=True, kw_only=True)
+class _Ending:
+    """A run that is being ended."""
+
+    run: Path
+    holder: Identity | None
+    was_there: tuple[str, ...]
+    how: str = "nobody ran it"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether its harness has ended, or has let go of the run."""
+        return _holder(self.run) is None
+
+
+def find_runs(root: Path) -> tuple[Path, ...]:
+    """Every run of this user that somebody runs or that owes something: below `root` by its book,
+    anywhere else on this machine by its living processes.
+    """
+    found = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}") if not _is_link(path)}
+    found |= {run for run in _marked() if (run / OBLIGATIONS).is_file()}
+    return tuple(
+        run
+        for run in sorted(path.resolve() for path in found)
+        if is_owned(run) and (_holder(run) is not None or may_owe(run)) and _is_ours(run)
+    )
+
+
+def halt(
+    runs: Sequence[Path], *, within_s: float, tell: Callable[[str], None] = lambda _: None
+) -> tuple[Halted, ...]:
+    """End them all at once, as Ctrl-C does; kill and heal those that still run after `within_s`.
+
+    `tell` hears who is waited for. A book of obligations that cannot be read keeps no run from
+    being ended: that it cannot be read remains.
+    """
+    endings = [_ask(run) for run in runs]
+    began_s = told_s = time.monotonic()
+    while late := [one for one in endings if not one.is_over]:
+        now_s = time.monotonic()
+        if now_s - began_s >= within_s:
+            break
+        if now_s - told_s >= _TELL_S:
+            told_s = now_s
+            tell(f"waiting for {', '.join(str(one.run) for one in late)} to heal and end")
+        time.sleep(_PAUSE_S)
+    for one in late:
+        tell(f"{one.run} does not end: killing process {one.holder and one.holder.pid}")
+        _kill(one)
+    return tuple(map(_finish, endings))
+
+
+# ---------------------------------------------------------------- ending one
+
+
+def _ask(run: Path) -> _Ending:
+    """As Ctrl-C does; one that is stopped is let go on, so that it can."""
+    holder = _holder(run)
+    one = _Ending(run=run, holder=holder, was_there=_left(run))
+    if holder is not None:
+        one.how = f"process {holder.pid} ended in order"
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            _send(holder, number)
+    return one
+
+
+def _kill(one: _Ending) -> None:
+    if one.holder is None:
+        return
+    one.how = f"process {one.holder.pid} did not end and was killed"
+    _send(one.holder, signal.SIGKILL)
+    deadline_s = time.monotonic() + _KILL_S
+    while not one.is_over and time.monotonic() < deadline_s:
+        time.sleep(_PAUSE_S)
+
+
+def _finish(one: _Ending) -> Halted:
+    """Heal what is still owed: nothing, where the harness did it."""
+    try:
+        healed = heal(one.run)
+    except FleetError as error:
+        healed = Healed(remaining=(str(error),))
+    there = _left(one.run)
+    gone = [f"{what}: gone" for what in one.was_there if what not in there]
+    return Halted(
+        run=one.run,
+        how=one.how,
+        actions=(*gone, *healed.actions),
+        remaining=tuple(dict.fromkeys((*healed.remaining, *sorted(there)))),
+    )
+
+
+def _left(run: Path) -> tuple[str, ...]:
+    """What is owed and still there; nothing that is known, if the book cannot be read."""
+    try:
+        owing = open_obligations(run)
+    except FleetError:
+        return ()
+    return tuple(dict.fromkeys(what for owed in owing for what in leftovers(owed)))
+
+
+def _send(who: Identity, number: int) -> None:
+    """Only to that very process, and only if it is this user's."""
+    if who.pid != os.getpid() and is_running(who.pid) and _is_mine(who.pid):
+        send(who, number)
+
+
+# ---------------------------------------------------------------- finding
+
+
+def _marked() -> Iterator[Path]:
+    """The run directories that living processes of this user speak of."""
+    for process in psutil.process_iter():
+        try:
+            if process.uids().real != os.getuid():
+                continue
+            words, mark = process.cmdline(), process.environ().get(NODE_MARK)
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile
+        if _JANITOR in words[:-1]:
+            yield _run_of(Path(words[-1]))
+        if mark is not None:
+            yield _run_of(Path(mark).parent.parent)
+
+
+def _run_of(directory: Path) -> Path:
+    """A twin belongs to the run around it."""
+    return directory.parent if directory.name == _CONTROL else directory
+
+
+def _is_ours(run: Path) -> bool:
+    holder = _holder(run)
+    return holder is None or _is_mine(holder.pid)
+
+
+def _holder(run: Path) -> Identity | None:
+    """Nobody that is known, if the book cannot be read: `_finish` says why."""
+    try:
+        return holder_of(run)
+    except FleetError:
+        return None
+
+
+def _is_mine(pid: int) -> bool:
+    try:
+        return bool(psutil.Process(pid).uids().real == os.getuid())
+    except psutil.Error:
+        return False
+
+
+def _is_link(path: Path) -> bool:
+    return path.parent.is_symlink() or path.parent.parent.is_symlink()

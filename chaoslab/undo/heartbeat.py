@@ -1,0 +1,115 @@
+"""How the harness shows its janitor that it lives, and learns what was undone while it did not.
+
+    Watch ── beat, twice a second ──► pipe ──► janitor: no beat for 5 s? undo what is overdue
+          ◄── Silence: how long, what was undone ◄── undone.jsonl ◄──┘
+    Injector ── owing(for_s): what a fault opens meanwhile is due by then ──► obligations.jsonl
+
+Both ends of the pipe may be stopped, killed or slow, and neither ever waits for the other.
+"""
+
+import json
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from chaoslab.core.events import Json
+
+UNDONE = "undone.jsonl"
+"""What the janitor undid while the harness was silent: written by the janitor alone."""
+SILENT_S = 5.0
+"""Without a beat for so long a harness does not get to healing what is due."""
+STALL_S = 1.0
+"""So long without a beat is noted: what came meanwhile is stamped late."""
+BEAT_S = 0.5
+
+
+StillThere: TypeAlias = Callable[[], Sequence[str]]
+"""How much of what a fault has done is still there, in words, by a look at the world."""
+Owing: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
+
+
+def nothing_owed(_for_s: float | None) -> AbstractContextManager[StillThere]:
+    """Where nobody keeps a book."""
+    return nullcontext(tuple)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """A time in which the harness stood still."""
+
+    for_s: float
+    undone: tuple[str, ...]
+    """What its janitor undid meanwhile, as sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lapse:
+    """The death of a janitor while its run goes on."""
+
+    pid: int
+    how: str
+    """As half a sentence: `signal 9`, `exit code 1`."""
+    successor: int | None
+    """The pid of the one that was started in its place; None: from now on there is none."""
+    reason: str = ""
+    """Why there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifeline:
+    """The harness's side of what stands behind it; by default nobody does."""
+
+    beat: Callable[[], Silence | None] = lambda: None
+    """Show that it lives; the silence that this ends, if it lasted for `STALL_S`."""
+    lapse: Callable[[], Lapse | None] = lambda: None
+    """The death of the janitor, once each; another one has been started, if that could be."""
+    owing: Owing = nothing_owed
+    """While a fault is carried out that holds for so long: what it opens is due then."""
+    residue: Callable[[], Iterable[Mapping[str, Json]]] = tuple
+    """What is left when every fault is healed and every node ended: what, where and remedy."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pulse:
+    """The beats of one harness to one janitor."""
+
+    pipe: int
+    """The end that is written to; writing to it never waits."""
+    run_directory: Path
+    _last_s: float = field(default_factory=time.monotonic)
+    _beaten_s: float = -math.inf
+    _known: int = 0
+
+    def beat(self) -> Silence | None:
+        """See `Lifeline.beat`. A janitor that is stopped is no trouble; one that is gone is
+        `Lifeline.lapse`'s.
+        """
+        now_s = time.monotonic()
+        silent_s, self._last_s = now_s - self._last_s, now_s
+        if now_s - self._beaten_s >= BEAT_S:
+            self._beaten_s = now_s
+            with suppress(BlockingIOError, BrokenPipeError):
+                os.write(self.pipe, b".")
+        if silent_s < STALL_S:
+            return None
+        return Silence(for_s=silent_s, undone=tuple(self._news()))
+
+    def _news(self) -> Sequence[str]:
+        said = list(read_undone(self.run_directory))
+        new, self._known = said[self._known :], len(said)
+        return new
+
+
+def read_undone(run_directory: Path) -> Iterator[str]:
+    """What a janitor undid while the harness was silent, oldest first."""
+    path = run_directory / UNDONE
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        with suppress(ValueError):  # a torn last line
+            yield from map(str, json.loads(line)["did"])

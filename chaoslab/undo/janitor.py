@@ -1,0 +1,301 @@
+"""Undoes what a dead harness left behind, and what a silent one does not get to.
+
+    harness ── beats ──► pipe ──► janitor (own session) ── no beat for 5 s ─► what is overdue
+       │                             └─ end of the pipe: the harness is gone ─► everything
+       └── obligations.jsonl ◄───────── how, from the run directory alone ──────┘
+
+`python -m chaoslab.undo.janitor RUN_DIR` is the janitor; its standard input is the pipe. `heal`
+does the same for any old run. Both may run twice, or at once, and never touch a process that got
+the pid of one that ended. The twin in control/ is included. A node that was killed is not started
+again: whatever is undone for a silent harness only lets go of what goes on living.
+"""
+
+import logging
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import chaoslab
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.private_files import NotPrivate, remove
+from chaoslab.undo.actions import Healed, Obligation, lets_go, undo
+from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pulse, Silence
+from chaoslab.undo.log import (
+    append,
+    books,
+    holder_of,
+    is_held,
+    may_owe,
+    runs_that_owe,
+    unknown_holder,
+)
+
+_LOG = "janitor.log"
+_FAREWELL_S = 30.0
+"""How long the harness waits for its janitor to see that nothing is left to do."""
+RESTARTS = 3
+"""What kills a janitor more often than that in one run will kill the next one, too."""
+_LOOK_S = 0.5
+_SLACK_S = 1.0
+"""How much later than its time a fault may be healed before the janitor does it."""
+
+
+def heal(run_directory: Path) -> Healed:
+    """Do what a dead harness still owes. A run that is going on is left alone and reported, and so
+    is one of which nobody can tell from here whether it goes on, such as another machine's.
+
+    FleetError when the file of obligations cannot be read.
+    """
+    holder = holder_of(run_directory)
+    if holder is not None and holder.pid != os.getpid():
+        running = (
+            f"{run_directory} is still being run by process {holder.pid}: "
+            "end it with Ctrl-C or `chaoslab halt`, and it heals by itself"
+        )
+        return Healed(remaining=(running,))
+    if (why := unknown_holder(run_directory)) and may_owe(run_directory):
+        unknown = (
+            f"{run_directory}: {why}; if nobody runs it any more, take the lines with "
+            '"held_by" out of its obligations.jsonl and heal it here'
+        )
+        return Healed(remaining=(unknown,))
+    return perform(run_directory)
+
+
+def perform(run_directory: Path) -> Healed:
+    """As `heal`, without asking whether the harness lives: the janitor knows.
+
+    What was undone and cannot be written down, because the disk is full, is a warning: doing it
+    again is safe.
+    """
+    actions: list[str] = []
+    remaining: list[str] = []
+    for book in books(run_directory):
+        for owed in book.owed:
+            done = undo(owed)
+            actions += done.actions
+            remaining += done.remaining
+            if not done.remaining:
+                _close(book.path, owed, done)
+    _sweep(run_directory)
+    return Healed(actions=tuple(actions), remaining=tuple(remaining))
+
+
+def find_runs(root: Path) -> tuple[Path, ...]:
+    """Runs of this user under `root` that owe something and that nobody runs any more."""
+    return tuple(run for run in runs_that_owe(root) if not is_held(run))
+
+
+def _close(path: Path, owed: Obligation, done: Healed) -> None:
+    try:
+        append(path, {"close": owed.number, "by": "janitor", "did": list(done.actions)})
+    except OSError as error:
+        logging.getLogger(__name__).warning("%s cannot be written: %s", path, error)
+
+
+def half_written(run_directory: Path) -> tuple[Path, ...]:
+    """Files that its harness, or one of its nodes, was just about to put in place of others."""
+    ours = ("", "evidence/", "control/", "control/evidence/")
+    theirs = ("nodes/*/*/", "snapshots/", "control/nodes/*/*/", "control/snapshots/")
+    patterns = [f"{folder}.*.new" for folder in ours] + [f"{one}.*.partial" for one in theirs]
+    return tuple(path for pattern in patterns for path in run_directory.glob(pattern))
+
+
+def _sweep(run_directory: Path) -> None:
+    """What lies behind a link is not the run's, and stays."""
+    for path in half_written(run_directory):
+        with suppress(NotPrivate):
+            remove(run_directory, *path.relative_to(run_directory).parts)
+
+
+# ---------------------------------------------------------------- the harness's side
+
+
+@contextmanager
+def start_janitor(run_directory: Path) -> Iterator["Guard"]:
+    """A janitor for the time of the block. It ends with the block, or after us.
+
+    It has its own session, none of our files and no terminal; what it cannot do it says in
+    janitor.log, which exists only then.
+    """
+    guard = Guard(run_directory)
+    try:
+        yield guard
+    finally:
+        guard.close()
+
+
+class Guard:
+    """The janitor of one run, and the next one should it die: at most `RESTARTS` in a run."""
+
+    def __init__(self, run_directory: Path) -> None:
+        """FleetError if none can be started."""
+        self._run_directory, self._log = run_directory, run_directory / _LOG
+        self._restarts = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pulse = Pulse(pipe=self._start(), run_directory=run_directory)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the janitor; None when there is none any more."""
+        return self._process.pid if self._process is not None else None
+
+    def beat(self) -> Silence | None:
+        """See `Lifeline.beat`."""
+        return self._pulse.beat()
+
+    def lapse(self) -> Lapse | None:
+        """See `Lifeline.lapse`."""
+        dead = self._process
+        code = None if dead is None else dead.poll()
+        if dead is None or code is None:
+            return None
+        self._process = None
+        os.close(self._pulse.pipe)
+        self._pulse.pipe, reason = self._replace()
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
+        return Lapse(pid=dead.pid, how=how, successor=self.pid, reason=reason)
+
+    def close(self) -> None:
+        """The run is over: see the janitor off, or do its work, should there be none."""
+        os.close(self._pulse.pipe)
+        if self._process is not None:
+            _see_off(self._process, self._log)
+            return
+        for line in perform(self._run_directory).remaining:
+            logging.getLogger(__name__).warning("%s", line)
+
+    def _replace(self) -> tuple[int, str]:
+        """Where to beat from now on; why nobody hears it, if none can be started."""
+        reason = f"{RESTARTS} were started in place of others already"
+        if self._restarts < RESTARTS:
+            self._restarts += 1
+            try:
+                return self._start(), ""
+            except FleetError as error:
+                reason = str(error)
+        return os.open(os.devnull, os.O_WRONLY), reason
+
+    def _start(self) -> int:
+        """Our end of its pipe."""
+        read_end, write_end = os.pipe()
+        try:
+            with self._log.open("ab") as errors:
+                self._process = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-m",
+                        "chaoslab.undo.janitor",
+                        str(self._run_directory.resolve()),
+                    ],
+                    stdin=read_end,
+                    stdout=subprocess.DEVNULL,
+                    stderr=errors,
+                    env={**os.environ, "PYTHONPATH": _import_path()},
+                    start_new_session=True,
+                )
+        except OSError as error:
+            os.close(write_end)
+            raise FleetError(f"the janitor cannot be started: {error}") from error
+        finally:
+            os.close(read_end)
+        os.set_blocking(write_end, False)
+        return write_end
+
+
+def _see_off(process: "subprocess.Popen[bytes]", log: Path) -> None:
+    try:
+        code = process.wait(_FAREWELL_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        code = process.wait()
+    if code:
+        logging.getLogger(__name__).warning("the janitor ended with %d: see %s", code, log)
+    elif not log.stat().st_size:
+        log.unlink()
+
+
+def _import_path() -> str:
+    """So that the janitor finds this very package, wherever it was imported from."""
+    ours = str(Path(chaoslab.__file__).resolve().parent.parent)
+    theirs = os.environ.get("PYTHONPATH")
+    return f"{ours}{os.pathsep}{theirs}" if theirs else ours
+
+
+# ---------------------------------------------------------------- the janitor
+
+
+@dataclass(slots=True, kw_only=True)
+class _Stand:
+    """A dead man's switch: what is overdue is undone while the harness is silent."""
+
+    run_directory: Path
+    silent_s: float = 0.0
+    _done: set[tuple[Path, int]] = field(default_factory=set)
+
+    def until_the_end(self, pipe: int) -> None:
+        """Listen to the pipe until nobody holds its other end."""
+        looked_s = time.monotonic()
+        while True:
+            is_heard = bool(select.select([pipe], [], [], _LOOK_S)[0])
+            if is_heard and not os.read(pipe, 4096):
+                return
+            now_s = time.monotonic()
+            passed_s = min(now_s - looked_s, 2 * _LOOK_S)  # our own standing still does not count
+            self.silent_s, looked_s = (0.0 if is_heard else self.silent_s + passed_s), now_s
+            if self.silent_s >= SILENT_S:
+                try:
+                    self._let_go()
+                except (FleetError, OSError) as error:  # tried again at the next look
+                    _say(f"what is overdue cannot be undone: {error}")
+
+    def _let_go(self) -> None:
+        """Of everything whose time is over and that can be let go of."""
+        now_s = time.monotonic()
+        for book in books(self.run_directory):
+            for owed in book.owed:
+                is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
+                if is_due and lets_go(owed) and (book.path, owed.number) not in self._done:
+                    self._undo(book.path, owed)
+
+    def _undo(self, path: Path, owed: Obligation) -> None:
+        """What cannot be undone is tried again at the next look."""
+        done = undo(owed)
+        if not done.remaining:
+            self._done.add((path, owed.number))
+        if done.actions:
+            facts: dict[str, Json] = {"open": owed.number, "do": owed.do, "did": list(done.actions)}
+            append(self.run_directory / UNDONE, facts)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Stand by until standard input ends, then do what is owed; 1 if something remains."""
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    if len(arguments) != 1:
+        sys.stderr.write("usage: python -m chaoslab.undo.janitor RUN_DIR\n")
+        return 2
+    run_directory = Path(arguments[0])
+    _Stand(run_directory=run_directory).until_the_end(0)
+    healed = perform(run_directory)
+    for line in healed.remaining:
+        _say(line)
+    return 1 if healed.remaining else 0
+
+
+def _say(line: str) -> None:
+    with suppress(OSError):  # the log may be on a full disk
+        sys.stderr.write(f"{line}\n")
+        sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

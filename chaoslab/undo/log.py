@@ -1,0 +1,355 @@
+"""What a run owes: how to undo each thing that it does, written down before it is done.
+
+    harness ── open: how to undo, flushed BEFORE the action ──► obligations.jsonl ──► owed, holder
+            ── close: undone and verified ──────────────────►
+            ── held_by: this process runs it now ───────────►
+
+One writer while the harness lives; afterwards whoever heals. A file that others could have written
+is refused (`private`). Nothing here undoes anything: that is `undo`'s, and who does it when is
+`janitor`'s.
+"""
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import IO
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, decode, encode
+from chaoslab.core.private_files import NotOwned, open_file, read
+from chaoslab.core.process_identity import (
+    Identity,
+    boot_id,
+    identify,
+    is_same,
+    meant_by,
+    names_process,
+)
+from chaoslab.core.process_tree import is_running
+from chaoslab.undo.actions import Obligation, lets_go, looks, still_there
+from chaoslab.undo.heartbeat import StillThere
+
+OBLIGATIONS = "obligations.jsonl"
+_PLACES = ((OBLIGATIONS,), ("control", OBLIGATIONS))
+"""Where the books of a run and of its twin lie in the run directory."""
+_OWN = frozenset({"open", "do"})
+"""What an entry says beside the facts of its verb."""
+
+
+class Obligations:
+    """The writer for one run; satisfies `fleet.base.ObligationLog`.
+
+    While the process that made it lives, the run counts as running and `heal` leaves it alone;
+    used as a context manager, until the block ends.
+    """
+
+    def __init__(self, run_directory: Path) -> None:
+        """Continues a file that is there; FleetError when the disk refuses."""
+        self._path = run_directory / OBLIGATIONS
+        book = _read(run_directory, (OBLIGATIONS,))
+        self._next = book.next if book else 0
+        self._until_s: float | None = None
+        self._open: set[int] = set()
+        self._opening: list[Obligation] | None = None
+        """What was opened in the block of `due_within`; None outside of one."""
+        holder = identify(os.getpid())
+        if holder is not None:
+            self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
+
+    def __enter__(self) -> "Obligations":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._append_if_possible({"held_by": None})
+
+    def open(self, do: str, **facts: Json) -> int:
+        """Write down how to undo what is about to be done; on disk when this returns."""
+        number, self._next = self._next, self._next + 1
+        until: dict[str, Json] = {}
+        if self._until_s is not None:
+            until = {"until_s": self._until_s, "boot_id": boot_id()}
+        entry: dict[str, Json] = {"open": number, "do": do, **until, **facts}
+        self._append(entry)
+        self._open.add(number)
+        if self._opening is not None:
+            self._opening.append(
+                Obligation(number=number, do=do, facts=entry, directory=self._path.parent)
+            )
+        return number
+
+    def close(self, number: int) -> None:
+        """It is undone, and that was verified.
+
+        A full disk does not keep the rest from being undone: the entry stays open, and doing an
+        undo twice is safe.
+        """
+        self._open.discard(number)
+        self._append_if_possible({"close": number})
+
+    @contextmanager
+    def due_within(self, for_s: float | None) -> Iterator[StillThere]:
+        """What is opened in the block holds for so long; None: until the end of the run.
+
+        Yields what tells, at any later time, how much of it is still there.
+        """
+        self._until_s = None if for_s is None else time.monotonic() + for_s
+        opened: list[Obligation] = []
+        self._opening = opened
+        try:
+            yield partial(self._still_there, opened)
+        finally:
+            self._until_s = self._opening = None
+
+    def _still_there(self, opened: list[Obligation]) -> tuple[str, ...]:
+        """What was closed all the same is owed again. Of what nobody can see the book tells."""
+        found: list[str] = []
+        for index, owed in enumerate(opened):
+            if not lets_go(owed):
+                continue
+            there, is_open = still_there(owed), owed.number in self._open
+            if there and not is_open:
+                facts = {key: value for key, value in owed.facts.items() if key not in _OWN}
+                number = self.open(owed.do, **facts)
+                opened[index] = replace(owed, number=number)
+            elif is_open and not there and not looks(owed):
+                there = (f"{owed.do} is owed for {owed.facts.get('node') or 'a link'}",)
+            found += there
+        return tuple(found)
+
+    def _append(self, facts: Mapping[str, Json]) -> None:
+        try:
+            append(self._path, facts)
+        except OSError as error:
+            raise FleetError(
+                f"{self._path} cannot be written ({error}), and what cannot be undone is not done"
+            ) from error
+
+    def _append_if_possible(self, facts: Mapping[str, Json]) -> None:
+        try:
+            append(self._path, facts)
+        except OSError as error:
+            logging.getLogger(__name__).warning("%s cannot be written: %s", self._path, error)
+
+
+def append(path: Path, facts: Mapping[str, Json]) -> None:
+    """One more line, on disk when this returns; OSError leaves the file as it was.
+
+    NotPrivate, a FleetError, if others could have written the file.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
+    with open(open_file(path.parent, path.name, flags=flags), "a+b", buffering=0) as file:
+        _cut_torn_line(file)
+        line = encode(facts).encode() + b"\n"
+        if file.write(line) != len(line):
+            _cut_torn_line(file)
+            raise OSError("no space for a whole line")
+        os.fsync(file.fileno())
+
+
+def _cut_torn_line(file: IO[bytes]) -> None:
+    """A writer that died within a line did not begin the action: nobody owes for it."""
+    file.seek(0)
+    written = file.read()
+    if written and not written.endswith(b"\n"):
+        file.truncate(written.rfind(b"\n") + 1)
+
+
+# ---------------------------------------------------------------- reading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """What stands in one file."""
+
+    path: Path
+    owed: tuple[Obligation, ...]
+    """Oldest first."""
+    next: int
+    """The number after the greatest."""
+
+
+def books(run_directory: Path) -> tuple[Book, ...]:
+    """Those of a run and its twin. FleetError, which names the line, if one cannot be read.
+
+    NotPrivate if others could have written one, NotOwned if it is another user's.
+    """
+    found = (_read(run_directory, names) for names in _PLACES)
+    return tuple(book for book in found if book is not None)
+
+
+def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
+    """What is still owed for a run and its twin, oldest first."""
+    return tuple(owed for book in books(run_directory) for owed in book.owed)
+
+
+def may_owe(run_directory: Path) -> bool:
+    """Whether it owes something; a book that cannot be read may, another user's is not asked."""
+    try:
+        return bool(open_obligations(run_directory))
+    except NotOwned:
+        return False
+    except FleetError:
+        return True
+
+
+def is_owned(run_directory: Path) -> bool:
+    """Whether its books are this user's own."""
+    try:
+        for names in _PLACES:
+            _whole(run_directory, names)
+    except NotOwned:
+        return False
+    except FleetError:
+        return True
+    return True
+
+
+def holder_of(run_directory: Path) -> Identity | None:
+    """The harness on this machine that runs it or its twin now.
+
+    A damaged line says nothing, and hides no other; nor does a process that cannot be known from
+    here (`unknown_holder`).
+    """
+    for one in _holders(run_directory):
+        with suppress(FleetError):
+            who = None if _where_else(one) else meant_by(one)
+            if who and is_same(who) and is_running(who.pid):
+                return who
+    return None
+
+
+def unknown_holder(run_directory: Path) -> str:
+    """Why nobody can tell from here whether it or its twin is being run; empty if that is clear."""
+    return next(filter(None, map(_why_unknown, _holders(run_directory))), "")
+
+
+def is_held(run_directory: Path) -> bool:
+    """Whether it is being run, as far as this user may ask: another user's is left alone, too."""
+    try:
+        return holder_of(run_directory) is not None
+    except NotOwned:
+        return True
+    except FleetError:
+        return False  # whoever wants to act on it is told why it cannot be read
+
+
+def runs_that_owe(root: Path) -> tuple[Path, ...]:
+    """Every run of this user under `root` that may owe something, whether somebody runs it or
+    not.
+    """
+    return tuple(run for run in _runs(root) if may_owe(run))
+
+
+def runs_of_others(root: Path) -> tuple[Path, ...]:
+    """Every run under `root` that belongs to another user."""
+    return tuple(run for run in _runs(root) if not is_owned(run))
+
+
+def _runs(root: Path) -> Iterator[Path]:
+    """Those with a book, but not by way of a link."""
+    runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
+    runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
+    return (run for run in sorted(runs) if not (run.is_symlink() or run.parent.is_symlink()))
+
+
+def _read(run_directory: Path, names: tuple[str, ...]) -> Book | None:
+    """None if there is no such book."""
+    lines = _whole(run_directory, names)
+    if lines is None:
+        return None
+    path = run_directory.joinpath(*names)
+    owed: dict[int, Obligation] = {}
+    following = 0
+    for facts in _entries(path, lines):
+        if "open" in facts:
+            number = _number(facts["open"])
+            following = max(following, number + 1)
+            owed[number] = Obligation(
+                number=number, do=str(facts.get("do")), facts=facts, directory=path.parent
+            )
+        elif "close" in facts:
+            owed.pop(_number(facts["close"]), None)
+    return Book(path=path, owed=tuple(owed.values()), next=following)
+
+
+def _holders(run_directory: Path) -> list[Mapping[str, Json]]:
+    """Of a run and its twin, who said last that it runs this, and has not said that it is over."""
+    found = (_holder(_whole(run_directory, names) or ()) for names in _PLACES)
+    return [one for one in found if one is not None]
+
+
+def _holder(lines: Sequence[bytes]) -> Mapping[str, Json] | None:
+    holder: Mapping[str, Json] | None = None
+    for line in lines:
+        with suppress(ValueError, RecursionError, FleetError):
+            facts = _entry(line)
+            if "held_by" in facts:
+                held_by = facts["held_by"]
+                holder = held_by if isinstance(held_by, Mapping) else None
+    return holder
+
+
+def _why_unknown(holder: Mapping[str, Json]) -> str:
+    """Engines are shared, and so may the disk be."""
+    if host := _where_else(holder):
+        return f"it was run on {host}, and may still be: heal it there"
+    try:
+        meant_by(holder)
+    except FleetError as error:
+        return str(error)
+    return ""
+
+
+def _where_else(holder: Mapping[str, Json]) -> str:
+    """Its machine, unless that is this one."""
+    host = str(holder.get("host", ""))
+    return "" if host == socket.gethostname() else host
+
+
+def _whole(run_directory: Path, names: tuple[str, ...]) -> Sequence[bytes] | None:
+    """The lines of a book, None if there is none; a torn last one is skipped: its action was not
+    begun.
+    """
+    try:
+        written = read(run_directory, *names)
+    except OSError as error:
+        path = run_directory.joinpath(*names)
+        raise FleetError(f"{path} cannot be read: {error}") from error
+    return None if written is None else written.split(b"\n")[:-1]
+
+
+def _entries(path: Path, lines: Sequence[bytes]) -> Iterator[Mapping[str, Json]]:
+    """What the lines say; FleetError, which names the line, if one says nothing."""
+    for number, line in enumerate(lines, start=1):
+        try:
+            yield _entry(line)
+        except (ValueError, RecursionError, FleetError) as error:
+            raise FleetError(
+                f"{path}:{number} is no obligation ({error}): {line[:200]!r}; undo by hand what it "
+                "may have meant, take the line out, and call `chaoslab heal` for the others"
+            ) from error
+
+
+def _entry(line: bytes) -> Mapping[str, Json]:
+    """One line of the file; ValueError or FleetError if it cannot be one."""
+    facts = decode(line.decode())
+    if not isinstance(facts, dict):
+        raise ValueError("not a JSON object")
+    for key in {"open", "close"} & set(facts):
+        _number(facts[key])
+    held_by = facts.get("held_by")
+    if isinstance(held_by, dict) and not names_process(held_by):
+        raise FleetError(f"no process is meant by {held_by!r}")
+    return facts
+
+
+def _number(value: Json) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise FleetError(f"{value!r} is not the number of an obligation")
+    return value

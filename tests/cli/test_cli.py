@@ -1,0 +1,598 @@
+"""The command line, on a fake fleet and a virtual clock: what is printed, written and returned."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab import __version__
+from chaoslab.cli.main import SUMMARIES, main
+from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.errors import ExitCode, FleetError
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.node_links import Linkage
+from chaoslab.plan.model import FleetKind
+from chaoslab.prepare import plans
+from chaoslab.record.journal import JOURNAL
+from chaoslab.record.run_directory import RunDirectory, list_runs
+from chaoslab.run import experiment
+from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.heartbeat import Lifeline
+from tests.fakes import FakeFleet, Troubles
+
+PLAN = """
+version: 1
+name: one_dies
+description: One learner dies and comes back.
+seed: 3
+training: {learners: 3, stop: {rounds: 60}}
+baseline: {warmup: 2 rounds, window: 8 rounds}
+faults:
+  - {id: one-dies, fault: process.kill, target: {learners: 1}, at: {round: 15}, for: 3s}
+expect:
+  - {check: continuity}
+  - {check: rejoin, within: 5s}
+"""
+
+
+class FakeFleets:
+    """Stands where the local fleet stands."""
+
+    kind = "local"
+    abilities = frozenset(Ability)
+
+    def __init__(self) -> None:
+        self.troubles = Troubles()
+        self.interrupted_at_s: float | None = None
+        self.crash: Exception | None = None
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Happens right before the crash."""
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> FakeFleet:
+        assert isinstance(clock, VirtualClock)
+        fleet = FakeFleet(clock, self.troubles, linkage)
+        if self.interrupted_at_s is not None:
+            fleet.at(self.interrupted_at_s, lambda: os.kill(os.getpid(), signal.SIGINT))
+        if self.crash is not None:
+            fleet.at(5.0, self._break)
+        return fleet
+
+    def _break(self) -> None:
+        assert self.crash is not None
+        self.meanwhile()
+        raise self.crash
+
+
+@pytest.fixture
+def fleets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFleets:
+    """An empty folder to work in, with one plan in it and a fake fleet under the command line."""
+
+    @contextmanager
+    def idle(_run_directory: Path) -> Iterator[Lifeline]:
+        yield Lifeline()
+
+    fakes = FakeFleets()
+    ground = plans.Ground(fleet=fakes, clock=VirtualClock)
+    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, ground)
+    monkeypatch.setattr(experiment, "start_janitor", idle)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one_dies.yaml").write_text(PLAN)
+    return fakes
+
+
+def call(*words: str) -> Result:
+    return CliRunner().invoke(main, words)
+
+
+def run_once(*more: str) -> Result:
+    return call("run", "one_dies.yaml", *more)
+
+
+# ---------------------------------------------------------------- the frame
+
+
+def test_help_needs_click_alone() -> None:
+    script = textwrap.dedent("""
+        import sys
+        from chaoslab.cli.main import main
+        try:
+            main(["--help"])
+        except SystemExit as end:
+            assert not end.code
+        heavy = {"jax", "grpc", "docker", "rich", "pydantic", "ruamel", "numpy", "optax", "psutil"}
+        print("heavy:", sorted(heavy & set(sys.modules)))
+    """)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "heavy: []"
+
+
+def test_no_command_imports_what_only_the_run_under_test_needs() -> None:
+    script = f"""
+import sys, chaoslab.cli.main
+for name in {list(SUMMARIES)!r}:
+    chaoslab.cli.main.main.get_command(None, name)
+    print(name, sorted({{"jax", "grpc", "optax", "docker"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines() == [f"{name} []" for name in SUMMARIES]
+
+
+@pytest.mark.parametrize("name", SUMMARIES)
+def test_every_command_has_help_with_an_example(name: str) -> None:
+    shown = call(name, "--help")
+    assert shown.exit_code == 0
+    assert "Examples:" in shown.output
+    assert f"chaoslab {name}" in shown.output
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert (command.help or "").splitlines()[0] == SUMMARIES[name]
+
+
+def test_the_version_is_told() -> None:
+    assert __version__ in call("--version").output
+
+
+def test_an_unknown_command_or_option_is_a_usage_error() -> None:
+    assert call("brake").exit_code == 2
+    assert call("run").exit_code == 2
+    assert call("run", "kill_half", "--sed", "3").exit_code == 2
+
+
+# ---------------------------------------------------------------- run
+
+
+def test_a_run_that_stands_the_test_passes(fleets: FakeFleets, tmp_path: Path) -> None:
+    done = run_once()
+    assert done.exit_code == 0, done.output
+    assert "PASS" in done.stdout
+    assert "Did training continue?" in done.stdout
+    assert "next: chaoslab show runs/one_dies/" in done.stderr
+    record = tmp_path / "runs" / "latest"
+    names = {path.name for path in record.iterdir()}
+    assert names >= {"verdict.json", "junit.xml", "report.md", "journal.jsonl", "run.json"}
+
+
+def test_progress_goes_to_stderr_and_the_verdict_to_stdout(fleets: FakeFleets) -> None:
+    done = run_once()
+    assert "exited: SIGKILL" in done.stderr
+    assert "exited: SIGKILL" not in done.stdout
+    assert run_once("--quiet").stderr.count("\n") == 1
+
+
+def test_json_is_all_of_stdout_and_equals_the_file(fleets: FakeFleets, tmp_path: Path) -> None:
+    done = run_once("--json")
+    assert done.exit_code == 0
+    written = (tmp_path / "runs/latest/verdict.json").read_text()
+    assert done.stdout == written
+    assert json.loads(written)["training_continued"] is True
+    assert "next:" not in done.stderr
+
+
+def test_the_answers_are_noted_in_run_json(fleets: FakeFleets, tmp_path: Path) -> None:
+    run_once()
+    facts = json.loads((tmp_path / "runs/latest/run.json").read_text())
+    assert (facts["verdict"], facts["exit_code"]) == ("PASS", 0)
+    assert facts["training_continued"] is True
+    assert all(one["rejoined"] for one in facts["learners_rejoined"].values())
+
+
+def test_a_learner_that_never_comes_back_fails_the_run(fleets: FakeFleets) -> None:
+    fleets.troubles = Troubles(not_back=frozenset({"learner-0", "learner-1", "learner-2"}))
+    done = run_once("--json")
+    verdict = json.loads(done.stdout)
+    assert done.exit_code == verdict["exit_code"] == 1
+    assert [one["rejoined"] for one in verdict["learners_rejoined"].values()] == [False]
+
+
+def test_an_interrupt_heals_writes_the_record_and_leaves_with_130(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.interrupted_at_s = 9.0
+    done = run_once("--json")
+    assert done.exit_code == 130
+    verdict = json.loads(done.stdout)
+    assert (verdict["outcome"], verdict["exit_code"]) == ("UNKNOWN", 130)
+    assert (tmp_path / "runs/latest/junit.xml").is_file()
+
+
+def test_a_run_that_cannot_start_is_broken_and_its_record_is_judged(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.troubles = Troubles(crash_at_start=frozenset({"learner-1"}))
+    done = run_once("--json")
+    assert done.exit_code == 4
+    assert json.loads(done.stdout)["exit_code"] == 4
+    assert "learner-1: exit code 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_crash_of_the_harness_leaves_with_4_and_its_traceback_in_the_record(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    fleets.crash = ZeroDivisionError("a bug of ours")
+    done = run_once()
+    assert done.exit_code == 4
+    assert "broke with ZeroDivisionError: a bug of ours; the traceback is in" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "a bug of ours" in (tmp_path / "runs/latest/crash.txt").read_text()
+
+
+@pytest.mark.parametrize("crash", [FleetError("a proxy is gone"), ZeroDivisionError("a bug")])
+def test_a_harness_that_breaks_leaves_the_record_of_another_one_under_the_same_folder_alone(
+    fleets: FakeFleets, tmp_path: Path, crash: Exception
+) -> None:
+    others: list[RunDirectory] = []
+
+    def another_begins() -> None:
+        others.append(RunDirectory.create(tmp_path / "runs", "one_dies", VirtualClock()))
+        (others[0].path / JOURNAL).write_bytes(b"")
+        others[0].note(verdict="PASS")
+
+    fleets.crash, fleets.meanwhile = crash, another_begins
+    assert run_once().exit_code == 4
+    (other,) = others
+    (own,) = (run for run in list_runs(tmp_path / "runs") if run != other)
+    assert (tmp_path / "runs" / "latest").resolve() == other.path
+    assert other.facts == {"verdict": "PASS"}
+    assert sorted(path.name for path in other.path.iterdir() if path.is_file()) == [
+        JOURNAL, "run.json",
+    ]  # fmt: skip
+    if isinstance(crash, FleetError):
+        assert own.facts["verdict"] == "UNKNOWN"
+    else:
+        assert (own.path / "crash.txt").is_file()
+
+
+def test_a_crash_without_a_record_shows_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def crash(_context: click.Context) -> None:
+        raise ZeroDivisionError("a bug of ours")
+
+    monkeypatch.setattr("chaoslab.cli.commands.list.command", click.Command("list", callback=crash))
+    monkeypatch.setattr(click.Command, "invoke", lambda self, context: crash(context))
+    done = call("list")
+    assert done.exit_code == 4
+    assert "Traceback" in done.stderr
+
+
+def test_overrides_and_seed_reach_the_record(fleets: FakeFleets, tmp_path: Path) -> None:
+    assert run_once("--set", "training.learners=4", "--seed", "11").exit_code == 0
+    resolved = (tmp_path / "runs/latest/plan.resolved.yaml").read_text()
+    assert "seed: 11" in resolved
+    assert "learners: 4" in resolved
+
+
+def test_without_control_no_twin_is_made(fleets: FakeFleets, tmp_path: Path) -> None:
+    assert run_once("--set", "control=twin", "--no-control").exit_code == 0
+    assert not (tmp_path / "runs/latest/control").exists()
+
+
+# ---------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("target:", "targt:"), "did you mean"),
+        (("for: 3s", "for: 3"), "3s"),
+        (("learners: 1}", "learners: [learner-9]}"), "learner-9"),
+        (("process.kill", "process.kil"), "process.kill"),
+    ],
+)
+def test_a_plan_that_cannot_work_is_refused_at_its_place(
+    fleets: FakeFleets, tmp_path: Path, change: tuple[str, str], said: str
+) -> None:
+    (tmp_path / "one_dies.yaml").write_text(PLAN.replace(*change))
+    done = run_once()
+    assert done.exit_code == 2
+    assert "one_dies.yaml:9:" in done.stderr
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+@pytest.mark.parametrize(
+    ("setting", "said"),
+    [
+        ("training.model=nanoo", "did you mean `nano`?"),
+        ("training.data=/nonexistent", "no file matches '/nonexistent'"),
+        ("training.task=foo.bar:baz", "no module 'foo'"),
+        ("training.outer.lr=-1", "above 0"),
+        ("faults.one-dies.for=20m", "`limits.timeout` ends the run after 10m"),
+        (
+            "faults.one-dies.target={syncer: all}",
+            "one_dies.yaml:9:5: process.kill (fault 'one-dies') acts on",
+        ),
+    ],
+)
+def test_what_cannot_work_is_refused_by_plan_as_by_run_and_nothing_starts(
+    fleets: FakeFleets, tmp_path: Path, command: str, setting: str, said: str
+) -> None:
+    done = call(command, "one_dies.yaml", "--set", setting)
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_a_task_that_cannot_be_trained_is_refused_in_one_line_by_plan_as_by_run(
+    fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    example = Path(__file__).parent.parent.parent / "docs/examples/next_byte.py"
+    source = example.read_text().replace("return float(self", "return str(self")
+    (tmp_path / "own_model.py").write_text(source)
+    (tmp_path / "book.txt").write_text("It was the best of times. " * 4000)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    own = ("--set", "training.task=own_model:make", "--set", "training.data=book.txt")
+    done = call(command, "one_dies.yaml", *own, "--set", "training.fragments=2")
+    assert done.exit_code == 2
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("chaoslab:")]
+    assert line.endswith("evaluate returns str; return float(…): the mean held-out loss per token")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_preview_shows_no_secret(
+    fleets: FakeFleets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HUSH", "s3cret-9f3k-7d")
+    text = PLAN.replace("One learner dies", "With ${env:HUSH}, one dies")
+    (tmp_path / "hush.yaml").write_text(text)
+    page, as_json = call("plan", "hush.yaml"), call("plan", "hush.yaml", "--json")
+    assert (page.exit_code, as_json.exit_code) == (0, 0)
+    for said in (page.output, as_json.output):
+        assert "With ${env:HUSH}, one dies" in said
+        assert "s3cret" not in said
+
+
+def test_a_record_is_not_judged_by_another_plan_than_was_carried_out(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet", "--no-control")
+    plan = tmp_path / "runs/latest/plan.resolved.yaml"
+    plan.write_text(plan.read_text().partition("expect:")[0] + "expect:\n- check: cleanup\n")
+    done = call("judge")
+    assert done.exit_code == 4
+    assert "plan.resolved.yaml was changed after the run began" in done.stderr
+
+
+def test_a_record_is_judged_when_its_data_is_long_gone(fleets: FakeFleets, tmp_path: Path) -> None:
+    (tmp_path / "book.txt").write_text("It was the best of times. " * 40_000)
+    assert run_once("--quiet", "--set", "training.data=book.txt").exit_code == 0
+    (tmp_path / "book.txt").unlink()
+    assert call("judge").exit_code == 0
+
+
+def test_records_that_cannot_be_written_are_refused_before_anything_starts(
+    fleets: FakeFleets,
+) -> None:
+    done = run_once("--out", "/proc/nowhere")
+    assert done.exit_code == 2
+    assert "cannot be made" in done.stderr
+    assert "with --out" in done.stderr
+
+
+def test_a_plan_that_is_no_regular_file_is_called_what_it_is(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "lost.yaml").symlink_to("nothing")
+    (tmp_path / "folder.yaml").mkdir()
+    (tmp_path / "kill_one").mkdir()
+    assert "'pipe.yaml' is a pipe" in call("plan", "pipe.yaml").stderr
+    assert "'lost.yaml' is a link to nothing" in call("plan", "lost.yaml").stderr
+    assert "'folder.yaml' is a folder: a plan is a regular" in call("run", "folder.yaml").stderr
+    assert call("run", "folder.yaml").exit_code == 2
+    assert call("plan", "kill_one").exit_code == 0, "a folder hides no bundled plan"
+
+
+def test_a_misspelt_bundled_plan_is_refused_with_the_nearest_name() -> None:
+    done = call("plan", "kil_half")
+    assert done.exit_code == 2
+    assert "did you mean 'kill_half'?" in done.stderr
+
+
+# ---------------------------------------------------------------- plan, schema, faults
+
+
+@pytest.mark.parametrize("name", plans.bundled_plans())
+def test_every_bundled_plan_can_be_previewed_by_its_bare_name(name: str) -> None:
+    done = call("plan", name, "--json")
+    if done.exit_code == ExitCode.REFUSED:
+        assert "docker" in plans.bundled_plans()[name].read_text()
+        assert "--fleet local" in done.stderr or "chaoslab images build" in done.stderr
+        pytest.skip("no Docker engine here")
+    assert done.exit_code == 0, done.stderr
+    preview = json.loads(done.stdout)
+    assert preview["plan"] == name
+    assert preview["injections"]
+
+
+def test_a_preview_says_whom_it_hits_and_starts_nothing(fleets: FakeFleets, tmp_path: Path) -> None:
+    done = call("plan", "one_dies.yaml")
+    assert done.exit_code == 0
+    assert "injection-0 (one-dies): process.kill" in done.stdout
+    assert "at round 15, healed after 3s" in done.stdout
+    assert "never run here" in done.stdout
+    assert not (tmp_path / "runs").exists()
+    run_once("--quiet")
+    assert "s the last time" in call("plan", "one_dies.yaml").stdout
+
+
+def test_a_preview_ends_with_the_command_that_runs_just_that(fleets: FakeFleets) -> None:
+    asked = ("one_dies.yaml", "--set", "description=a b", "--seed", "5", "--fleet", "local")
+    said = "one_dies.yaml --set 'description=a b' --seed 5 --fleet local"
+    assert f"next: chaoslab run {said}   do it" in call("plan", *asked).stderr
+
+
+def test_the_same_seed_previews_the_same_schedule(fleets: FakeFleets) -> None:
+    previews = {call("plan", "one_dies.yaml", "--seed", "5", "--json").stdout for _ in range(2)}
+    assert len(previews) == 1
+
+
+def test_a_plan_that_the_fleet_cannot_carry_out_is_refused(fleets: FakeFleets) -> None:
+    fleets.abilities = frozenset({Ability.PAUSE})
+    done = call("plan", "one_dies.yaml")
+    assert done.exit_code == 2
+    assert "needs a fleet that can kill" in done.stderr
+    assert "--fleet" in done.stderr
+
+
+def test_both_schemas_are_json_schemas() -> None:
+    for what in ("plan", "verdict"):
+        assert "$schema" in json.loads(call("schema", what).stdout)
+
+
+def test_faults_are_listed_with_settings_in_the_units_of_a_plan() -> None:
+    listed = json.loads(call("faults", "process.preempt", "--json").stdout)
+    assert [one["fault"] for one in listed] == ["process.preempt"]
+    assert {one["key"]: one["default"] for one in listed[0]["settings"]}["notice"] == "2s"
+    assert "process.hang" in call("faults", "process").stdout
+    assert call("faults", "network.rain").exit_code == 2
+
+
+# ---------------------------------------------------------------- records
+
+
+def test_runs_are_listed_the_newest_first(fleets: FakeFleets) -> None:
+    assert "no runs under runs yet" in call("list").stdout
+    run_once("--quiet")
+    listed = json.loads(call("list", "--json").stdout)
+    assert [(one["plan"], one["verdict"]) for one in listed] == [("one_dies", "PASS")]
+    assert "1 of 1" in call("list").stdout
+
+
+def test_a_record_is_shown_with_its_timeline(fleets: FakeFleets) -> None:
+    run_once("--quiet")
+    shown = call("show")
+    assert shown.exit_code == 0
+    assert shown.stdout.index("Did training continue?") < shown.stdout.index("Timeline")
+    assert "contributes again" in shown.stdout
+    found = json.loads(call("show", "one_dies", "--json").stdout)
+    assert found["verdict"]["outcome"] == "PASS"
+
+
+def test_a_record_without_a_verdict_is_shown_and_can_be_judged(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    verdict = tmp_path / "runs/latest/verdict.json"
+    before = verdict.read_text()
+    verdict.unlink()
+    assert "not judged yet" in call("show").stdout
+    judged = call("judge", "--json")
+    assert judged.exit_code == 0
+    assert judged.stdout == verdict.read_text() == before
+
+
+def test_an_old_run_is_judged_by_what_another_plan_expects(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    strict = PLAN.replace("within: 5s", "within: 100ms")
+    (tmp_path / "strict.yaml").write_text(strict)
+    judged = call("judge", "latest", "--expect-from", "strict.yaml")
+    assert judged.exit_code == 1
+    assert "FAIL" in judged.stdout
+
+
+def damage(journal: Path, line: str) -> None:
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join([*lines[:20], line.replace("\n", "") + "\n", *lines[21:]]))
+
+
+@pytest.mark.parametrize("words", [("judge",), ("show",), ("judge", "--json"), ("show", "--json")])
+@pytest.mark.parametrize(
+    "line",
+    ["garbage", '{"seq":20,"time_s":"late","source":"harness","kind":"run.settled","data":{}}'],
+)
+def test_a_damaged_journal_is_one_line_that_names_the_place(
+    fleets: FakeFleets, tmp_path: Path, words: tuple[str, ...], line: str
+) -> None:
+    run_once("--quiet")
+    damage(tmp_path / "runs/latest/journal.jsonl", line)
+    done = call(*words)
+    assert (done.exit_code, done.stdout) == (4, "")
+    assert done.stderr.count("\n") == 1
+    assert "journal.jsonl:21 is no event" in done.stderr
+
+
+def test_other_damage_to_a_record_is_one_line_too(fleets: FakeFleets, tmp_path: Path) -> None:
+    run_once("--quiet")
+    record = tmp_path / "runs/latest"
+    for file, text, words in (
+        ("verdict.json", "{", ("show",)),
+        ("obligations.jsonl", "garbage\n", ("heal",)),
+        ("run.json", "[]", ("list",)),
+        ("run.json", '{"started": "noon", "ended": "night"}', ("list",)),
+        ("journal.jsonl", None, ("judge",)),
+        ("journal.jsonl", None, ("show",)),
+    ):
+        before = (record / file).read_text()
+        (record / file).unlink() if text is None else (record / file).write_text(text)
+        done = call(*words)
+        (record / file).write_text(before)
+        said = done.stdout + done.stderr  # heal says what it could not undo where it says the rest
+        assert done.exit_code == 4, file
+        assert [file in line for line in said.splitlines() if "next:" not in line] == [True], said
+    assert call("judge").exit_code == 0
+
+
+def test_a_torn_last_line_of_a_harness_that_died_is_judged_all_the_same(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    record = tmp_path / "runs/latest"
+    facts = json.loads((record / "run.json").read_text())
+    del facts["journal"]  # it is written last
+    (record / "run.json").write_text(json.dumps(facts))
+    *whole, _finished = (record / "journal.jsonl").read_text().splitlines(keepends=True)
+    (record / "journal.jsonl").write_text("".join(whole) + '{"seq": 99')
+    assert call("judge").exit_code == ExitCode.UNKNOWN
+    assert "the record breaks off" in call("show").stdout
+
+
+def test_an_interrupt_right_after_the_heal_leaves_the_return_unknown(
+    fleets: FakeFleets, tmp_path: Path
+) -> None:
+    run_once("--quiet")
+    journal = (tmp_path / "runs/latest/journal.jsonl").read_text().splitlines()
+    hurt = next(json.loads(line) for line in journal if '"fault.injected"' in line)
+    fleets.interrupted_at_s = hurt["time_s"] + 1.0
+    done = run_once("--json")
+    (back,) = json.loads(done.stdout)["learners_rejoined"].values()
+    assert (done.exit_code, back["rejoined"], back["after_s"]) == (130, None, None)
+    assert "0 of 1, 1 unknown" in call("list").stdout
+    assert "had too little time" in call("show").stdout
+
+
+def test_a_run_that_is_not_there_is_a_usage_error(fleets: FakeFleets) -> None:
+    for words in (("show",), ("judge", "nothing"), ("heal", "nothing")):
+        assert call(*words).exit_code == 2
+
+
+def test_heal_has_nothing_to_do_after_a_run_that_healed_itself(fleets: FakeFleets) -> None:
+    run_once("--quiet")
+    assert "nothing was owed" in call("heal").stdout
+    assert json.loads(call("heal", "--all", "--json").stdout) == {}
+
+
+def test_the_doctor_says_what_this_machine_can_do(fleets: FakeFleets) -> None:
+    found = json.loads(call("doctor", "--json").stdout)
+    assert {"name", "state", "detail", "remedy"} <= set(found["abilities"][0])
+    assert "python" in call("doctor").stdout

@@ -1,0 +1,215 @@
+"""Links on the command line: what a preview says of them, and what is refused with which words."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from chaoslab.cli.main import main
+from chaoslab.core.errors import PlanError
+from chaoslab.faults.network import NetworkBandwidth, NetworkLatency
+from chaoslab.links import netfilter
+from chaoslab.links.base import Direction
+from chaoslab.plan.model import FaultPlan, FaultSpec, FleetSpec, LinkKind, Outage, Target, Trigger
+from chaoslab.plan.schedule import roster_of, schedule
+from chaoslab.prepare import plans
+from chaoslab.prepare.links import caveats, link_kind, standing
+
+PLAN = """
+version: 1
+name: slow_one
+description: One link is slow.
+training: {learners: 3, stop: {rounds: 60}}
+faults:
+  - {id: slow, fault: FAULT, target: {learners: 1}, at: {round: 15}, for: 3s}
+expect:
+  - {check: continuity}
+"""
+
+
+@pytest.fixture
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty folder to work in, on a machine without a Toxiproxy server."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    return tmp_path
+
+
+def call(*words: str, fault: str = "network.latency") -> Result:
+    Path("slow_one.yaml").write_text(PLAN.replace("FAULT", fault))
+    return CliRunner().invoke(main, words)
+
+
+def preview(*more: str, fault: str = "network.latency") -> dict[str, object]:
+    result = call("plan", "slow_one.yaml", "--json", *more, fault=fault)
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert isinstance(found, dict)
+    return found
+
+
+# ---------------------------------------------------------------- previews
+
+
+def test_a_plan_that_says_nothing_gets_what_it_needs(folder: Path) -> None:
+    assert preview()["links"] == "embedded"
+    assert preview(fault="process.kill")["links"] == "none"
+    assert preview("--set", "fleet.links=embedded", fault="process.kill")["links"] == "embedded"
+
+
+def test_the_preview_says_who_chose_the_links(folder: Path) -> None:
+    assert "embedded (the plan does not say, and a fault" in call("plan", "slow_one.yaml").stdout
+    none = call("plan", "slow_one.yaml", fault="process.kill").stdout
+    assert "none (the plan does not say, and nothing needs any)" in none
+    said = call("plan", "slow_one.yaml", "--set", "fleet.links=embedded").stdout
+    assert "embedded (as the plan says)" in said
+
+
+def test_the_preview_names_the_profiles_of_regions(folder: Path) -> None:
+    regions = ("--set", "fleet.regions={eu: 2}", "--set", "fleet.profiles={eu: transatlantic}")
+    assert preview(*regions)["profiles"] == {"eu": "transatlantic"}
+    shown = " ".join(call("plan", "slow_one.yaml", *regions).stdout.split())
+    assert "from the start eu: transatlantic" in shown
+
+
+def spec(fault: NetworkBandwidth | NetworkLatency) -> FaultSpec:
+    return FaultSpec(
+        id="it",
+        fault=fault.name,
+        settings=fault,
+        target=Target(count=1),
+        at=Trigger(round=1),
+        outage=Outage(seconds=3.0),
+    )
+
+
+def plan_with(*faults: NetworkBandwidth | NetworkLatency, **fleet: object) -> FaultPlan:
+    return FaultPlan(
+        name="it",
+        fleet=FleetSpec(**fleet),  # type: ignore[arg-type]  # as the test likes it
+        faults=tuple(map(spec, faults)),
+    )
+
+
+def test_a_profile_alone_needs_links() -> None:
+    assert link_kind(plan_with()) is LinkKind.NONE
+    assert link_kind(plan_with(regions={"eu": 1}, profiles={"eu": "lan"})) is LinkKind.EMBEDDED
+
+
+def test_only_learners_of_a_region_with_a_profile_have_standing_effects() -> None:
+    plan = plan_with(regions={"eu": ("learner-2",), "us": 2}, profiles={"eu": "transatlantic"})
+    held = standing(plan)
+    assert list(held) == ["learner-2"]
+    assert {direction for direction, _ in held["learner-2"]} == {Direction.BOTH}
+
+
+def test_an_unknown_profile_is_refused_with_the_nearest() -> None:
+    plan = plan_with(regions={"eu": 1}, profiles={"eu": "transatlantik"})
+    with pytest.raises(PlanError, match=r"fleet\.profiles: .*did you mean transatlantic"):
+        standing(plan)
+
+
+@pytest.mark.toxiproxy
+def test_what_toxiproxy_does_otherwise_is_said_in_the_preview() -> None:
+    plan = plan_with(NetworkBandwidth(), links=LinkKind.TOXIPROXY)
+    (said,) = caveats(plan, schedule(plan, roster_of(plan)))
+    assert "limits each connection" in said
+
+
+# ---------------------------------------------------------------- refusals
+
+
+def refused(*words: str, fault: str = "network.latency") -> str:
+    """What is said; exit code 2, and nothing was made."""
+    for command in ("plan", "run"):
+        result = call(command, "slow_one.yaml", *words, fault=fault)
+        assert result.exit_code == 2, result.output
+    assert not Path("runs").exists()
+    return result.stderr
+
+
+def test_without_a_toxiproxy_server_the_plan_is_refused(folder: Path) -> None:
+    said = refused("--set", "fleet.links=toxiproxy")
+    assert "chaoslab doctor --fix" in said
+    assert "links: embedded" in said
+
+
+def test_toxiproxy_asked_for_is_missed_also_by_a_plan_that_does_not_need_it(folder: Path) -> None:
+    assert "Toxiproxy" in refused("--set", "fleet.links=toxiproxy", fault="process.kill")
+
+
+def test_without_the_library_the_plan_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("chaoslab.links.toxiproxy")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "toxiproxy", None)
+    assert "chaoslab[toxiproxy]" in refused("--set", "fleet.links=toxiproxy")
+
+
+def test_without_iptables_loss_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netfilter, "is_available", lambda: (False, "iptables is not on PATH"))
+    said = refused(fault="network.loss")
+    assert "network.loss (fault 'slow'): links: embedded cannot do loss here" in said
+    assert "iptables is not on PATH" in said
+
+
+def test_a_gateway_is_refused_where_there_is_no_network_for_it(folder: Path) -> None:
+    said = refused("--set", "fleet.links=netem", fault="network.loss")
+    assert "links: netem need a network of the run's own" in said
+    assert "--fleet docker, or links: embedded" in said
+
+
+def test_a_network_fault_without_links_is_refused(folder: Path) -> None:
+    assert "use fleet.links: embedded" in refused("--set", "fleet.links=none")
+
+
+def test_a_fault_that_would_be_healed_before_it_is_through_is_refused(folder: Path) -> None:
+    said = refused(fault="network.reset, times: 9, every: 4s")
+    assert "slow_one.yaml:7:" in said
+    assert "acts for the last time after 32 s and is healed after 3 s" in said
+
+
+def test_a_network_fault_on_the_syncer_is_refused(folder: Path) -> None:
+    said = refused("--set", "faults.slow.target={syncer: all}")
+    assert "acts on learners; the syncer has faults of its own" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("", "`file` is missing"),
+        ("nowhere.csv", "the trace nowhere.csv cannot be read"),
+        ("garbage.csv", "garbage.csv:1: the first line of a trace names its columns, and this one"),
+        ("slow.csv", "slow.csv:3: '2' has no unit"),
+    ],
+)
+def test_a_trace_that_cannot_be_read_is_refused_with_the_line_of_its_fault(
+    folder: Path, file: str, says: str
+) -> None:
+    Path("garbage.csv").write_text("what is this\n")
+    Path("slow.csv").write_text("time,rate\n0s,1MB/s\n1s,2\n")
+    given = ("--set", f"faults.slow.file={file}") if file else ()
+    said = refused(*given, fault="network.trace")
+    assert f"slow_one.yaml:7:5: network.trace (fault 'slow'): {says}" in said
+
+
+def test_an_unknown_profile_is_refused_with_the_file_of_the_plan(folder: Path) -> None:
+    said = refused("--set", "fleet.regions={eu: 2}", "--set", "fleet.profiles={eu: transatlantik}")
+    assert "slow_one.yaml: fleet.profiles: no profile is called 'transatlantik'" in said
+
+
+def test_a_given_toxiproxy_that_is_not_there_is_refused(folder: Path) -> None:
+    said = refused("--set", "fleet={links: toxiproxy, toxiproxy: '127.0.0.1:1'}")
+    assert "no Toxiproxy server listens at 127.0.0.1:1: start one there" in said
+
+
+def test_the_plans_on_networks_name_their_links_by_need() -> None:
+    for name in ("wan_throttle", "partition_half", "freeze_one", "reset_storm", "region_outage",
+                 "four_regions_2gbps"):  # fmt: skip
+        _, plan = plans.decode(plans.Asked(plan=name))
+        assert plan.fleet.links is None
+        assert link_kind(plan) is LinkKind.EMBEDDED

@@ -1,0 +1,192 @@
+"""What a machine can do, and what was left on it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.cli.doctor_lines import Diagnosis, State, examine, repair
+from chaoslab.core.process_identity import NODE_MARK, identify
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.storage import volume
+from chaoslab.links import netfilter, toxiproxy_binary
+from chaoslab.links.effects import Direction
+from chaoslab.links.netfilter import Drop, Iptables
+from chaoslab.undo.janitor import heal
+from chaoslab.undo.log import OBLIGATIONS, Obligations
+from tests.contracts.fleet_kit import wait_until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def diagnosis(tmp_path: Path) -> Diagnosis:
+    return examine(tmp_path / "runs")
+
+
+def test_every_ability_says_what_it_is_and_what_to_do(diagnosis: Diagnosis) -> None:
+    names = [one.name for one in diagnosis.abilities]
+    assert len(names) == len(set(names)) == 17
+    assert all(one.detail for one in diagnosis.abilities)
+    assert not any(one.remedy for one in diagnosis.abilities if one.state is State.OK)
+
+
+def test_the_python_that_runs_this_is_good_enough(diagnosis: Diagnosis) -> None:
+    assert next(one for one in diagnosis.abilities if one.name == "python").state is State.OK
+
+
+def test_a_machine_without_tools_is_told_which(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
+    monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    for name in ("docker", "toxiproxy"):
+        assert found[name].state is State.MISSING
+        assert found[name].remedy
+
+
+def test_what_can_be_had_is_obtained_and_only_if_it_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(toxiproxy_binary, "install", lambda: tmp_path / "toxiproxy-server")
+    monkeypatch.setattr(toxiproxy_binary, "find", lambda: None)
+    assert "toxiproxy-server" in repair(examine(tmp_path))[0]
+    monkeypatch.setattr(toxiproxy_binary, "find", lambda: tmp_path / "toxiproxy-server")
+    assert not repair(examine(tmp_path))
+
+
+def test_a_kernel_without_pidfd_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    assert found["pidfd"].state is State.LIMITED
+
+
+@pytest.mark.parametrize(("can", "state"), [(True, State.OK), (False, State.MISSING)])
+def test_a_machine_on_which_nothing_may_be_mounted_has_no_full_disks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, can: bool, state: State
+) -> None:
+    monkeypatch.setattr(volume, "can_mount", lambda: can)
+    found = {one.name: one for one in examine(tmp_path).abilities}
+    assert found["volumes"].state is state
+    assert bool(found["volumes"].remedy) is not can
+
+
+def test_it_does_not_import_jax(tmp_path: Path) -> None:
+    code = (
+        "import sys, chaoslab.cli.doctor_lines\n"
+        "sys.exit('jax' in sys.modules or 'grpc' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.fixture
+def orphan(tmp_path: Path) -> Iterator[psutil.Process]:
+    """A process called like a learner whose parent is dead."""
+    script = "import time; time.sleep(600)"
+    launcher = (
+        "import os, subprocess, sys;"
+        f"print(subprocess.Popen([sys.executable, '-S', '-c', {script!r}, 'chaoslab.diloco.x'],"
+        " start_new_session=True, stdout=-3, stderr=-3).pid)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", launcher],
+        env={**os.environ, NODE_MARK: f"{tmp_path}/learner-0/1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    process = psutil.Process(int(done.stdout))
+    wait_until(lambda: "chaoslab.diloco.x" in process.cmdline())
+    yield process
+    if process.is_running():
+        process.kill()
+
+
+def test_a_node_without_its_harness_is_residue(tmp_path: Path, orphan: psutil.Process) -> None:
+    residue = examine(tmp_path).residue
+    mine = [one for one in residue if f"process {orphan.pid} " in one.what]
+    assert [(one.where, one.remedy) for one in mine] == [
+        (f"{tmp_path}/learner-0/1", f"kill -KILL {orphan.pid}")
+    ]
+
+
+def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
+    tmp_path: Path, orphan: psutil.Process
+) -> None:
+    run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
+    run.mkdir(parents=True)
+    orphaned = identify(orphan.pid)
+    assert orphaned is not None
+    with Obligations(run) as log:
+        log.open("end_process", **orphaned.facts, mark="")
+    (owed,) = [one for one in examine(tmp_path).residue if one.where == str(run)]
+    assert owed.remedy == f"chaoslab heal {run}"
+    assert heal(run).actions
+    assert not [one for one in examine(tmp_path).residue if one.where == str(run)]
+    assert (run / OBLIGATIONS).exists()
+
+
+def test_half_a_file_in_the_record_of_a_dead_run_is_residue_until_it_is_healed(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "kill_half" / "20260101T000000Z-abcdef"
+    run.mkdir(parents=True)
+    (run / ".run.json.new").write_text("{")
+    (found,) = [one for one in examine(tmp_path).residue if one.where == str(run)]
+    assert found.remedy == f"chaoslab heal {run}"
+    heal(run)
+    assert not [one for one in examine(tmp_path).residue if one.where == str(run)]
+
+
+def test_a_volume_without_a_run_is_residue_and_its_remedy_removes_it(tmp_path: Path) -> None:
+    if not volume.can_mount():
+        pytest.skip("this process may not mount")
+    folder = tmp_path / "run" / "nodes" / "learner-0" / "state"
+    volume.mount(folder)
+    (found,) = [one for one in examine(tmp_path).residue if one.where == str(folder)]
+    subprocess.run(found.remedy, shell=True, check=True)
+    assert not [one for one in examine(tmp_path).residue if one.where == str(folder)]
+
+
+def test_a_cgroup_of_a_dead_harness_is_residue_and_its_remedy_removes_it(tmp_path: Path) -> None:
+    home = cgroups.where(Controller.CPU)
+    if home is None:
+        pytest.skip("no cgroup can be made here")
+    with subprocess.Popen(["true"]) as dead:
+        pass
+    group = cgroups.Cgroup(home, f"{dead.pid}-learner-0-1-injection-0")
+    group.make()
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        group.take_in([sleeper.pid])
+        (found,) = [one for one in examine(tmp_path).residue if one.where == str(group.path)]
+        subprocess.run(["bash", "-c", found.remedy], check=True)
+        assert not group.path.exists()
+        assert sleeper.poll() is None
+        sleeper.kill()
+
+
+def test_a_rule_for_packets_that_no_run_names_is_residue_and_its_remedy_removes_it(
+    tmp_path: Path,
+) -> None:
+    if not netfilter.is_available()[0]:
+        pytest.skip("packets cannot be dropped here")
+    drop = Drop(comment=f"chaoslab:{tmp_path.name}:x", port=9, way=Direction.UP, share=0.1)
+    tool = netfilter.drops()
+    if tool.tool != Iptables.tool:
+        pytest.skip("a table of nft is residue as a whole, and may be somebody's")
+    tool.add(drop)
+    try:
+        found = [one for one in examine(tmp_path).residue if drop.comment in one.what]
+        assert len(found) == 2
+        for one in found:
+            subprocess.run(["bash", "-c", one.remedy], check=True)
+        assert not [one for one in examine(tmp_path).residue if drop.comment in one.what]
+    finally:
+        tool.remove(drop.comment)

@@ -1,0 +1,184 @@
+"""Files that others could have written are refused, and no link is followed below the root."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.private_files import (
+    NotOwned,
+    NotPrivate,
+    make_folder,
+    open_folder,
+    read,
+    remove,
+    replace_file,
+)
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.undo.log import OBLIGATIONS, Obligations, append, books, is_held, may_owe
+
+STRANGER = 65_534
+"""The uid of `nobody`."""
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files to another user")
+
+
+def test_what_is_one_s_own_is_read_and_what_is_not_there_is_nothing(tmp_path: Path) -> None:
+    (tmp_path / "control").mkdir()
+    (tmp_path / "control" / "file").write_text("mine")
+    assert read(tmp_path, "control", "file") == b"mine"
+    assert read(tmp_path, "control", "absent") is None
+    assert read(tmp_path / "absent", "file") is None
+
+
+@needs_root
+@pytest.mark.parametrize("whose", ["", "control", "control/file"])
+def test_what_belongs_to_another_user_is_refused_with_what_to_do(
+    tmp_path: Path, whose: str
+) -> None:
+    run = tmp_path / "run"
+    (run / "control").mkdir(parents=True)
+    (run / "control" / "file").write_text("mine")
+    os.chown(run / whose, STRANGER, STRANGER)
+    with pytest.raises(NotOwned, match=r"belongs to \S+, and root does not act .* \(`sudo -u \S+ "):
+        read(run, "control", "file")
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o722])
+@pytest.mark.parametrize("whose", ["", "control", "control/file"])
+def test_what_others_can_write_is_refused(tmp_path: Path, whose: str, mode: int) -> None:
+    run = tmp_path / "run"
+    (run / "control").mkdir(parents=True)
+    (run / "control" / "file").write_text("mine")
+    (run / whose).chmod(mode)
+    with pytest.raises(NotPrivate, match=rf"can be written by others \(mode {mode:04o}\)"):
+        read(run, "control", "file")
+
+
+@needs_root
+def test_a_group_that_may_write_must_be_one_s_own(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "file").chmod(0o660)
+    assert read(tmp_path, "file") == b"mine"
+    os.chown(tmp_path / "file", -1, STRANGER)
+    with pytest.raises(NotPrivate, match=r"can be written by others \(mode 0660\)"):
+        read(tmp_path, "file")
+
+
+def test_a_folder_above_that_everybody_can_write_needs_the_sticky_bit(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    (shared / "run").mkdir(parents=True)
+    (shared / "run" / "file").write_text("mine")
+    shared.chmod(0o1777)
+    assert read(shared / "run", "file") == b"mine"
+    shared.chmod(0o777)
+    with pytest.raises(NotPrivate, match=rf"`chmod \+t {shared}`"):
+        read(shared / "run", "file")
+
+
+@pytest.mark.parametrize("link", ["control", "control/file"])
+def test_no_link_is_followed_below_the_root(tmp_path: Path, link: str) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    (elsewhere / "control").mkdir(parents=True)
+    (elsewhere / "control" / "file").write_text("precious")
+    run.mkdir()
+    if "/" in link:
+        (run / "control").mkdir()
+    (run / link).symlink_to(elsewhere / link)
+    with pytest.raises(NotPrivate, match="is a link, which is not followed"):
+        read(run, "control", "file")
+    assert (elsewhere / "control" / "file").read_text() == "precious"
+
+
+def test_a_way_to_the_root_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "file").write_text("mine")
+    (tmp_path / "latest").symlink_to("run")
+    assert read(tmp_path / "latest", "file") == b"mine"
+
+
+@pytest.mark.parametrize("name", ["..", ".", "", "a/b"])
+def test_no_name_leads_out_of_the_root(tmp_path: Path, name: str) -> None:
+    with pytest.raises(NotPrivate), open_folder(tmp_path, name):
+        pytest.fail("it was opened")
+
+
+def test_a_pipe_in_a_file_s_place_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "file", 0o600)
+    with pytest.raises(NotPrivate, match="neither a file nor a folder"):
+        read(tmp_path, "file")
+
+
+def test_a_file_behind_a_link_is_not_removed(tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / ".x.partial").write_text("precious")
+    run.mkdir()
+    (run / "nodes").symlink_to(elsewhere)
+    with pytest.raises(NotPrivate):
+        remove(run, "nodes", ".x.partial")
+    assert (elsewhere / ".x.partial").exists()
+    (run / "own").write_text("")
+    for _ in range(2):
+        remove(run, "own")
+    assert not (run / "own").exists()
+
+
+# ---------------------------------------------------------------- run directories and their books
+
+
+def test_a_run_directory_is_its_owner_s_alone(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "runs", "kill_half", WallClock())
+    assert run.path.stat().st_mode & 0o777 == 0o700
+    assert run.make_control().path.stat().st_mode & 0o777 == 0o700
+
+
+def test_no_run_begins_where_everybody_could_replace_it(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    with pytest.raises(PlanError, match=r"chmod \+t .*--out"):
+        RunDirectory.create(shared / "runs", "kill_half", WallClock())
+
+
+def test_a_book_is_written_for_its_owner_alone(tmp_path: Path) -> None:
+    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    assert (tmp_path / OBLIGATIONS).stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
+    precious = tmp_path / "precious"
+    precious.write_text("half a line")
+    run = tmp_path / "run"
+    make_folder(run)
+    (run / OBLIGATIONS).symlink_to(precious)
+    with pytest.raises(FleetError, match="is a link"):
+        append(run / OBLIGATIONS, {"close": 0})
+    assert precious.read_text() == "half a line"
+
+
+@needs_root
+def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
+    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    assert may_owe(tmp_path)
+    os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
+    with pytest.raises(NotOwned):
+        books(tmp_path)
+    assert not may_owe(tmp_path)
+    assert is_held(tmp_path)
+
+
+@pytest.mark.parametrize("link", ["run.json", ".run.json.new"])
+def test_a_link_in_the_way_of_a_new_file_is_replaced_and_not_written_through(
+    tmp_path: Path, link: str
+) -> None:
+    (tmp_path / "precious").write_text("mine")
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / link).symlink_to(tmp_path / "precious")
+    replace_file(run / "run.json", "new")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert (run / "run.json").read_text() == "new"
+    assert not (run / "run.json").is_symlink()
+    assert [path.name for path in run.iterdir()] == ["run.json"]

@@ -1,0 +1,219 @@
+"""A process stays the same one when the wall clock is set; one of another boot never is."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.core import process_identity, process_tree
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.core.process_identity import (
+    NODE_MARK,
+    Identity,
+    identify,
+    is_same,
+    meant_by,
+    names_process,
+    send,
+)
+from chaoslab.undo.janitor import heal
+from chaoslab.undo.log import OBLIGATIONS, Obligations, holder_of, open_obligations
+from tests.contracts.fleet_kit import wait_until
+
+MARK = "/runs/kill_half/1/learner-0/1"
+NOBODY = 2**22 + 1
+"""A pid above the greatest that a kernel gives."""
+
+
+@pytest.fixture
+def sleeper() -> Iterator[subprocess.Popen[bytes]]:
+    """A process with our mark that would sleep for ten minutes, in a group of its own."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(600)"],
+        process_group=0,
+        env={**os.environ, NODE_MARK: MARK},
+    ) as process:
+        yield process
+        process.kill()
+
+
+def set_the_clock(monkeypatch: pytest.MonkeyPatch, by_s: float) -> None:
+    """What the kernel calls the date of the boot moves with the wall clock; nothing else does."""
+    booted_s = psutil.boot_time()
+    monkeypatch.setattr("psutil._pslinux.boot_time", lambda: booted_s + by_s)
+
+
+def known(process: subprocess.Popen[bytes]) -> Identity:
+    who = identify(process.pid)
+    assert who is not None
+    return who
+
+
+@pytest.mark.parametrize("by_s", [-3600.0, -2.0, 2.0, 86400.0])
+def test_setting_the_clock_makes_nobody_another(
+    monkeypatch: pytest.MonkeyPatch, sleeper: subprocess.Popen[bytes], by_s: float
+) -> None:
+    who = known(sleeper)
+    set_the_clock(monkeypatch, by_s)
+    assert is_same(who)
+    assert process_tree.look(who).state != "gone"
+    assert sleeper.pid in process_tree.living(who, "")
+    assert send(who, signal.SIGTERM)
+    assert sleeper.wait() == -signal.SIGTERM
+
+
+def test_what_is_stopped_is_let_go_after_the_clock_was_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    who = known(sleeper)
+    with Obligations(tmp_path) as log:
+        log.open("resume_process", node="learner-0", **who.facts)
+    os.killpg(sleeper.pid, signal.SIGSTOP)
+    wait_until(lambda: process_tree.look(who).state == "T")
+    set_the_clock(monkeypatch, 10.0)
+    assert "resumed" in heal(tmp_path).actions[0]
+    wait_until(lambda: process_tree.look(who).state == "S")
+
+
+def test_a_run_is_held_by_its_harness_after_the_clock_was_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with Obligations(tmp_path):
+        set_the_clock(monkeypatch, -7200.0)
+        holder = holder_of(tmp_path)
+        assert holder is not None
+        assert holder.pid == os.getpid()
+
+
+def test_a_process_of_another_boot_or_start_is_gone_and_gets_no_signal(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    who = known(sleeper)
+    others = (
+        replace(who, boot_id="another"),
+        replace(who, start_ticks=who.start_ticks + 1),
+        replace(who, pid=NOBODY),
+    )
+    for other in others:
+        assert not is_same(other)
+        assert not send(other, signal.SIGKILL)
+    assert meant_by(others[0].facts) == others[0]
+    assert sleeper.poll() is None
+
+
+def test_without_pidfds_a_signal_still_meets_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, sleeper: subprocess.Popen[bytes]
+) -> None:
+    monkeypatch.delattr(os, "pidfd_open")
+    who = known(sleeper)
+    assert not send(replace(who, start_ticks=1), signal.SIGKILL)
+    assert sleeper.poll() is None
+    assert send(who, signal.SIGKILL)
+    assert sleeper.wait() == -signal.SIGKILL
+
+
+def test_a_name_with_brackets_and_blanks_hides_no_start(tmp_path: Path) -> None:
+    program = tmp_path / "a) S 1 (b"
+    program.symlink_to(sys.executable)
+    with subprocess.Popen([program, "-S", "-c", "import time; time.sleep(600)"]) as process:
+        usual = identify(os.getpid())
+        who = identify(process.pid)
+        process.kill()
+    assert usual is not None
+    assert who is not None
+    assert who.start_ticks >= usual.start_ticks
+
+
+# ---------------------------------------------------------------- another namespace
+
+
+def test_a_process_of_another_namespace_is_reported_and_not_taken_for_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    with Obligations(tmp_path) as log:
+        log.open("end_process", node="learner-0", **known(sleeper).facts)
+    monkeypatch.setattr(process_identity, "_namespaces", lambda: "pid:[1] time:[1]")
+    (said,) = heal(tmp_path).remaining
+    assert "of another namespace" in said
+    assert open_obligations(tmp_path)
+    assert sleeper.poll() is None
+
+
+def test_a_run_of_another_namespace_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    log = Obligations(tmp_path)
+    log.open("end_process", pid=NOBODY, start_ticks=1, boot_id="another", mark=MARK)
+    monkeypatch.setattr(process_identity, "_namespaces", lambda: "pid:[1] time:[1]")
+    (said,) = heal(tmp_path).remaining
+    assert "of another namespace" in said
+    assert "held_by" in said
+    assert sleeper.poll() is None
+
+
+# ---------------------------------------------------------------- files of earlier versions
+
+
+def dated(process: subprocess.Popen[bytes], *, off_by_s: float, mark: str = "") -> dict[str, Json]:
+    start_time = psutil.Process(process.pid).create_time() + off_by_s
+    return {"pid": process.pid, "start_time": start_time, "mark": mark}
+
+
+def test_an_older_entry_is_known_by_its_date_or_by_its_mark(
+    sleeper: subprocess.Popen[bytes],
+) -> None:
+    who = known(sleeper)
+    assert meant_by(dated(sleeper, off_by_s=0.5)) == who
+    assert meant_by(dated(sleeper, off_by_s=3600.0, mark=MARK)) == who
+    stranger = meant_by(dated(sleeper, off_by_s=3600.0, mark=f"{MARK}0"))
+    assert not is_same(stranger)
+    assert not is_same(meant_by({"pid": NOBODY, "start_time": 1.0}))
+
+
+def test_an_older_entry_that_cannot_be_told_needs_a_hand(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    with Obligations(tmp_path) as log:
+        log.open("end_process", **dated(sleeper, off_by_s=3600.0))
+    (said,) = heal(tmp_path).remaining
+    assert f"whether process {sleeper.pid} is the one that is meant cannot be told" in said
+    assert open_obligations(tmp_path)
+    assert sleeper.poll() is None
+
+
+def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
+    tmp_path: Path, sleeper: subprocess.Popen[bytes]
+) -> None:
+    log = Obligations(tmp_path)
+    log.open("end_process", **known(sleeper).facts, mark=MARK)
+    held_by = {"pid": os.getppid(), "start_time": 1.0, "host": os.uname().nodename}
+    with (tmp_path / OBLIGATIONS).open("a") as file:
+        file.write(f'{{"held_by": {held_by}}}\n'.replace("'", '"'))
+    assert holder_of(tmp_path) is None
+    (said,) = heal(tmp_path).remaining
+    assert f"whether process {os.getppid()} is the one" in said
+    assert sleeper.poll() is None
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {},
+        {"pid": 1},
+        {"pid": "1", "start_ticks": 1},
+        {"pid": True, "start_ticks": 1},
+        {"pid": 1, "start_ticks": 1.5},
+        {"pid": 1, "start_time": "yesterday"},
+    ],
+)
+def test_what_names_no_process_is_refused(facts: dict[str, Json]) -> None:
+    assert not names_process(facts)
+    with pytest.raises(FleetError, match="no process is meant"):
+        meant_by(facts)

@@ -1,0 +1,67 @@
+"""Being first in line: only for a while, only this thread, and nothing breaks without the right."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from chaoslab.core.realtime import first_in_line
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "sched_getscheduler"), reason="this system has no such schedulers"
+)
+
+
+def policy() -> int:
+    return os.sched_getscheduler(0)
+
+
+def may_be_first() -> bool:
+    with first_in_line():
+        return policy() != os.SCHED_OTHER
+
+
+def test_afterwards_everything_is_as_before() -> None:
+    before = policy()
+    with first_in_line(), first_in_line():
+        pass
+    assert policy() == before
+
+
+def test_an_error_ends_it_too() -> None:
+    before = policy()
+    with pytest.raises(KeyError), first_in_line():
+        raise KeyError
+    assert policy() == before
+
+
+def test_what_is_not_urgent_waits_its_turn() -> None:
+    with first_in_line(is_urgent=False):
+        assert policy() == os.SCHED_OTHER
+
+
+def test_children_are_not_first_in_line() -> None:
+    ask = "import os; print(os.sched_getscheduler(0))"
+    with first_in_line():
+        said = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
+    assert int(said.stdout) == os.SCHED_OTHER
+
+
+def test_without_the_right_to_it_the_block_runs_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refuse)
+    ran = []
+    with first_in_line():
+        ran.append(policy())
+    assert ran == [os.SCHED_OTHER]
+
+
+@pytest.mark.skipif(not may_be_first(), reason="this user may not ask for it")
+def test_the_block_is_first_in_line() -> None:
+    with first_in_line():
+        assert policy() & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR

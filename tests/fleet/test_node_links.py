@@ -1,0 +1,134 @@
+"""What a fleet does with links: make them, report what is done to them, notice their loss."""
+
+import pytest
+
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind, Sighting
+from chaoslab.fleet.node_links import STANDING, Linkage
+from chaoslab.links.base import Direction, Freeze, Latency
+from tests.fake_links import FakeLinks
+
+UP = "127.0.0.1:5005"
+
+
+@pytest.fixture
+def links() -> FakeLinks:
+    return FakeLinks()
+
+
+@pytest.fixture
+def linkage(links: FakeLinks) -> Linkage:
+    return Linkage(clock=VirtualClock(), made_by=links)
+
+
+def kinds(news: list[Sighting]) -> list[Kind]:
+    return [sighting.kind for sighting in news]
+
+
+def test_without_links_a_node_dials_its_upstream_and_nothing_is_counted() -> None:
+    linkage = Linkage(clock=VirtualClock())
+    with linkage:
+        assert linkage.create("learner-0", UP).address == UP
+        linkage.count("learner-0")
+        linkage.count("syncer")
+    (started,) = linkage.news()
+    assert (started.kind, started.data["kind"]) == (Kind.LINK_STARTED, "none")
+
+
+def test_what_is_done_to_a_link_is_reported_in_order(linkage: Linkage) -> None:
+    linkage.create("learner-0", UP)
+    link = linkage.links["learner-0"]
+    link.shape("injection-3", Direction.UP, Latency(mean_s=0.2))
+    linkage.count("learner-0")
+    link.clear("injection-3")
+    started, shaped, counted, cleared = linkage.news()
+    assert started.data["address"] == "127.0.0.1:9000"
+    assert shaped.data == {
+        "link": "learner-0",
+        "injection": "injection-3",
+        "direction": "up",
+        "effect": "latency",
+        "settings": {"mean_s": 0.2, "jitter_s": 0.0, "shape": "uniform"},
+    }
+    assert (counted.kind, counted.data["up_bytes"]) == (Kind.LINK_COUNTED, 10)
+    assert (cleared.kind, cleared.data["injection"]) == (Kind.LINK_CLEARED, "injection-3")
+    assert not linkage.news()
+
+
+def test_clearing_what_never_was_is_not_reported(linkage: Linkage) -> None:
+    linkage.create("learner-0", UP).clear("injection-3")
+    assert kinds(linkage.news()) == [Kind.LINK_STARTED]
+
+
+def test_a_standing_effect_is_on_the_link_before_anybody_dials(links: FakeLinks) -> None:
+    effect = Latency(mean_s=0.04)
+    standing = {"learner-1": ((Direction.BOTH, effect),)}
+    linkage = Linkage(clock=VirtualClock(), made_by=links, standing=standing)
+    for name in ("learner-0", "learner-1"):
+        linkage.create(name, UP)
+    assert links.made["learner-1"].effects == {(STANDING, Direction.BOTH, "latency"): effect}
+    assert not links.made["learner-0"].effects
+
+
+def test_a_loss_is_reported_once(linkage: Linkage, links: FakeLinks) -> None:
+    linkage.create("learner-0", UP)
+    linkage.news()
+    links.broken = "process 7 has ended with SIGKILL"
+    linkage.look()
+    linkage.look()
+    (lost,) = linkage.news()
+    assert lost.kind is Kind.LINK_LOST
+    assert lost.data == {"kind": "fake", "links": ["learner-0"], "reason": links.broken}
+    assert not linkage.news()
+
+
+def test_a_loss_is_noticed_by_looking_twice_a_second(links: FakeLinks) -> None:
+    clock = VirtualClock()
+    linkage = Linkage(clock=clock, made_by=links)
+    linkage.news()
+    links.broken = "gone"
+    clock.advance_to(0.4)
+    assert not linkage.news()
+    clock.advance_to(0.6)
+    assert kinds(linkage.news()) == [Kind.LINK_LOST]
+
+
+def test_on_lost_links_a_heal_has_nothing_to_undo_and_a_fault_cannot_be(
+    linkage: Linkage, links: FakeLinks
+) -> None:
+    link = linkage.create("learner-0", UP)
+    link.shape("injection-0", Direction.BOTH, Freeze())
+    links.broken = "gone"
+    link.clear("injection-0")
+    linkage.count("learner-0")
+    with pytest.raises(FleetError):
+        link.shape("injection-1", Direction.BOTH, Freeze())
+    assert kinds(linkage.news()) == [
+        Kind.LINK_STARTED,
+        Kind.LINK_SHAPED,
+        Kind.LINK_LOST,
+        Kind.LINK_CLEARED,
+    ]
+
+
+def test_a_refusal_of_links_that_are_well_is_an_error(linkage: Linkage, links: FakeLinks) -> None:
+    link = linkage.create("learner-0", UP)
+    link.shape("injection-0", Direction.BOTH, Freeze())
+
+    def refuse() -> None:
+        raise FleetError("not now")
+
+    links.answer = refuse  # type: ignore[method-assign]  # for once
+    with pytest.raises(FleetError, match="not now"):
+        link.clear("injection-0")
+    with pytest.raises(FleetError, match="not now"):
+        linkage.count("learner-0")
+
+
+def test_entering_and_leaving_reach_what_carries_the_links(
+    linkage: Linkage, links: FakeLinks
+) -> None:
+    with linkage:
+        assert links.entered == 1
+    assert links.entered == 0

@@ -1,0 +1,233 @@
+"""Burdens on real processes: that they bite, that they let go, and that they leave nothing."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import psutil
+import pytest
+
+from chaoslab.core.clock import WallClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind, Sighting
+from chaoslab.fleet.base import Ability, NodeSpec, Role
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.local.mechanism import Bearing
+from chaoslab.fleet.local.neighbours import Beside, promised_bytes, refuse_more_memory_than_there_is
+from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
+from chaoslab.undo.actions import Obligation, undo
+from tests.contracts.fleet_kit import Stage, wait_until
+from tests.fleet.test_local import Remembered
+
+pytestmark = pytest.mark.slow
+
+BUSY = "while True: sum(range(1000))"
+MEMORY_BYTES = 48 << 20
+needs_quota = pytest.mark.skipif(
+    Ability.QUOTA not in LocalFleet.abilities, reason="no CPU cgroup can be made here"
+)
+needs_limit = pytest.mark.skipif(
+    Ability.MEMORY_LIMIT not in LocalFleet.abilities, reason="no memory cgroup can be made here"
+)
+
+
+@pytest.fixture
+def obligations() -> Remembered:
+    return Remembered()
+
+
+@pytest.fixture
+def stage(tmp_path: Path, obligations: Remembered) -> Iterator[Stage]:
+    clock = WallClock()
+    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+        fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
+        yield Stage(fleet=fleet, clock=clock)
+
+
+@pytest.fixture
+def calm(stage: Stage) -> Stage:
+    """The same, once it is known what the node uses while nothing is upon it."""
+    until_s = stage.clock.now_s() + 1.8
+    while stage.clock.now_s() < until_s:
+        stage.poll(0.5)
+    return stage
+
+
+def put(stage: Stage, burden: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Sighting:
+    """Burden the node; what was reported of that."""
+    stage.fleet.burden("n", "injection-0", burden)
+    return stage.until(Kind.NODE_BURDENED)
+
+
+def counted(stage: Stage) -> Sighting:
+    stage.fleet.probe("n")
+    return stage.until(Kind.NODE_COUNTED)
+
+
+def keepers(count: int = 0) -> list[psutil.Process]:
+    """Of this very process; so many are waited for, since each first has to become one."""
+
+    def found() -> list[psutil.Process]:
+        children = psutil.Process().children()
+        return [one for one in children if "keeper.py" in " ".join(one.cmdline())]
+
+    wait_until(lambda: len(found()) >= count)
+    return found()
+
+
+@needs_quota
+def test_the_folder_of_a_harness_that_died_before_its_cgroup_was_made_is_removed() -> None:
+    home = cgroups.where(Controller.CPU)
+    assert home is not None
+    ours = home.parent / "chaoslab"
+    ours.mkdir(exist_ok=True)
+    assert not cgroups.remove(ours / "never-made", home.back)
+    assert not ours.exists() or any(place.is_dir() for place in ours.iterdir())
+
+
+@needs_quota
+def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
+    calm: Stage, obligations: Remembered
+) -> None:
+    said = put(calm, Slowness(factor=4, mechanism=Mechanism.CGROUP))
+    assert "CPU quota" in str(said.data["mechanism"])
+    wait_until(lambda: float(str(counted(calm).data["throttled_s"])) > 0.1)
+    (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
+    calm.fleet.relieve("n", "injection-0")
+    assert not Path(str(owed["path"])).exists()
+    assert obligations.opened.index(owed) in obligations.closed
+
+
+@needs_quota
+def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
+    calm: Stage, obligations: Remembered, tmp_path: Path
+) -> None:
+    put(calm, Slowness(factor=2, mechanism=Mechanism.CGROUP))
+    facts = next(one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP)
+    do = cgroups.UNDO_CGROUP
+    owed = Obligation(number=0, do=do, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert "removed" in undo(owed).actions[0]
+    assert undo(owed).actions == ()
+    assert calm.until(Kind.NODE_RELIEVED).data["because"]
+    calm.fleet.relieve("n", "injection-0")
+
+
+def test_a_duty_cycle_stops_a_node_again_and_again_and_lets_it_go_on(calm: Stage) -> None:
+    put(calm, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE))
+    pid = int(str(calm.fleet.probe("n").data["pid"]))
+    node = psutil.Process(pid)
+    wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
+    wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
+    calm.fleet.relieve("n", "injection-0")
+    assert node.status() != psutil.STATUS_STOPPED
+    assert not keepers()
+
+
+def test_who_kills_the_keeper_of_a_duty_cycle_leaves_a_node_that_healing_lets_go_on(
+    calm: Stage,
+) -> None:
+    put(calm, Slowness(factor=20, mechanism=Mechanism.DUTY_CYCLE))
+    node = psutil.Process(int(str(calm.fleet.probe("n").data["pid"])))
+    wait_until(lambda: node.status() == psutil.STATUS_STOPPED)
+    for keeper in keepers(1):
+        keeper.kill()
+    assert calm.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
+    calm.fleet.relieve("n", "injection-0")
+    wait_until(lambda: node.status() != psutil.STATUS_STOPPED)
+
+
+def test_a_duty_cycle_ends_by_itself_when_nobody_heals_it(calm: Stage) -> None:
+    put(calm, Slowness(factor=4, mechanism=Mechanism.DUTY_CYCLE, for_s=0.1))
+    assert calm.until(Kind.NODE_RELIEVED).data["because"] == "it let go by itself"
+
+
+def test_a_node_without_an_ear_cannot_be_told_to_rest(stage: Stage) -> None:
+    with pytest.raises(FleetError, match="test hooks"):
+        put(stage, Slowness(factor=2, mechanism=Mechanism.HOOK))
+    stage.fleet.relieve("n", "injection-0")
+
+
+def test_another_strength_is_no_second_burden(calm: Stage, obligations: Remembered) -> None:
+    put(calm, Slowness(factor=2, mechanism=Mechanism.DUTY_CYCLE))
+    opened = len(obligations.opened)
+    put(calm, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
+    assert len(obligations.opened) == opened
+    assert len(keepers(1)) == 1
+
+
+def test_neighbours_use_the_cores_and_are_gone_afterwards(stage: Stage) -> None:
+    put(stage, Neighbours(count=2))
+    wait_until(lambda: float(str(counted(stage).data["cpu_s"])) > 0.2)
+    stage.fleet.relieve("n", "injection-0")
+    assert not keepers()
+
+
+def test_held_memory_is_really_taken_and_given_back(stage: Stage) -> None:
+    put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
+    wait_until(lambda: int(str(counted(stage).data["rss_bytes"])) > MEMORY_BYTES)
+    stage.fleet.relieve("n", "injection-0")
+    assert not keepers()
+
+
+def test_more_memory_than_the_machine_can_miss_is_refused(stage: Stage) -> None:
+    with pytest.raises(FleetError, match="ask for less"):
+        put(stage, HeldMemory(size_bytes=psutil.virtual_memory().total))
+    stage.fleet.relieve("n", "injection-0")
+
+
+def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
+    """Several targets are burdened at once: none of them has taken anything by then."""
+    available = min(psutil.virtual_memory().available, cgroups.memory_left_bytes())
+    refuse_more_memory_than_there_is(int(0.3 * available), available)
+    with pytest.raises(FleetError, match="ask for less"):
+        refuse_more_memory_than_there_is(int(0.3 * available), available, int(0.6 * available))
+
+
+def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, obligations: Remembered) -> None:
+    life = cast("LocalFleet", stage.fleet)._lives["n"]
+    bearing = Bearing(life=life, injection="injection-0", obligations=obligations, calm_cores=1.0)
+    beside = Beside(bearing, HeldMemory(size_bytes=MEMORY_BYTES))
+    assert promised_bytes([beside]) == MEMORY_BYTES
+    beside.begin()
+    try:
+        wait_until(lambda: promised_bytes([beside]) == 0)
+    finally:
+        beside.end()
+
+
+def test_who_holds_memory_is_the_first_whom_the_kernel_kills(stage: Stage) -> None:
+    put(stage, HeldMemory(size_bytes=MEMORY_BYTES))
+    (keeper,) = keepers(1)
+    assert Path(f"/proc/{keeper.pid}/oom_score_adj").read_text().strip() == "1000"
+    stage.fleet.relieve("n", "injection-0")
+
+
+@needs_limit
+def test_the_kernel_kills_a_node_whose_limit_is_used_up(
+    stage: Stage, obligations: Remembered
+) -> None:
+    put(stage, MemoryLimit(limit_bytes=MEMORY_BYTES))
+    assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
+    assert int(str(counted(stage).data["oom_kills"])) >= 1
+    stage.fleet.relieve("n", "injection-0")
+    (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
+    assert not Path(str(owed["path"])).exists()
+    assert not keepers()
+
+
+def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, obligations: Remembered) -> None:
+    clock = WallClock()
+    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+        fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
+        fleet.burden("n", "injection-0", Neighbours(count=1))
+        assert len(keepers(1)) == 1
+    assert not keepers()
+    assert sorted(obligations.closed) == list(range(len(obligations.opened)))
+
+
+def test_what_this_machine_lacks_is_no_ability() -> None:
+    has_quota = cgroups.where(Controller.CPU) is not None
+    assert (Ability.QUOTA in LocalFleet.abilities) is has_quota

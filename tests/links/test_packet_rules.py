@@ -1,0 +1,395 @@
+"""Rules of the kernel: exactly ours, by comment, gone when they should be; refused where not."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
+from chaoslab.links import netem, netfilter
+from chaoslab.links.base import (
+    Corrupt,
+    Direction,
+    Duplicate,
+    Effect,
+    LinkAbility,
+    Loss,
+    PacketEffect,
+    Reorder,
+    require,
+)
+from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.kernel import ask, which
+from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
+from chaoslab.links.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
+from chaoslab.undo.actions import Obligation, still_there, undo
+from tests.contracts.link_stage import Upstream, is_open, read_exactly
+from tests.fleet.test_local import Remembered
+
+PORT = 45_871
+LABEL = "chaoslab:test:injection-0:1:up:0"
+
+pytestmark = pytest.mark.slow  # the rules are this machine's own, so one after another
+
+
+def needs_loss() -> None:
+    can, why = netfilter.is_available()
+    if not can:
+        pytest.skip(why)
+
+
+@pytest.fixture(params=[Iptables, Nft], ids=lambda one: one.tool)
+def tool(request: pytest.FixtureRequest) -> Iterator[Drops]:
+    needs_loss()
+    if which(request.param.tool) is None:
+        pytest.skip(f"{request.param.tool} is not on PATH")
+    tool: Drops = request.param()
+    yield tool
+    for label in (LABEL, f"{LABEL}2"):
+        tool.remove(label)
+
+
+def drop(comment: str = LABEL, way: Direction = Direction.UP) -> Drop:
+    return Drop(comment=comment, port=PORT, way=way, share=0.25)
+
+
+def rules() -> str:
+    """All that the kernel has, whoever wrote it."""
+    texts = (ask(("iptables", "-S")), ask(("nft", "list", "tables")))
+    return "\n".join(text for code, text in texts if code == 0)
+
+
+def test_a_rule_is_removed_exactly(tool: Drops) -> None:
+    before = rules()
+    tool.add(drop())
+    tool.add(drop(f"{LABEL}2", Direction.DOWN))
+    assert rules() != before
+    tool.remove(LABEL)
+    tool.remove(f"{LABEL}2")
+    assert LABEL not in rules()
+    assert "chaoslab" not in rules()
+
+
+def test_removing_twice_or_what_never_was_does_nothing(tool: Drops) -> None:
+    tool.add(drop())
+    assert tool.remove(LABEL) == Seen()
+    assert tool.remove(LABEL) == Seen()
+    assert tool.remove(f"{LABEL}2") == Seen()
+
+
+def test_one_rule_stays_when_the_other_goes(tool: Drops) -> None:
+    tool.add(drop())
+    tool.add(drop(f"{LABEL}2"))
+    tool.remove(LABEL)
+    kept = subprocess.run(
+        [which(tool.tool) or "", *(("-S",) if tool.tool == "iptables" else ("list", "ruleset"))],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert f"{LABEL}2" in kept
+    assert f'{LABEL}"' not in kept
+
+
+def test_a_rule_that_the_kernel_refuses_is_an_error(tool: Drops) -> None:
+    with pytest.raises(FleetError, match=tool.tool):
+        tool.add(Drop(comment=LABEL, port=99_999, way=Direction.UP, share=0.5))
+
+
+def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> None:
+    needs_loss()
+    obligations = Remembered()
+    packets = KernelPackets(obligations)
+    packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.1))
+    assert [one["do"] for one in obligations.opened] == [UNDO_DROPS, UNDO_DROPS]
+    assert packets.count(PORT) == (0, 0)
+    assert packets.count(PORT + 1) is None
+    packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.2))
+    assert sorted(obligations.closed) == [0, 1]
+    packets.remove("injection-1", PORT)
+    packets.remove("injection-0", PORT)
+    assert sorted(obligations.closed) == [0, 1, 2, 3]
+    assert packets.count(PORT) == (0, 0)
+    assert "chaoslab" not in rules()
+
+
+def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) -> None:
+    needs_loss()
+    obligations = Remembered()
+    packets = KernelPackets(obligations, run=run_of(tmp_path))
+    packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
+    (facts,) = obligations.opened
+    owed = Obligation(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert still_there(owed), "a heal that leaves it is no heal"
+    for _ in range(2):
+        assert not undo(owed).remaining
+        assert not still_there(owed)
+    assert "chaoslab" not in rules()
+    packets.close()
+
+
+def test_closing_takes_everything_away() -> None:
+    needs_loss()
+    packets = KernelPackets(Remembered())
+    for port in (PORT, PORT + 1):
+        packets.add(f"injection-{port}", port, Direction.BOTH, Loss(share=0.1))
+    packets.close()
+    assert "chaoslab" not in rules()
+
+
+def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
+    needs_loss()
+    packets = KernelPackets(Remembered())
+    packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
+    before = rules()
+    with pytest.raises(FleetError, match="lost to injection-0 already: two losses on one link"):
+        packets.add("injection-1", PORT, Direction.DOWN, Loss(share=0.2))
+    packets.remove("injection-1", PORT)
+    assert rules() == before
+    packets.remove("injection-0", PORT)
+    packets.add("injection-1", PORT, Direction.DOWN, Loss(share=0.2))
+    packets.close()
+    assert "chaoslab" not in rules()
+
+
+# ---------------------------------------------------------------- netem
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What `tc` was asked for, on a kernel that takes all of it."""
+    commands: list[str] = []
+    monkeypatch.setattr(netem, "run", lambda *words: commands.append(" ".join(words)) or "")
+    return commands
+
+
+def test_packets_that_suffer_the_same_share_a_queue(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    packets.add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    packets.add("injection-0", PORT + 1, Direction.UP, Duplicate(share=0.1))
+    packets.add("injection-1", PORT, Direction.UP, Corrupt(share=0.1))
+    assert [one for one in asked if "netem" in one] == [
+        "tc qdisc add dev lo parent 1:4 handle 40: netem duplicate 10%",
+        "tc qdisc add dev lo parent 1:5 handle 50: netem corrupt 10%",
+    ]
+    filters = [one.split() for one in asked if "filter add" in one]
+    assert [one[-1] for one in filters] == ["1:4", "1:4", "1:4", "1:5"]
+    assert len({one[one.index("prio") + 1] for one in filters}) == 4
+
+
+def test_a_shared_queue_goes_with_the_last_whose_packets_suffer(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    for port in (PORT, PORT + 1):
+        packets.add(f"injection-{port}", port, Direction.UP, Reorder(share=0.1, delay_s=0.01))
+    packets.remove(f"injection-{PORT}", PORT)
+    assert not [one for one in asked if "qdisc del" in one]
+    packets.remove(f"injection-{PORT + 1}", PORT + 1)
+    assert asked[-1] == "tc qdisc del dev lo parent 1:4"
+
+
+def test_another_share_of_duplicates_never_stands_beside_the_old_one(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    packets.add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    asked.clear()
+    packets.add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.2))
+    verbs = [" ".join(one.split()[1:3]) for one in asked]
+    assert verbs == ["filter del", "filter del", "qdisc del", "qdisc add", *["filter add"] * 2]
+
+
+def test_a_queue_to_which_no_filter_leads_is_taken_off(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: object) -> None:
+        raise FleetError("no filters here")
+
+    monkeypatch.setattr(netem, "add", refuse)
+    packets = KernelPackets(Remembered())
+    with pytest.raises(FleetError, match="no filters here"):
+        packets.add("injection-0", PORT, Direction.UP, Corrupt(share=0.1))
+    assert asked[-1] == "tc qdisc del dev lo parent 1:4"
+
+
+def test_an_interface_has_room_for_so_many_effects(asked: list[str]) -> None:
+    packets = KernelPackets(Remembered())
+    for number in range(13):
+        packets.add(f"injection-{number}", PORT, Direction.UP, Corrupt(share=0.01 * (number + 1)))
+    with pytest.raises(FleetError, match="13 different effects"):
+        packets.add("injection-13", PORT, Direction.UP, Corrupt(share=0.5))
+
+
+def tcp_counter(name: str) -> int:
+    """One of the kernel's own, of all connections of this machine."""
+    lines = [
+        line.split()
+        for place in ("snmp", "netstat")
+        for line in Path("/proc/net", place).read_text().splitlines()
+        if line.startswith(("Tcp:", "TcpExt:"))
+    ]
+    names, values = next(two for two in zip(lines[::2], lines[1::2], strict=True) if name in two[0])
+    return int(values[names.index(name)])
+
+
+@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+@pytest.mark.parametrize(
+    ("effect", "counter"),
+    [
+        (Duplicate(share=0.3), "TCPDSACKOldSent"),
+        (Reorder(share=0.3, delay_s=0.01), "TCPOFOQueue"),
+        (Corrupt(share=0.2), "InCsumErrors"),
+    ],
+    ids=lambda one: getattr(one, "kind", one),
+)
+@pytest.mark.parametrize("way", list(Direction))
+def test_the_kernel_counts_packets_that_suffer_and_tcp_repairs_them(
+    effect: PacketEffect, counter: str, way: Direction
+) -> None:
+    packets = KernelPackets(Remembered())
+    with closing(Upstream()) as upstream, closing(upstream.connect(upstream)) as pair:
+        port = int(upstream.address.rpartition(":")[2])
+        try:
+            packets.add("injection-0", port, way, effect)
+            before = tcp_counter(counter)
+            for direction in way.ways:
+                sender, receiver = pair.ends(direction)
+                for number in range(60):
+                    sender.sendall(number.to_bytes(4))
+                    if number % 3 == 2:  # a few at a time, or there is nothing to overtake
+                        assert len(read_exactly(receiver, 12)) == 12
+            assert tcp_counter(counter) - before >= 3
+            packets.remove("injection-0", port)
+            assert "netem" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
+            before = tcp_counter(counter)
+            assert is_open(pair)
+            assert tcp_counter(counter) == before
+        finally:
+            packets.close()
+    assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
+
+
+@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_path: Path) -> None:
+    obligations = Remembered()
+    KernelPackets(obligations).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    (facts,) = obligations.opened
+    owed = Obligation(number=0, do=UNDO_BANDS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    assert still_there(owed)
+    for _ in range(2):
+        assert not undo(owed).remaining
+        assert not still_there(owed)
+    assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
+
+
+# ---------------------------------------------------------------- where it cannot be had
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A user without any capability."""
+    for module in (netfilter, netem):
+        monkeypatch.setattr(module, "may_administer_network", lambda: False)
+    netem.is_available.cache_clear()
+    yield
+    netem.is_available.cache_clear()
+
+
+@pytest.fixture
+def untried() -> Iterator[None]:
+    """What is found here is not remembered."""
+    for found in (netfilter._try, netem.is_available):
+        found.cache_clear()
+    yield
+    for found in (netfilter._try, netem.is_available):
+        found.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "effect", [Loss(share=0.1), Duplicate(share=0.1), Reorder(share=0.1), Corrupt(share=0.1)]
+)
+@pytest.mark.usefixtures("nobody")
+def test_without_the_right_to_do_it_a_plan_is_refused_before_anything_starts(
+    effect: Effect, tmp_path: Path
+) -> None:
+    with pytest.raises(AbilityError, match="needs root"):
+        require(EmbeddedLinks(tmp_path), Direction.BOTH, effect)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("nobody")
+def test_without_the_right_nothing_is_dropped() -> None:
+    with pytest.raises(AbilityError, match="needs root"):
+        netfilter.drops()
+
+
+def test_without_a_tool_it_says_which_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(netfilter, "may_administer_network", lambda: True)
+    monkeypatch.setattr(netfilter, "which", lambda _: None)
+    can, why = netfilter.is_available()
+    assert not can
+    assert "install iptables or nftables" in why
+
+
+def test_a_tool_that_is_there_and_fails_is_quoted(
+    monkeypatch: pytest.MonkeyPatch, untried: None
+) -> None:
+    def fail(*words: str, text: str = "") -> str:
+        raise FleetError(f"{words[-1]}: the kernel has no such table")
+
+    monkeypatch.setattr(netfilter, "may_administer_network", lambda: True)
+    monkeypatch.setattr(netfilter, "which", lambda program: f"/usr/sbin/{program}")
+    monkeypatch.setattr(netfilter, "run", fail)
+    can, why = netfilter.is_available()
+    assert not can
+    assert why.count("the kernel has no such table") == 2
+    assert "install" not in why
+
+
+def test_where_no_namespace_can_be_made_loss_is_tried_in_place(
+    monkeypatch: pytest.MonkeyPatch, untried: None
+) -> None:
+    needs_loss()
+    before = rules()
+    netfilter._try.cache_clear()
+    netem.is_available.cache_clear()
+    for module in (netfilter, netem):
+        monkeypatch.setattr(module, "why_no_namespace", lambda: "Operation not permitted")
+    assert netfilter.is_available()[0]
+    assert rules() == before
+    can, why = netem.is_available()
+    assert not can
+    assert "none can be made here: Operation not permitted" in why
+
+
+def test_the_right_to_administer_the_network_is_enough() -> None:
+    needs_loss()
+    setpriv = which("setpriv")
+    if setpriv is None:
+        pytest.skip("setpriv is not on PATH")
+    before = rules()
+    asks = "from chaoslab.links import netfilter; print(*netfilter.is_available())"
+    command = (setpriv, "--bounding-set=-sys_admin", sys.executable, "-c", asks)
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said == f"True {netfilter.is_available()[1]}\n"
+    assert rules() == before
+
+
+def test_a_rehearsal_changes_nothing(tool: Drops) -> None:
+    before = rules()
+    tool.rehearse(drop())
+    with pytest.raises(FleetError, match=tool.tool):
+        tool.rehearse(Drop(comment=LABEL, port=99_999, way=Direction.UP, share=0.5))
+    assert rules() == before
+
+
+def test_netem_is_offered_exactly_where_the_kernel_has_it(tmp_path: Path) -> None:
+    can, why = netem.is_available()
+    links = EmbeddedLinks(tmp_path)
+    for ability in (LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT):
+        assert (ability in links.abilities) == can
+        assert can or links.why_not(ability) == why
+
+
+@pytest.mark.parametrize("share", [-0.1, 0.0, 1.0, 1.5])
+def test_a_share_that_is_none_is_refused(share: float) -> None:
+    with pytest.raises(PlanError):
+        Loss(share=share)

@@ -1,0 +1,124 @@
+"""Learners that are not all alike: `training.learners` as a list of groups."""
+
+import jsonschema
+import pytest
+
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.core.errors import PlanError
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.plan.file import json_schema
+from chaoslab.plan.file.writing import written
+from chaoslab.plan.model import LearnerGroup
+from chaoslab.prepare.launch import Launch
+from tests.plan.file.catalogue import HEAD, Loader
+
+MIXED = """training:
+  learners: [{count: 2, region: us}, {count: 3, speed: 82%, region: eu}]
+"""
+
+
+def test_groups_are_counted_and_kept(load: Loader) -> None:
+    training = load(HEAD + MIXED).training
+    assert training.learners == 5
+    assert training.groups == (
+        LearnerGroup(count=2, region="us"),
+        LearnerGroup(count=3, speed=0.82, region="eu"),
+    )
+    assert training.learner_names[-1] == "learner-4"
+
+
+def test_a_count_is_no_group(load: Loader) -> None:
+    training = load(HEAD + "training: {learners: 3}\n").training
+    assert (training.learners, training.groups, training.speeds) == (3, (), {})
+
+
+def test_the_speed_of_a_group_is_that_of_its_learners(load: Loader) -> None:
+    plan = load(HEAD + MIXED)
+    assert plan.training.speeds == {"learner-2": 0.82, "learner-3": 0.82, "learner-4": 0.82}
+
+
+def test_the_region_of_a_group_is_a_label_of_its_learners(load: Loader) -> None:
+    labels = load(HEAD + MIXED).labels
+    assert labels["learner-1"] == {"region": "us"}
+    assert labels["learner-2"] == {"region": "eu"}
+
+
+def test_regions_of_the_fleet_take_the_learners_that_no_group_has_placed(load: Loader) -> None:
+    text = "training: {learners: [{count: 2, region: us}, {count: 2}]}\nfleet: {regions: {us: 2}}\n"
+    labels = load(HEAD + text).labels
+    assert {name: one["region"] for name, one in labels.items()} == {
+        f"learner-{index}": "us" for index in range(4)
+    }
+
+
+def test_a_learner_in_two_regions_is_a_mistake(load: Loader) -> None:
+    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.regions: learner-0 is in two regions"):
+        load(HEAD + MIXED + "fleet: {regions: {asia: [learner-0]}}\n")
+    with pytest.raises(PlanError, match=r":\d+:\d+: fleet.labels: learner-0 is in two regions"):
+        load(HEAD + MIXED + "fleet: {labels: {learner-0: {region: asia}}}\n")
+
+
+def test_a_region_without_a_name_is_a_mistake(load: Loader) -> None:
+    with pytest.raises(PlanError, match=r"learners\[0\].region: must not be empty"):
+        load(HEAD + "training: {learners: [{count: 2, region: ''}]}\n")
+
+
+def test_only_slow_learners_are_started_with_a_speed(load: Loader, tmp_path: object) -> None:
+    plan = load(HEAD + MIXED)
+    specs = Launch(plan=plan, snapshots=tmp_path, tokens=tmp_path).learners(  # type: ignore[arg-type]
+        dict.fromkeys(plan.training.learner_names, "here:1")
+    )
+    speeds = [
+        spec.command[spec.command.index("--speed") + 1] if "--speed" in spec.command else None
+        for spec in specs
+    ]
+    assert speeds == [None, None, "0.82", "0.82", "0.82"]
+
+
+def test_what_is_written_reads_as_it_was(load: Loader) -> None:
+    plan = load(HEAD + MIXED)
+    training = written(plan)["training"]
+    assert isinstance(training, dict)
+    assert training["learners"] == [
+        {"count": 2, "speed": "100%", "region": "us"},
+        {"count": 3, "speed": "82%", "region": "eu"},
+    ]
+    assert "groups" not in training
+
+
+@pytest.mark.parametrize(
+    ("learners", "place", "says"),
+    [
+        ("[{count: 2}, {count: 2, speed: 120%}]", "4:44", "1% to 100%"),
+        ("[{count: 2}, {count: 0}]", "4:34", "at least 1"),
+        ("[{count: 2}, {cuont: 2}]", "4:27", "did you mean `count`"),
+        ("[{count: 2}, {count: 2, speed: fast}]", "4:44", "is not a percentage"),
+        ("[]", "4:13", "empty list"),
+        ("{count: 2}", "4:13", "not a whole number"),
+        ("0", "4:13", "1 to"),
+    ],
+)
+def test_a_mistake_in_a_group_is_named_with_its_place(
+    load: Loader, learners: str, place: str, says: str
+) -> None:
+    with pytest.raises(PlanError) as told:
+        load(f"{HEAD}training:\n  learners: {learners}\n")
+    assert f":{place}: " in str(told.value)
+    assert says in str(told.value)
+
+
+@pytest.mark.parametrize(
+    ("learners", "is_right"),
+    [
+        (4, True),
+        ([{"count": 4}, {"count": 4, "speed": "82%", "region": "eu"}], True),
+        ([], False),
+        ([{"speed": "82%"}], False),
+        ([{"count": 4, "pace": "82%"}], False),
+    ],
+)
+def test_editors_know_both_forms(learners: object, is_right: bool) -> None:
+    plan = {"version": 1, "name": "trial", "training": {"learners": learners}}
+    schema = json_schema(FAULTS, CHECKS)
+    errors = list(jsonschema.Draft202012Validator(schema).iter_errors(plan))
+    assert (not errors) is is_right

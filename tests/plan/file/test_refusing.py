@@ -1,0 +1,315 @@
+"""What a mistaken plan is told: the place, the key, and what to write."""
+
+import re
+from dataclasses import make_dataclass
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import ExitCode, HarnessBug, PlanError
+from chaoslab.plan.file import load as load_file
+from tests.plan.file.catalogue import CHECKS, FAULTS, HEAD, KILL, Loader, one_fault
+
+
+def told(load: Loader, text: str, *overrides: str) -> str:
+    with pytest.raises(PlanError) as refused:
+        load(text, *overrides)
+    assert refused.value.exit_code is ExitCode.REFUSED
+    return str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "place", "key", "word"),
+    [
+        ("lerners: 3", "3:1", "lerners", "known: abort"),
+        ("training: {lerners: 3}", "3:12", "training.lerners", "`learners`?"),
+        ("training: {learners: four}", "3:22", "training.learners", "'four'"),
+        ("training: {learners: true}", "3:22", "training.learners", "True"),
+        ("training: {learners: 4.5}", "3:22", "training.learners", "4.5"),
+        ("training: {outer: {lr: .nan}}", "3:24", "training.outer.lr", "nan"),
+        ("training: {data: 3}", "3:18", "training.data", "quotes"),
+        ("training: {merge: rad}", "3:19", "training.merge", "`rda`?"),
+        ("training: {compression: int2}", "3:25", "training.compression", "`int8`?"),
+        ("training: {algorithm: decopled}", "3:23", "training.algorithm", "`decoupled`?"),
+        ("training: {stop: {tokens: 2m}}", "3:27", "training.stop.tokens", "2M"),
+        ("training: {quorum: 9}", "3:20", "training.quorum", "1 to 4"),
+        ("training: {learners: 0}", "3:22", "training.learners", "1 to 10,000"),
+        ("training: {learners: 1000000000000000000000}", "3:22", "training.learners",
+         "1 to 10,000"),
+        ("training: {model: nanoo}", "3:19", "training.model", "`nano`?"),
+        ("training: {model: gpt}", "3:19", "training.model", "known: micro, mini, nano, small"),
+        ("training: {task: foo.bar}", "3:18", "training.task", "package.module:function"),
+        ("training: {task: 'foo bar:make'}", "3:18", "training.task", "package.module:function"),
+        ("training: {task: 'foo:'}", "3:18", "training.task", "package.module:function"),
+        ("training: {fragments: 21}", "3:23", "training.fragments", "1 to 20"),
+        ("training: {suspect_after: 0s}", "3:27", "training.suspect_after", "above 0s"),
+        ("training: {drop_after: 0s}", "3:24", "training.drop_after", "above 0s"),
+        ("training: {evaluate_every: 0}", "3:28", "training.evaluate_every", "at least 1"),
+        ("training: {grace: {gamma: 1}}", "3:27", "training.grace.gamma", "below 1"),
+        ("training: {grace: {max_steps: -1}}", "3:31", "training.grace.max_steps", "at least 0"),
+        ("training: {outer: {lr: -1}}", "3:24", "training.outer.lr", "above 0"),
+        ("training: {outer: {lr: 0}}", "3:24", "training.outer.lr", "above 0"),
+        ("training: {outer: {momentum: 1}}", "3:30", "training.outer.momentum", "below 1"),
+        ("training: {outer: {momentum: -0.1}}", "3:30", "training.outer.momentum", "below 1"),
+        ("training: {inner: {lr: 0}}", "3:24", "training.inner.lr", "above 0"),
+        ("training: {inner: {batch: 0}}", "3:27", "training.inner.batch", "at least 1"),
+        ("training: {inner: {sequence: -128}}", "3:30", "training.inner.sequence", "at least 1"),
+        ("training: {inner: {warmup_steps: -1}}", "3:34", "training.inner.warmup_steps",
+         "at least 0"),
+        ("training: {inner: {warmup_steps: 5000}}", "3:34", "training.inner.warmup_steps",
+         "below `decay_steps`"),
+        ("training: {inner: {decay_steps: 0}}", "3:33", "training.inner.decay_steps", "at least 1"),
+        ("training: {inner: {final_share: 150%}}", "3:33", "training.inner.final_share",
+         "0% to 100%"),
+        ("training: {inner: {weight_decay: -1}}", "3:34", "training.inner.weight_decay",
+         "at least 0"),
+        ("seed: 9223372036854775808", "3:7", "seed", "18 digits"),
+        (f"seed: {'9' * 5000}", "3:7", "seed", "too long"),
+        ("training: 3", "3:11", "training", "not a mapping"),
+        ("settle: 30", "3:9", "settle", "write 30s"),
+        ("settle: [30s]", "3:9", "settle", "not a duration"),
+        ("settle:", "3:1", "settle", "has no value"),
+        ("settle: ~", "3:1", "settle", "has no value"),
+        ("baseline: {warmup: 12}", "3:20", "baseline.warmup", "write 12 rounds"),
+        ("baseline: {max_variation: 0.25}", "3:27", "baseline.max_variation", "write 25%"),
+        ("limits: {max_affected: 150%}", "3:9", "limits", "at most 100%"),
+        ("limits: {protected: learner-0}", "3:21", "limits.protected", "write [learner-0]"),
+        ("fleet: {kind: dockr}", "3:15", "fleet.kind", "`docker`?"),
+        ("fleet: {links: embeded}", "3:16", "fleet.links", "`embedded`?"),
+        ("fleet: {regions: [eu]}", "3:18", "fleet.regions", "{eu: [learner-0, learner-1], us: 2}"),
+        ("fleet: {regions: {eu: half}}", "3:18", "fleet.regions", "'half'"),
+        ("fleet: {regions: {eu: 0}}", "3:8", "fleet", "'eu' has no learners"),
+        ("fleet: {profiles: {eu: 3}}", "3:19", "fleet.profiles", "{eu: transatlantic}"),
+        ("fleet: {programs: [a]}", "3:19", "fleet.programs", "{learner: my_package.my_learner}"),
+        ("fleet: {programs: {lerner: a.b}}", "3:8", "fleet", "use syncer, learner or evaluator"),
+        ("fleet: {programs: {learner: a/b}}", "3:8", "fleet", "package.module"),
+        ("fleet: {links: toxiproxy, toxiproxy: x}", "3:38", "fleet.toxiproxy",
+         "'x' is not an address"),
+        ("fleet: {toxiproxy: h:8474}", "3:8", "fleet", "`links: toxiproxy`"),
+        ("fleet: {links: none, profiles: {eu: lan}}", "3:8", "fleet", "`profiles` need links"),
+        ("fleet: {labels: {learner-0: eu}}", "3:17", "fleet.labels", "{learner-0: {region: eu}}"),
+        ("control: run-3", "3:10", "control", "known: none, twin"),
+        ("abort: [{when: {no_round_for: 120}}]", "3:31", "abort[0].when.no_round_for",
+         "write 120s"),
+        ("abort: [{when: {}}]", "3:16", "abort[0].when", "one of no_round_for"),
+        ("abort: [{when: {x: 2m}}]", "3:17", "abort[0].when.x", "known: alive_below"),
+        ("expect: [{check: rejon}]", "3:18", "expect[0].check", "`rejoin`?"),
+        ("expect: [{within: 3s}]", "3:10", "expect[0]", "`check` is missing"),
+        ("expect: [rejoin]", "3:10", "expect[0]", "`check` is missing"),
+        ("expect: {check: rejoin}", "3:9", "expect", "is not a list"),
+        ("expect: [{check: rejoin, within: 30}]", "3:34", "expect[0].within", "write 30s"),
+        ("expect: [{check: continuity, max_gap: 3}]", "3:39", "expect[0].max_gap",
+         "write 2s, or 3x baseline"),
+        ("vars: [1]", "3:7", "vars", "defaults"),
+        ("training: !!python/object:os.system {}", "3:11", "training", "tag"),
+        ("training: !secret x", "3:11", "training", "!secret"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_named_with_its_place_and_its_key(
+    load: Loader, line: str, place: str, key: str, word: str
+) -> None:
+    message = told(load, HEAD + line)
+    assert f"trial.yaml:{place}: {key}: " in message
+    assert word in message
+    assert len(message.splitlines()) == 1
+
+
+def test_an_anchor_that_nobody_refers_to_does_no_harm(load: Loader) -> None:
+    assert load(HEAD + "seed: &x 3").seed == 3
+
+
+FAULT = "fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s"
+
+
+@pytest.mark.parametrize(
+    ("entry", "words"),
+    [
+        (FAULT.replace(".kill", ".kil"), "fault: unknown fault `process.kil`; did you mean"),
+        (FAULT + ", signl: SIGTERM", "unknown key `signl`; did you mean `signal`?"),
+        (FAULT + ", signal: SIGTREM", "did you mean `SIGTERM`?"),
+        (FAULT.replace("1}, at", "no}, at"), "'no'"),
+        (FAULT.replace("learners: 1", "learner: 1"), "did you mean `learners`"),
+        (FAULT.replace("learners: 1", "learners: 0"), "at least 1"),
+        (FAULT.replace("learners: 1", "learners: 0.5"), "0.5"),
+        (FAULT.replace("learners: 1", "learners: 200%"), "at most 100%"),
+        (FAULT.replace("learners: 1", ""), "`target` needs one of"),
+        (FAULT.replace("learners: 1", "learners: 1, syncer: all"), "`target` needs one of"),
+        (FAULT.replace("learners: 1", "syncer: 1"), "unknown value `1`; known: all"),
+        (FAULT.replace("learners: 1", "zone: 3"), "quotes"),
+        (
+            FAULT.replace("learners: 1", "learners: 1, pick: slowest"),
+            "known: at_phase, first, last_victim",
+        ),
+        (FAULT.replace("round: 3", "phase: writen"), "unknown value `writen`"),
+        (FAULT.replace("round: 3", "round: 3, hold: 5s"), "`hold`"),
+        (FAULT.replace("round: 3", "phase: written, of: learner-1"), "`of`"),
+        (FAULT.replace("round: 3", "phase: push, of: syncer"), "`of: syncer`"),
+        (
+            FAULT.replace("learners: 1", "learners: 2, pick: at_phase"),
+            "{learners: 1, pick: at_phase}",
+        ),
+        (
+            FAULT.replace("learners: 1", "learners: 1, pick: at_phase"),
+            "`pick: at_phase`",
+        ),
+        (FAULT.replace("round: 3", "rond: 3"), "unknown key `rond`; did you mean `round`?"),
+        (FAULT.replace("round: 3", "round: 3, time: 2s"), "exactly one of"),
+        (FAULT.replace("round: 3", "time: 3"), "write 3s"),
+        (FAULT.replace(", at: {round: 3}", ""), "`arrivals`: write `at: {round: 60}`"),
+        (FAULT.replace(", for: 5s", ""), "needs either `for: 5s`"),
+        (FAULT.replace("for: 5s", "for: 5"), "write 5s"),
+        (FAULT.replace("for: 5s", "for: 0s"), "above 0s"),
+        (FAULT.replace("for: 5s", "for: 10m"),
+         "healed after 10m"),
+        (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 11m}"), "healed after 11m"),
+        (FAULT.replace("round: 3", "phase: push, hold: 10m"), "10m"),
+        (FAULT.replace("round: 3", "phase: push, after_round: 9999"), "round 9999"),
+        (FAULT.replace("for: 5s", "outage: {dist: exponential, mean: 3s, at_most: 0s}"),
+         "`at_most`"),
+        (FAULT.replace("learners: 1", "names: [learner-9]"),
+         "`learners: [learner-9]`"),
+        (FAULT.replace("for: 5s", "for: {dist: fixed}"), "`outage`"),
+        (FAULT + ", outage: {dist: exponential, mean: 3s}", "needs either `for: 5s`"),
+        (FAULT.replace("for: 5s", "outage: {dist: lognormal, mean: 3s}"), "did you mean `median`?"),
+        (FAULT.replace("for: 5s", "outage: {dist: fixed, time: 3s}"), "unknown dist `fixed`"),
+        (FAULT.replace("for: 5s", "outage: {mean: 3s}"), "`dist` is missing"),
+        (FAULT.replace("for: 5s", "outage: {dist: weibull, mean: 3s, shape: 0}"), "above 0"),
+        (FAULT.replace("at: {round: 3}", "arrivals: {dist: trace}"), "needs `trace: [12s, 40s]`"),
+        (FAULT.replace("at: {round: 3}", "arrivals: {dist: weibull}"), "needs `mtbf`"),
+        (FAULT.replace("target: {learners: 1}, ", ""), "is missing: write `target: {learners: 1}`"),
+        (FAULT.replace("process.kill", "process.crash_loop") + ", times: 0", "at least one turn"),
+        (FAULT.replace("process.kill", "compute.ramp"), "is missing: write `ratio: 0.5`"),
+        (FAULT + ", id: a b", "'a b' is not a name"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_fault_is_named(load: Loader, entry: str, words: str) -> None:
+    message = told(load, one_fault(entry))
+    assert "trial.yaml:4:" in message
+    assert words in message
+
+
+def test_a_plan_needs_its_version_and_its_name(load: Loader) -> None:
+    assert "version: is missing: write `version: 1`" in told(load, "name: trial")
+    assert "name: is missing: write `name: my-plan`" in told(load, "version: 1")
+    assert "trial.yaml:1:10: version: must be 1" in told(load, "version: 2\nname: trial")
+    assert "'a/b' is not a name" in told(load, "version: 1\nname: a/b")
+
+
+def test_all_mistakes_are_told_together_in_the_order_of_the_file(load: Loader) -> None:
+    message = told(
+        load,
+        HEAD + "seed: x\ntraining: {lerners: 3, quorum: two}\nsettle:\nseed: 4\n"
+        "faults:\n- {fault: process.kil}\n- {fault: process.kill, for: 5}\nexpect: [{check: no}]\n",
+    )
+    places = [tuple(map(int, line.split(":")[1:3])) for line in message.splitlines()]
+    assert len(places) == 9
+    assert places == sorted(places)
+
+
+def test_a_key_that_is_written_twice_is_refused_with_both_places(load: Loader) -> None:
+    message = told(load, HEAD + "training:\n  learners: 2\n  learners: 3\n")
+    assert "trial.yaml:5:3: training.learners: is written twice" in message
+    assert "trial.yaml:4:3" in message
+
+
+def test_aliases_and_merge_keys_are_refused(load: Loader) -> None:
+    assert "aliases" in told(load, HEAD + "training: &t {learners: 2}\nlimits: *t\n")
+    assert "unknown key `<<`" in told(load, HEAD + "training: {<<: {learners: 2}}\n")
+
+
+def test_a_reference_in_braces_without_quotes_is_explained(load: Loader) -> None:
+    assert "${…} needs quotes" in told(load, HEAD + "training: {learners: ${vars.n}}")
+
+
+@pytest.mark.parametrize("text", ["a: [1", "a: b: c", "a:\n\t- b", HEAD + "---\nb: 2\n"])
+def test_what_is_not_yaml_is_refused_with_its_place(load: Loader, text: str) -> None:
+    assert re.search(r"trial\.yaml:\d+:\d+: .*YAML", told(load, text))
+
+
+@pytest.mark.parametrize("text", ["", "3", "- a", "just words"])
+def test_what_is_not_a_mapping_is_refused(load: Loader, text: str) -> None:
+    assert "trial.yaml:1:1: a plan must be a mapping" in told(load, text)
+
+
+def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=r"absent\.yaml: the plan cannot be read"):
+        load_file(tmp_path / "absent.yaml", faults=FAULTS, checks=CHECKS)
+
+
+def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes("version: 1\nname: é".encode() + b"caf\xe9\n")
+    with pytest.raises(PlanError, match=r"latin\.yaml:2:11: .* byte 0xe9 is not UTF-8: save"):
+        load_file(tmp_path / "latin.yaml", faults=FAULTS, checks=CHECKS)
+
+
+@pytest.mark.parametrize("line", ["a: " + "[" * 3000, "a: " + "{b: " * 3000, "a: " + "[" * 200])
+def test_what_is_nested_too_deep_is_refused_with_its_place(load: Loader, line: str) -> None:
+    message = told(load, HEAD + line)
+    assert "more than 50 levels" in message
+    assert "trial.yaml:3:" in message
+    assert len(message) < 300
+    assert "more than 50 levels" in told(load, HEAD, f"settle={line[3:]}")
+    assert "more than 50 levels" in told(load, HEAD, ".".join("a" * 3000) + "=1")
+
+
+def test_a_mistake_of_an_override_is_named_by_the_override(load: Loader) -> None:
+    written = HEAD + "training:\n  model: nano\n  outer: {lr: 0.7}\n"
+    message = told(load, written, "training.outer.lr=-1")
+    assert message.startswith("--set training.outer.lr=-1: training.outer.lr: ")
+    assert told(load, written, "training.model=nanoo").startswith("--set training.model=nanoo: ")
+    assert told(load, HEAD, "training.inner.lr=0").startswith("--set training.inner.lr=0: ")
+
+
+def test_an_outage_may_be_cut_below_the_timeout_or_last_to_the_end(load: Loader) -> None:
+    load(HEAD + KILL.replace("for: 5s", "outage: {dist: exponential, mean: 11m, at_most: 1m}"))
+    load(HEAD + KILL.replace("5s", "11m") + "limits: {timeout: 12m}\n")
+    load(HEAD + KILL.replace("5s", "rest"))
+
+
+def test_a_task_of_ones_own_may_have_any_number_of_fragments(load: Loader) -> None:
+    load(HEAD + "training: {task: 'a.b:make', fragments: 400}")
+    load(HEAD + "training: {model: small, fragments: 110}")
+
+
+def test_two_faults_with_one_name_are_refused_where_the_second_stands(load: Loader) -> None:
+    twice = (
+        KILL.replace("fault:", "id: x, fault:")
+        + KILL.replace("fault:", "id: x, fault:").split("\n", 1)[1]
+    )
+    message = told(load, HEAD + twice)
+    assert "trial.yaml:5:3: fault id 'x'" in message
+
+
+def test_a_fault_that_waits_for_an_unknown_one_is_refused(load: Loader) -> None:
+    message = told(load, HEAD + KILL.replace("round: 3", "after: nothing"))
+    assert "`after: nothing`" in message
+
+
+def test_a_fault_that_waits_for_a_round_after_the_end_is_refused(load: Loader) -> None:
+    message = told(load, HEAD + KILL.replace("round: 3", "round: 121"))
+    assert "trial.yaml:4:" in message
+    assert "round 121" in message
+
+
+def test_arrivals_that_no_end_is_known_of_are_refused(load: Loader) -> None:
+    endless = HEAD + KILL.replace("at: {round: 3}", "arrivals: {mtbf: 9s}")
+    assert "trial.yaml:4:" in told(load, endless)
+    assert "write `until: 90s` below `arrivals`" in told(load, endless)
+    load(endless.replace("mtbf: 9s", "mtbf: 9s, until: 60s"))
+    load(endless + "\ntraining: {stop: {time: 60s}}")
+
+
+def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD + "expect: [{check: rejoin}]")
+    with pytest.raises(PlanError, match="unknown check `rejoin`; known: none"):
+        load_file(path, faults={}, checks={})
+
+
+def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -> None:
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD)
+    for name, kind in (("things", set), ("target", str)):
+        odd = make_dataclass("Odd", [(name, kind)])
+        with pytest.raises(HarnessBug, match=name):
+            load_file(path, faults={"a.odd": odd}, checks={})

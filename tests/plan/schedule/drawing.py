@@ -1,0 +1,77 @@
+"""Plans and rosters for the tests of the schedule."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from chaoslab.plan.model import (
+    Arrivals,
+    FaultPlan,
+    FaultSpec,
+    Limits,
+    Outage,
+    Stop,
+    Target,
+    Training,
+    Trigger,
+)
+from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    takes_away: ClassVar[bool] = True
+    signal: str = "SIGKILL"
+    offsets_s: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slow:
+    takes_away: ClassVar[bool] = False
+    ratio: float = 0.5
+
+
+FAULTS: dict[str, type] = {"process.kill": Kill, "compute.slow": Slow}
+
+
+def fault(
+    target: Target,
+    *,
+    name: str = "it",
+    at: Trigger | None = None,
+    arrivals: Arrivals | None = None,
+    outage: Outage | None = None,
+    settings: object = Kill(),
+) -> FaultSpec:
+    """One fault, at round 5 and for 5 s unless told otherwise."""
+    return FaultSpec(
+        id=name,
+        fault="process.kill" if isinstance(settings, Kill) else "compute.slow",
+        settings=settings,
+        target=target,
+        at=at or (None if arrivals else Trigger(round=5)),
+        arrivals=arrivals,
+        outage=outage or Outage(seconds=5.0),
+        where=f"trial.yaml:{name}",
+    )
+
+
+def plan_of(
+    *faults: FaultSpec, learners: int = 4, seed: int = 7, limits: Limits | None = None
+) -> FaultPlan:
+    """A plan with these faults, of a thousand seconds."""
+    return FaultPlan(
+        name="trial",
+        seed=seed,
+        training=Training(learners=learners, stop=Stop(time_s=1000.0)),
+        limits=replace(limits or Limits(min_alive=0), timeout_s=1000.0),
+        faults=faults,
+    )
+
+
+def drawn(plan: FaultPlan, labels: dict[str, dict[str, str]] | None = None) -> Schedule:
+    """The schedule of a plan on the nodes it would start."""
+    roster = [
+        RosterEntry(name=entry.name, role=entry.role, labels=(labels or {}).get(entry.name, {}))
+        for entry in roster_of(plan)
+    ]
+    return schedule(plan, roster)

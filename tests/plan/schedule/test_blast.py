@@ -1,0 +1,158 @@
+"""The limits: no instant whose time is known may break one."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.model import Arrivals, FaultSpec, Limits, Outage, Target, Trigger
+from chaoslab.plan.schedule import Schedule
+from tests.plan.schedule.drawing import Slow, drawn, fault, plan_of
+
+
+def named(index: int, name: str, at: Trigger, seconds: float = 5.0, **more: object) -> FaultSpec:
+    target = Target(names=(f"learner-{index}",))
+    return fault(target, name=name, at=at, outage=Outage(seconds=seconds), **more)  # type: ignore[arg-type]
+
+
+def test_one_injection_that_leaves_too_few_is_refused() -> None:
+    spec = fault(Target(count=3), name="three")
+    with pytest.raises(PlanError) as refused:
+        drawn(plan_of(spec, limits=Limits(min_alive=2)))
+    assert str(refused.value).startswith("trial.yaml:three: fault 'three' on learner-")
+    assert "at round 5: 1 learners would be left, and `limits.min_alive` is 2" in str(refused.value)
+
+
+def test_one_injection_that_hits_too_many_is_refused() -> None:
+    spec = fault(Target(share=0.75))
+    with pytest.raises(PlanError, match="3 of 4 learners would be under a fault at once"):
+        drawn(plan_of(spec, limits=Limits(max_affected=0.5)))
+    assert drawn(plan_of(spec, limits=Limits(max_affected=0.75))).injections
+
+
+def test_a_fault_that_takes_nobody_away_does_not_count_as_a_death() -> None:
+    spec = fault(Target(everyone=True), settings=Slow())
+    assert drawn(plan_of(spec, limits=Limits(min_alive=4))).injections
+    with pytest.raises(PlanError, match="4 of 4 learners"):
+        drawn(plan_of(spec, limits=Limits(max_affected=0.9)))
+
+
+def test_the_syncer_is_no_learner_to_the_limits() -> None:
+    spec = fault(Target(syncer=True))
+    assert drawn(plan_of(spec, limits=Limits(min_alive=4, max_affected=0.0))).injections
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Trigger(time_s=10), Trigger(time_s=12)),
+        (Trigger(time_s=12), Trigger(time_s=10)),
+        (Trigger(round=9), Trigger(round=9)),
+        (Trigger(time_s=10), Trigger(time_s=10)),
+    ],
+)
+def test_two_planned_faults_that_are_sure_to_overlap_count_together(
+    first: Trigger, second: Trigger
+) -> None:
+    faults = named(0, "one", first), named(1, "two", second)
+    with pytest.raises(PlanError, match="2 learners would be left"):
+        drawn(plan_of(*faults, limits=Limits(min_alive=3)))
+
+
+def test_two_planned_faults_that_do_not_overlap_count_alone() -> None:
+    limits = Limits(min_alive=3)
+    apart = named(0, "one", Trigger(time_s=10)), named(1, "two", Trigger(time_s=15))
+    assert len(drawn(plan_of(*apart, limits=limits)).injections) == 2
+    unknown = named(0, "one", Trigger(time_s=10)), named(1, "two", Trigger(round=9))
+    assert len(drawn(plan_of(*unknown, limits=limits)).injections) == 2
+
+
+def test_the_time_after_another_fault_is_known_from_it() -> None:
+    limits = Limits(min_alive=3)
+    chain = [named(0, "one", Trigger(round=9)), named(1, "two", Trigger(after="one"))]
+    assert len(drawn(plan_of(*chain, limits=limits)).injections) == 2
+    third = named(2, "three", Trigger(after="one", offset_s=4.0))
+    with pytest.raises(PlanError, match="fault 'three'"):
+        drawn(plan_of(*chain, third, limits=limits))
+
+
+def test_a_fault_that_waits_for_one_that_is_never_healed_is_refused() -> None:
+    first = fault(Target(count=1), name="one", outage=Outage(rest=True))
+    with pytest.raises(PlanError, match="'one', which is never healed"):
+        drawn(plan_of(first, named(1, "two", Trigger(after="one"))))
+
+
+def test_a_target_cannot_be_hit_while_it_is_still_under_a_fault() -> None:
+    faults = named(0, "one", Trigger(time_s=10)), named(0, "two", Trigger(time_s=12))
+    with pytest.raises(
+        PlanError, match="fault 'two' on learner-0 at 12 s: learner-0 would still be"
+    ):
+        drawn(plan_of(*faults))
+
+
+def test_what_chance_draws_against_a_limit_is_left_out_with_its_reason() -> None:
+    sure = named(0, "sure", Trigger(time_s=100), seconds=200)
+    arrivals = Arrivals(dist=Arrivals(mtbf_s=1).dist, mtbf_s=40.0)
+    often = fault(Target(names=("learner-1",)), name="often", arrivals=arrivals)
+    schedule = drawn(plan_of(sure, often, limits=Limits(min_alive=3)))
+    assert schedule.dropped
+    assert all(95 <= d.time_s < 300 for d in schedule.dropped)
+    assert {d.reason for d in schedule.dropped} == {
+        "2 learners would be left, and `limits.min_alive` is 3"
+    }
+    kept = [i.trigger.time_s or 0 for i in schedule.injections if i.spec == "often"]
+    assert kept
+    assert not [time_s for time_s in kept if 95 < time_s < 300]
+
+
+def spans(schedule: Schedule) -> list[tuple[float, float, tuple[str, ...]]]:
+    """From when to when, and whom; an end that is the next start but for rounding is that start."""
+    starts = [(i.trigger.time_s or 0.0, i) for i in schedule.injections]
+    return [(start_s, round(start_s + (i.for_s or 0.0), 6), i.targets) for start_s, i in starts]
+
+
+@given(
+    seed=st.integers(0, 2**40),
+    mtbf_s=st.floats(5, 100),
+    outage_s=st.floats(1, 60),
+    least=st.integers(0, 4),
+    share=st.sampled_from([0.25, 0.5, 0.75, 1.0]),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_instant_of_a_schedule_breaks_a_limit(
+    seed: int, mtbf_s: float, outage_s: float, least: int, share: float
+) -> None:
+    sure = fault(Target(syncer=True), name="sure", at=Trigger(time_s=1.0))
+    each = fault(
+        Target(everyone=True), name="each", arrivals=Arrivals(mtbf_s=mtbf_s),
+        outage=Outage(seconds=outage_s),
+    )  # fmt: skip
+    some = fault(
+        Target(count=2), name="some", arrivals=Arrivals(per="fleet", mtbf_s=mtbf_s),
+        outage=Outage(seconds=outage_s),
+    )  # fmt: skip
+    limits = Limits(min_alive=least, max_affected=share)
+    schedule = drawn(plan_of(sure, each, some, seed=seed, limits=limits))
+    for moment_s, _, _ in spans(schedule):
+        under = [
+            name
+            for start_s, end_s, targets in spans(schedule)
+            for name in targets
+            if start_s <= moment_s < end_s and name != "syncer"
+        ]
+        assert len(under) == len(set(under)), "nobody is under two faults at once"
+        assert 4 - len(under) >= least or not under
+        assert len(under) <= share * 4
+    assert [i.number for i in schedule.injections] == list(range(len(schedule.injections)))
+
+
+def test_injections_are_numbered_in_the_order_of_the_plan_and_then_of_time() -> None:
+    late = named(3, "late", Trigger(time_s=900))
+    often = fault(Target(names=("learner-1",)), name="often", arrivals=Arrivals(mtbf_s=50.0))
+    schedule = drawn(plan_of(late, often))
+    assert schedule.injections[0].spec == "late"
+    assert [i.number for i in schedule.injections] == list(range(len(schedule.injections)))
+    times = [i.trigger.time_s or 0 for i in schedule.injections[1:]]
+    assert all(before <= after for before, after in pairwise(times))

@@ -1,0 +1,173 @@
+"""Whom a fault hits."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chaoslab.core.errors import PlanError
+from chaoslab.plan.model import FleetSpec, Limits, Pick, Target, Trigger
+from chaoslab.plan.schedule import roster_of, schedule
+from tests.plan.schedule.drawing import drawn, fault, plan_of
+
+EU = {"learner-0": {"region": "eu"}, "learner-2": {"region": "eu"}, "syncer": {"region": "eu"}}
+
+
+def hit(target: Target, *, learners: int = 4, seed: int = 7, **more: object) -> tuple[str, ...]:
+    plan = plan_of(fault(target), learners=learners, seed=seed)
+    return drawn(plan, **more).injections[0].targets  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("share", "learners", "number"),
+    [(0.5, 4, 2), (0.5, 5, 3), (0.3, 5, 2), (0.1, 4, 1), (0.01, 8, 1), (1.0, 3, 3), (0.1, 15, 2)],
+)
+def test_a_share_is_rounded_half_up_and_hits_at_least_one(
+    share: float, learners: int, number: int
+) -> None:
+    assert len(hit(Target(share=share), learners=learners)) == number
+
+
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 8))
+def test_a_count_hits_as_many_learners_as_it_says(seed: int, count: int) -> None:
+    targets = hit(Target(count=count), learners=8, seed=seed)
+    assert len(set(targets)) == count
+    assert all(name.startswith("learner-") for name in targets)
+    assert list(targets) == sorted(targets)
+
+
+def test_every_learner_is_as_likely_as_any_other() -> None:
+    hits = [hit(Target(count=1), seed=seed)[0] for seed in range(2000)]
+    for index in range(4):
+        assert hits.count(f"learner-{index}") == pytest.approx(500, abs=100)
+
+
+def test_names_all_and_the_syncer_mean_themselves() -> None:
+    assert hit(Target(names=("learner-3", "learner-1"))) == ("learner-1", "learner-3")
+    assert hit(Target(everyone=True)) == ("learner-0", "learner-1", "learner-2", "learner-3")
+    assert hit(Target(syncer=True)) == ("syncer",)
+
+
+def test_regions_label_their_learners_by_name_and_by_number() -> None:
+    fleet = FleetSpec(regions={"eu": 1, "us": ("learner-0", "learner-3"), "asia": 1})
+    plan = replace(plan_of(fault(Target(labels={"region": "us"}))), fleet=fleet)
+    regions = {entry.name: entry.labels.get("region") for entry in roster_of(plan)}
+    assert regions == {
+        "syncer": None,
+        "learner-0": "us",
+        "learner-1": "eu",
+        "learner-2": "asia",
+        "learner-3": "us",
+    }
+    (injection,) = schedule(plan, roster_of(plan)).injections
+    assert injection.targets == ("learner-0", "learner-3")
+
+
+@pytest.mark.parametrize(
+    ("fleet", "says"),
+    [
+        ({"regions": {"eu": 5}}, "'eu' needs 5 learners"),
+        ({"regions": {"eu": ("learner-0",), "us": ("learner-0",)}}, "learner-0 is in two regions"),
+        ({"regions": {"eu": 2}, "profiles": {"us": "lan"}}, "regions: {us: 2}"),
+        ({"regions": {"eu": ("learner-9",)}}, "`fleet.regions` names learner-9"),
+    ],
+)
+def test_regions_that_cannot_be_are_refused(fleet: dict[str, Any], says: str) -> None:
+    with pytest.raises(PlanError, match=re.escape(says)):
+        roster_of(replace(plan_of(fault(Target(everyone=True))), fleet=FleetSpec(**fleet)))
+
+
+def test_a_label_means_every_node_that_carries_it() -> None:
+    assert hit(Target(labels={"region": "eu"}), labels=EU) == ("syncer", "learner-0", "learner-2")
+    assert hit(Target(everyone=True, labels={"region": "eu"}), labels=EU) == (
+        "learner-0",
+        "learner-2",
+    )
+    assert hit(Target(count=1, labels={"region": "eu"}), labels=EU)[0] in {"learner-0", "learner-2"}
+
+
+def test_labels_of_the_plan_are_labels_of_its_roster() -> None:
+    labels = {"learner-1": {"region": "eu"}}
+    plan = plan_of(fault(Target(everyone=True)))
+    labelled = roster_of(replace(plan, fleet=FleetSpec(labels=labels)))
+    assert [entry.name for entry in labelled if entry.labels] == ["learner-1"]
+    with pytest.raises(PlanError, match=r"`fleet\.labels` names learner-9"):
+        roster_of(replace(plan, fleet=FleetSpec(labels={"learner-9": {}})))
+
+
+def test_pick_first_takes_the_lowest_numbers() -> None:
+    assert hit(Target(count=2, pick=Pick.FIRST, exclude=("learner-0",))) == (
+        "learner-1",
+        "learner-2",
+    )
+
+
+def test_last_victim_hits_those_of_the_fault_before() -> None:
+    for seed in range(20):
+        first, second = drawn(
+            plan_of(
+                fault(Target(count=2), name="first"),
+                fault(
+                    Target(count=1, pick=Pick.LAST_VICTIM),
+                    name="second",
+                    at=Trigger(after="first", offset_s=1.0),
+                ),
+                seed=seed,
+            )
+        ).injections
+        assert set(second.targets) < set(first.targets)
+
+
+def test_excluded_and_protected_learners_are_never_drawn() -> None:
+    guarded = Limits(min_alive=0, protected=("learner-1",))
+    for seed in range(30):
+        plan = plan_of(fault(Target(count=2, exclude=("learner-0",))), seed=seed, limits=guarded)
+        assert drawn(plan).injections[0].targets == ("learner-2", "learner-3")
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (Target(names=("learner-9",)), "`learners` names learner-9, but there are only learner-0"),
+        (Target(names=("syncer",)), "`learners` names syncer"),
+        (Target(count=5), "5 learners are to be hit, but only learner-0, learner-1"),
+        (Target(labels={"region": "us"}), "matches nothing; there are syncer (no labels), learner"),
+        (Target(count=2, exclude=("learner-7",)), "`exclude` names learner-7"),
+        (Target(names=("learner-1",), exclude=("learner-1",)), "matches nothing once `exclude`"),
+        (
+            Target(count=4, exclude=("learner-1",)),
+            "4 learners are to be hit, but only learner-0, l",
+        ),
+        (Target(count=1, pick=Pick.LAST_VICTIM), "needs an earlier fault"),
+    ],
+)
+def test_a_target_that_matches_nothing_is_refused_and_told_what_exists(
+    target: Target, words: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        hit(target)
+    assert str(refused.value).startswith("trial.yaml:it: fault 'it': ")
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "target", [Target(everyone=True), Target(names=("learner-1",)), Target(syncer=True)]
+)
+def test_a_protected_node_that_is_meant_is_refused(target: Target) -> None:
+    limits = Limits(min_alive=0, protected=("learner-1", "syncer"))
+    with pytest.raises(PlanError, match=r"which `limits\.protected` guards: exclude it here"):
+        drawn(plan_of(fault(target), limits=limits))
+
+
+def test_protecting_a_node_that_does_not_exist_is_refused() -> None:
+    limits = Limits(protected=("learner-8",))
+    with pytest.raises(PlanError, match=r"`limits\.protected` names learner-8"):
+        drawn(plan_of(fault(Target(count=1)), limits=limits))
+
+
+def test_a_trigger_of_an_unknown_learner_is_refused() -> None:
+    with pytest.raises(PlanError, match="`of` names learner-8"):
+        drawn(plan_of(fault(Target(count=1), at=Trigger(step=3, of="learner-8"))))

@@ -1,0 +1,230 @@
+"""The command lines by which the run under test is started."""
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+
+from chaoslab.diloco.model.gpt import PRESETS, tensor_shapes
+from chaoslab.diloco.settings import Settings
+from chaoslab.faults.storage_room import StorageDiskFull
+from chaoslab.fleet.base import NodeSpec, Role
+from chaoslab.plan.model import (
+    Algorithm,
+    Control,
+    FaultPlan,
+    FaultSpec,
+    FleetSpec,
+    Grace,
+    Inner,
+    Outage,
+    Outer,
+    Phase,
+    Stop,
+    Target,
+    Training,
+    Trigger,
+)
+from chaoslab.plan.model.training import TENSORS
+from chaoslab.prepare.launch import Launch, compilation_cache, settings
+
+PLAN = FaultPlan(name="fake", seed=7, training=Training(learners=4))
+ADDRESSES = dict.fromkeys(PLAN.training.learner_names, "x:1")
+
+
+def launch(plan: FaultPlan = PLAN) -> Launch:
+    run = Path("/runs/one")
+    return Launch(plan=plan, snapshots=run / "snapshots", tokens=run / "tokens")
+
+
+def flags(spec: NodeSpec) -> Mapping[str, str]:
+    """The flags of a node's command; every flag takes one value."""
+    python, dash_m, _module, *words = spec.command
+    assert (python, dash_m) == (sys.executable, "-m")
+    assert len(words) % 2 == 0
+    assert all(word.startswith("--") for word in words[::2])
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def test_the_syncer_is_told_the_rules_as_json_and_chooses_its_port() -> None:
+    spec = launch().syncer()
+    found = flags(spec)
+    assert spec.command[2] == "chaoslab.diloco.syncer"
+    assert found["--address"] == "127.0.0.1:0"
+    assert found["--name"] == "syncer"
+    assert found["--incarnation"] == "{incarnation}"
+    assert found["--directory"] == "{directory}"
+    assert found["--snapshots"] == "/runs/one/snapshots"
+    assert found["--tokens"] == "/runs/one/tokens"
+    assert json.loads(found["--settings-json"]) == settings(PLAN.training)
+
+
+def test_every_learner_knows_the_syncer_its_shard_and_the_same_seed() -> None:
+    specs = launch().learners(
+        {name: f"127.0.0.1:{5000 + n}" for n, name in enumerate(PLAN.training.learner_names)}
+    )
+    assert [spec.name for spec in specs] == list(PLAN.training.learner_names)
+    for shard, spec in enumerate(specs):
+        found = flags(spec)
+        assert spec.role is Role.LEARNER
+        assert found["--syncer"] == f"127.0.0.1:{5000 + shard}"
+        assert (found["--shard"], found["--shards"]) == (str(shard), "4")
+        assert found["--name"] == f"learner-{shard}"
+        assert found["--seed"] == "7"
+        assert found["--model"] == "nano"
+        assert found["--data"] == "stdlib"
+
+
+def test_the_inner_optimizer_reaches_the_learner_exactly() -> None:
+    inner = Inner(
+        lr=1e-4, warmup_steps=3, decay_steps=70, final_share=0.05, weight_decay=0.2, batch=2,
+        sequence=64,
+    )  # fmt: skip
+    plan = replace(PLAN, training=replace(PLAN.training, inner=inner))
+    found = flags(launch(plan).learners(ADDRESSES)[0])
+    assert float(found["--lr"]) == 1e-4
+    assert float(found["--final-share"]) == 0.05
+    assert float(found["--weight-decay"]) == 0.2
+    keys = ("--warmup-steps", "--decay-steps", "--batch", "--sequence")
+    assert [int(found[key]) for key in keys] == [3, 70, 2, 64]
+
+
+def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
+    plan = replace(PLAN, training=replace(PLAN.training, task="my.task:make"))
+    for spec in (launch(plan).learners(ADDRESSES)[0], launch(plan).evaluator()):
+        found = flags(spec)
+        assert found["--task"] == "my.task:make"
+        assert "--model" not in found
+
+
+def test_a_program_of_ones_own_takes_the_place_and_the_flags_of_a_role() -> None:
+    plan = replace(PLAN, fleet=FleetSpec(programs={"learner": "my.learner"}))
+    own, usual = launch(plan).learners(ADDRESSES)[0], launch().learners(ADDRESSES)[0]
+    assert own.command[2] == "my.learner"
+    assert flags(own) == flags(usual)
+    assert launch(plan).syncer().command == launch().syncer().command
+
+
+def test_the_evaluator_reads_the_snapshots_with_the_same_model_and_data() -> None:
+    spec = launch().evaluator()
+    found = flags(spec)
+    assert spec.role is Role.EVALUATOR
+    assert spec.command[2] == "chaoslab.diloco.evaluate"
+    assert found["--snapshots"] == "/runs/one/snapshots"
+    assert (found["--model"], found["--data"], found["--sequence"]) == ("nano", "stdlib", "128")
+    assert int(found["--at-most"]) == 10
+
+
+def test_nodes_run_on_one_thread_and_leave_the_platform_alone() -> None:
+    for spec in (launch().syncer(), *launch().learners(ADDRESSES), launch().evaluator()):
+        assert spec.environment == {"NPROC": "1"}
+
+
+def test_labels_of_the_plan_go_to_their_nodes() -> None:
+    plan = replace(PLAN, fleet=FleetSpec(labels={"learner-1": {"region": "eu"}}))
+    assert [spec.labels for spec in launch(plan).learners(ADDRESSES)[:2]] == [{}, {"region": "eu"}]
+
+
+def test_the_compilation_cache_outlives_the_run_and_can_be_moved(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CHAOSLAB_CACHE", str(tmp_path))
+    assert compilation_cache().parent == tmp_path
+    monkeypatch.delenv("CHAOSLAB_CACHE")
+    monkeypatch.setenv("HOME", "/home/somebody")
+    assert compilation_cache().is_relative_to("/home/somebody/.cache/chaoslab")
+
+
+def test_decoupled_passes_the_plan_on_as_it_stands() -> None:
+    training = Training(
+        learners=3, fragments=5, sync_every=12, overlap=3, quorum=2,
+        grace=Grace(gamma=0.5, max_steps=2.0), merge="average", outer=Outer(lr=0.4, momentum=0.9),
+        compression="int4", suspect_after_s=1.0, drop_after_s=3.0, evaluate_every=9,
+        norm_limit=4.0, stop=Stop(rounds=50, time_s=60.0),
+    )  # fmt: skip
+    assert settings(training) == {
+        "learners": ["learner-0", "learner-1", "learner-2"],
+        "fragments": 5, "sync_every": 12, "overlap": 3, "quorum": 2,
+        "gamma": 0.5, "grace_max_steps": 2.0, "merge": "average",
+        "outer_lr": 0.4, "outer_momentum": 0.9, "compression": "int4",
+        "suspect_after_s": 1.0, "drop_after_s": 3.0, "evaluate_every": 9, "norm_limit": 4.0,
+        "snapshots_kept": None,
+        "stop_rounds": 50, "stop_tokens": None, "stop_steps": None, "stop_time_s": 60.0,
+        "stop_loss": None,
+    }  # fmt: skip
+
+
+def test_streaming_waits_for_all_and_diloco_also_sends_the_whole_model_at_once() -> None:
+    streaming = settings(Training(algorithm=Algorithm.STREAMING, learners=3))
+    diloco = settings(Training(algorithm=Algorithm.DILOCO, learners=3))
+    assert (streaming["quorum"], streaming["fragments"], streaming["overlap"]) == (3, 6, 2)
+    assert (diloco["quorum"], diloco["fragments"], diloco["overlap"]) == (3, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("stop", "every"),
+    [
+        (Stop(tokens=1_000_000), 100_000),
+        (Stop(steps=100), 4 * 8 * 128 * 100 // 10),
+        (Stop(rounds=60), 4 * 8 * 128 * 24 * 60 // 6 // 10),
+        (Stop(rounds=60, tokens=1000), 100),
+        (Stop(time_s=30.0), None),
+    ],
+)
+def test_about_ten_snapshots_are_taken_whatever_ends_the_run(stop: Stop, every: int | None) -> None:
+    assert settings(Training(learners=4, stop=stop))["evaluate_every"] == every
+
+
+def test_snapshots_are_thinned_where_nobody_knows_the_tokens_of_a_task() -> None:
+    own = Training(learners=4, task="own:make", stop=Stop(rounds=60))
+    assert settings(own)["evaluate_every"] is None
+    for control, kept in ((Control.TWIN, 10), (Control.NONE, None)):
+        plan = FaultPlan(name="p", training=own, control=control)
+        command = launch(plan).syncer().command
+        said = json.loads(command[command.index("--settings-json") + 1])
+        assert said["snapshots_kept"] == kept
+
+
+def test_the_settings_are_those_the_syncer_knows() -> None:
+    given = settings(PLAN.training)
+    assert Settings.from_json(json.dumps(given)).learners == PLAN.training.learner_names
+
+
+def test_the_models_of_plans_are_those_that_learners_know() -> None:
+    known = {name: len(tensor_shapes(preset.shape)) for name, preset in PRESETS.items()}
+    assert known == TENSORS
+    assert [*TENSORS] == [*get_args(get_type_hints(Training)["model"])]
+
+
+def test_nodes_hear_the_harness_only_if_a_fault_or_its_trigger_asks_something_of_them() -> None:
+    at = Trigger(phase=Phase.WRITTEN)
+    waits = FaultSpec(
+        id="it", fault="syncer.kill", settings=object(), target=Target(syncer=True), at=at,
+        outage=Outage(seconds=5.0),
+    )  # fmt: skip
+    for plan, hears in ((PLAN, False), (replace(PLAN, faults=(waits,)), True)):
+        specs = [launch(plan).syncer(), *launch(plan).learners(ADDRESSES)]
+        assert {spec.hears for spec in specs} == {hears}
+        assert {"--test-hooks" in spec.command for spec in specs} == {hears}
+        assert not launch(plan).evaluator().hears
+
+
+def test_a_plan_that_fills_disks_gives_every_node_that_keeps_state_a_volume() -> None:
+    fills = FaultSpec(
+        id="full", fault="storage.disk_full", settings=StorageDiskFull(), target=Target(count=1),
+        at=Trigger(round=5), outage=Outage(seconds=5.0),
+    )  # fmt: skip
+    for plan, has_volume in ((PLAN, False), (replace(PLAN, faults=(fills,)), True)):
+        specs = (launch(plan).syncer(), *launch(plan).learners(ADDRESSES))
+        assert {spec.has_volume for spec in specs} == {has_volume}
+        assert [spec.keeps for spec in specs] == ["state", *["checkpoints"] * 4]
+        assert not launch(plan).evaluator().has_volume
+
+
+def test_learners_are_told_how_often_to_save() -> None:
+    plan = replace(PLAN, training=Training(learners=4, save_every_s=2.5))
+    assert {flags(spec)["--save-every"] for spec in launch(plan).learners(ADDRESSES)} == {"2.5"}

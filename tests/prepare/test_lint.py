@@ -1,0 +1,168 @@
+"""Plans that can never pass, or never fail, are named when they are read."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.errors import PlanError
+from chaoslab.prepare.plans import Asked, Prepared, bundled_plans, decode, prepare
+from chaoslab.selftest.trial import PLANS
+
+KILL = "{id: dies, fault: process.kill, target: {learners: 1}, at: {round: 20}, for: 4s}"
+CRASH = "{id: crash, fault: syncer.kill, at: {round: 20}, for: 10s}"
+HEAD = """version: 1
+name: trial
+training: {learners: 4}
+limits: {timeout: 4m}
+"""
+
+
+def prepared(
+    tmp_path: Path,
+    *,
+    faults: str = KILL,
+    expect: str = "{check: cleanup}",
+    more: str = "",
+    setting: str = "seed=0",
+) -> Prepared:
+    path = tmp_path / "trial.yaml"
+    path.write_text(f"{HEAD}{more}faults:\n  - {faults}\nexpect:\n  - {expect}\n")
+    return prepare(Asked(plan=str(path), settings=[setting]))
+
+
+REST = KILL.replace("4s}", "rest}")
+
+
+@pytest.mark.parametrize(
+    ("given", "place", "words"),
+    [
+        (
+            {"faults": REST, "expect": "{check: rejoin}"},
+            ":6:", "and 'dies' is never healed: write `for: 20s`, or take `rejoin` out",
+        ),
+        (
+            {"expect": "{check: rejoin}\n  - {check: learners_rejoin, expected: false}"},
+            ":9:", "expect[1].expected: `rejoin` expects that every victim returns",
+        ),
+        (
+            {"expect": "{check: rejoin, within: 100000s}"},
+            ":8:", "expect[0].within: 27h46m40s can never be exceeded, because `limits.timeout`",
+        ),
+        ({"expect": "{check: continuity, max_gap: 10m}"}, ":8:", "expect[0].max_gap: 10m can"),
+        ({"expect": "{check: continuity, floor: 1h}"}, ":8:", "expect[0].floor: 1h can never be"),
+        (
+            {"faults": KILL.replace("round: 20", "time: 5m")},
+            ":6:", "faults[0].at: 'dies' comes after 5m at the earliest",
+        ),
+        (
+            {"faults": KILL.replace("round: 20", "time: 3m") + "\n  - {id: again, fault: "
+             "process.kill, target: {learners: 1}, at: {after: dies, offset: 58s}, for: 4s}"},
+            ":7:", "faults[1].at: 'again' comes after 4m2s at the earliest",
+        ),
+        (
+            {"faults": KILL.replace("at: {round: 20}", "arrivals: {mtbf: 1s, start: 5m, until: 6m}")
+             + "\n  - " + KILL.replace("dies", "two")},
+            ":6:", "faults[0].arrivals.start: no arrival lies between 5m and 4m",
+        ),
+        (
+            {"faults": CRASH, "expect": "{check: continuity, max_gap: 6s}"},
+            ":8:", "expect[0].max_gap: 'crash' holds the syncer for 10s",
+        ),
+        (
+            {"faults": CRASH, "more": "abort: [{when: {no_round_for: 5s}}]\n"},
+            ":5:", "abort[0].when.no_round_for: 'crash' holds the syncer for 10s",
+        ),
+        (
+            {"expect": "{check: injections, min_proved: 2}"},
+            ":8:", "expect[0].min_proved: with seed 0 there are 1 injections",
+        ),
+    ],
+)  # fmt: skip
+def test_what_can_never_be_is_refused_with_its_place(
+    tmp_path: Path, given: dict[str, str], place: str, words: str
+) -> None:
+    with pytest.raises(PlanError) as refused:
+        prepared(tmp_path, **given)
+    assert words in str(refused.value)
+    assert place in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"faults": REST},
+        {"expect": "{check: rejoin, within: 2m}"},
+        {"expect": "{check: learners_rejoin, expected: false}"},
+        {"faults": CRASH, "expect": "{check: continuity, max_gap: 12s}"},
+        {"faults": KILL.replace("round: 20", "time: 3m")},
+    ],
+)
+def test_what_can_be_is_accepted_without_a_word(tmp_path: Path, given: dict[str, str]) -> None:
+    assert prepared(tmp_path, **given).warnings == ()
+
+
+RARE = (
+    "{id: rare, fault: process.pause, target: {learners: 1}, for: 4s, "
+    "arrivals: {per: fleet, mtbf: 300h, until: 60s}}"
+)
+SLOW = KILL.replace("process.kill", "compute.slow")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"faults": f"{KILL}\n  - {RARE}"},
+            "'rare' never happens, so the verdict will be UNKNOWN: chance draws no injection of it",
+        ),
+        (
+            {
+                "faults": f"{SLOW}\n  - {RARE.replace('300h', '1s')}",
+                "setting": "limits.min_alive=4",
+            },
+            "'rare' never happens, so the verdict will be UNKNOWN: the limits leave out all its",
+        ),
+        (
+            {"expect": "{check: continuity, max_gap: 1000000x baseline}"},
+            "continuity.max_gap: 1000000x baseline is wider than what every run is held to",
+        ),
+        ({"expect": "{check: goodput, min_share: 150%}"}, "goodput.min_share asks for more than"),
+        (
+            {"expect": "{check: contribution_share, max_difference: 100%}"},
+            "contribution_share.max_difference: 100% says next to nothing",
+        ),
+        (
+            {"expect": "{check: survivors, max_slowdown: 1000000x}"},
+            "survivors.max_slowdown: 1e+06x says next to nothing",
+        ),
+        (
+            {"expect": "{check: numeric_health, max_loss: 11x}"},
+            "numeric_health.max_loss: 11x says next to nothing",
+        ),
+        ({"expect": "{check: join}"}, "join will be UNKNOWN, because no fault brings a learner in"),
+        ({"expect": "{check: succession}"}, "because no fault hits the syncer"),
+        ({"faults": CRASH, "expect": "{check: rejoin}"}, "because no fault takes a learner away"),
+        (
+            {"expect": "{check: loss_parity}"},
+            "because there is no twin to compare with: write `control: twin`",
+        ),
+    ],
+)
+def test_what_is_likely_a_mistake_is_a_warning(
+    tmp_path: Path, given: dict[str, str], words: str
+) -> None:
+    assert any(words in warning for warning in prepared(tmp_path, **given).warnings)
+
+
+def test_a_plan_on_record_is_read_whatever_can_never_be_in_it(tmp_path: Path) -> None:
+    path = tmp_path / "old.yaml"
+    path.write_text(f"{HEAD}faults:\n  - {REST}\nexpect:\n  - {{check: rejoin}}\n")
+    assert decode(Asked(plan=str(path)))[1].faults[0].outage.rest
+
+
+PLANS_OF_OURS = [*bundled_plans().values(), *sorted(PLANS.glob("*.yaml"))]
+
+
+@pytest.mark.parametrize("path", PLANS_OF_OURS, ids=[path.stem for path in PLANS_OF_OURS])
+def test_no_plan_that_comes_with_chaoslab_is_doubtful(path: Path) -> None:
+    assert prepare(Asked(plan=str(path))).warnings == ()

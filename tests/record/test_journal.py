@@ -1,0 +1,308 @@
+"""The journal as it is read back: a torn end is tolerated, any other damage is named."""
+
+import json
+import re
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import ExitCode, FleetError
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.record import journal_file
+from chaoslab.record.journal import JOURNAL, History, Journal
+from chaoslab.record.journal_file import JournalFile, read_journal
+from tests.histories import half_killed
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return [event.to_line() for event in half_killed().end().events]
+
+
+def write(folder: Path, lines: list[str], *, torn: bytes = b"") -> None:
+    (folder / JOURNAL).write_bytes("".join(f"{line}\n" for line in lines).encode() + torn)
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(FleetError) as why:
+        History.read(folder)
+    assert why.value.exit_code is ExitCode.BROKEN
+    assert "\n" not in str(why.value)
+    return str(why.value)
+
+
+def test_what_was_written_is_read_back(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines)
+    assert [event.to_line() for event in History.read(tmp_path).events] == lines
+
+
+@pytest.mark.parametrize("torn", [b'{"seq": 9', b"\xff\xfe", b"\0\0\0", b"7"])
+def test_a_torn_last_line_is_left_out(tmp_path: Path, lines: list[str], torn: bytes) -> None:
+    write(tmp_path, lines, torn=torn)
+    assert len(History.read(tmp_path).events) == len(lines)
+
+
+def test_a_whole_last_line_without_its_newline_counts(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines[:-1], torn=lines[-1].encode())
+    assert len(History.read(tmp_path).events) == len(lines)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "garbage",
+        "",
+        "[]",
+        "{}",
+        "[" * 100_000,
+        "9" * 10_000,
+        '{"seq":7,"time_s":"late","source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":7,"time_s":NaN,"source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":7,"time_s":1e999,"source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":1e999,"time_s":1,"source":"harness","kind":"run.settled","data":{}}',
+        '{"seq":7,"time_s":1,"source":"harness","kind":"run.danced","data":{}}',
+        '{"seq":7,"time_s":1,"source":"harness","kind":"run.settled","data":[]}',
+    ],
+)
+def test_a_broken_line_in_the_middle_is_named_by_file_and_number(
+    tmp_path: Path, lines: list[str], line: str
+) -> None:
+    write(tmp_path, [*lines[:7], line, *lines[8:]])
+    said = refusal(tmp_path)
+    assert said.startswith(f"{tmp_path / JOURNAL}:8 is no event: ")
+    assert "run the plan again" in said
+
+
+def test_a_line_that_is_no_text_is_named(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines)
+    path = tmp_path / JOURNAL
+    path.write_bytes(path.read_bytes().replace(b'"seq":4,', b'"\xff":4,', 1))
+    assert f"{JOURNAL}:5 is no event" in refusal(tmp_path)
+
+
+def test_a_missing_or_repeated_line_is_named(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, [*lines[:5], *lines[6:]])
+    assert f"{JOURNAL}:6 is out of order: its seq is 6, and 5 belongs there" in refusal(tmp_path)
+    write(tmp_path, lines[:5], torn=lines[3].encode())
+    assert f"{JOURNAL}:6 is out of order" in refusal(tmp_path)
+
+
+def test_a_missing_journal_is_named(tmp_path: Path) -> None:
+    assert re.match(rf"{tmp_path / JOURNAL} cannot be read: No such file", refusal(tmp_path))
+
+
+def test_a_damaged_twin_is_named_by_its_own_file(tmp_path: Path, lines: list[str]) -> None:
+    (tmp_path / "control").mkdir()
+    write(tmp_path, lines)
+    write(tmp_path / "control", ["garbage", *lines])
+    assert str(tmp_path / "control" / JOURNAL) in refusal(tmp_path)
+
+
+def test_numbers_beyond_64_bits_are_a_malformed_event_and_no_crash(lines: list[str]) -> None:
+    fields = {**json.loads(lines[0]), "node_s": 10**400}
+    with pytest.raises(ValueError, match="not an event"):
+        Event.from_line(json.dumps(fields))
+
+
+@pytest.mark.parametrize(
+    "data", ['{"reason":"\\ud800"}', '{"pending":' + "[" * 300 + "]" * 300 + "}"]
+)
+def test_a_line_that_nobody_could_write_again_is_malformed(data: str) -> None:
+    line = '{"seq":0,"time_s":1,"source":"harness","kind":"run.settled","data":%s}'
+    with pytest.raises(MalformedEvent):
+        Event.from_line(line % data)
+
+
+def test_an_integer_that_no_float_can_hold_is_no_number() -> None:
+    data: dict[str, Json] = {"silent_s": 10**400}
+    event = Event(seq=0, time_s=0.0, source="", kind=Kind.HARNESS_STALLED, data=data)
+    with pytest.raises(MalformedEvent, match="not a number"):
+        event.number("silent_s")
+
+
+# ---------------------------------------------------------------- the writer, and what cuts it off
+
+
+def test_whatever_byte_it_is_cut_at_the_whole_lines_before_are_read(
+    tmp_path: Path, lines: list[str]
+) -> None:
+    lines = lines[:6]
+    whole = "".join(f"{line}\n" for line in lines).encode()
+    begin = len(whole) - sum(len(line) + 1 for line in lines[3:])
+    for end in range(begin, len(whole)):
+        (tmp_path / JOURNAL).write_bytes(whole[:end])
+        complete = whole[: end + 1].count(b"\n")  # a last line needs no newline to be whole
+        assert [event.to_line() for event in History.read(tmp_path).events] == lines[:complete]
+
+
+@contextmanager
+def no_file_larger_than(size_bytes: int) -> Iterator[None]:
+    """As on a disk that has no more room; for this process, for the time of the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("room_bytes", [0, 1, 40, 120])
+def test_a_full_disk_is_an_error_once_and_never_half_a_line(
+    tmp_path: Path, room_bytes: int
+) -> None:
+    padding: dict[str, Json] = {"phase": "x" * 200_000}
+    with Journal(tmp_path, VirtualClock()) as journal:
+        journal.write(Kind.PHASE_ENTERED, padding)
+        size_bytes = (tmp_path / JOURNAL).stat().st_size
+        with no_file_larger_than(size_bytes + room_bytes):
+            with pytest.raises(FleetError, match="the run is healed and stopped"):
+                journal.write(Kind.PHASE_ENTERED, {"phase": "lost"})
+            journal.write(Kind.PHASE_ENTERED, {"phase": "lost, too, while it is healed"})
+            assert (tmp_path / JOURNAL).stat().st_size == size_bytes
+        journal.write(Kind.PHASE_ENTERED, {"phase": "there is room again"})
+    first, second = History.read(tmp_path).events
+    assert (first.seq, second.seq) == (0, 1)
+    assert second.text("phase") == "there is room again"
+
+
+# ---------------------------------------------------------------- changed after it was written
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Path:
+    """The directory of a finished run: a chained journal, and what run.json says of it."""
+    with Journal(tmp_path, VirtualClock()) as journal:
+        for event in half_killed().end().events[:30]:
+            journal.write(event.kind, event.data, source=event.source)
+        (tmp_path / "run.json").write_text(json.dumps({"journal": journal.seal.to_json()}))
+    return tmp_path
+
+
+def written(record: Path) -> list[bytes]:
+    return (record / JOURNAL).read_bytes().splitlines(keepends=True)
+
+
+def renumbered(lines: list[bytes]) -> list[bytes]:
+    """As somebody would who removes a line and wants nobody to see it."""
+    return [re.sub(rb'^{"seq":\d+', b'{"seq":%d' % n, line) for n, line in enumerate(lines)]
+
+
+def test_a_run_that_ends_while_its_record_is_read_is_not_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = JournalFile(tmp_path)
+    first, last = half_killed().end().events[:2]
+    file.append(first.to_line())
+    read = journal_file._written
+
+    def ends_meanwhile(path: Path) -> bytes:
+        written = read(path)
+        file.append(last.to_line())
+        (tmp_path / "run.json").write_text(json.dumps({"journal": file.seal.to_json()}))
+        return written
+
+    monkeypatch.setattr(journal_file, "_written", ends_meanwhile)
+    events, seal = read_journal(tmp_path)
+    assert [event.seq for event in events] == [0]
+    assert seal is not None
+    assert seal.lines == 1
+    file.close()
+
+
+def test_the_writer_the_reader_and_run_json_agree_on_the_seal(record: Path) -> None:
+    seal = History.read(record).seal
+    assert seal is not None
+    assert seal.lines == len(written(record))
+    assert json.loads((record / "run.json").read_text())["journal"] == seal.to_json()
+    assert seal.digest in written(record)[-1].decode()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda ls: [*ls[:9], ls[9].replace(b'"incarnation":1', b'"incarnation":2'), *ls[10:]], 10),
+        (lambda ls: [*ls[:9], ls[9].replace(b'"time_s":0.0', b'"time_s":0.1'), *ls[10:]], 10),
+        (lambda ls: renumbered([*ls[:9], *ls[10:]]), 10),
+        (lambda ls: renumbered([*ls[:9], ls[9], *ls[9:]]), 11),
+        (lambda ls: renumbered([*ls[:9], ls[10], ls[9], *ls[11:]]), 10),
+        (lambda ls: [*ls[:9], re.sub(rb',"chain":"\w+"', b"", ls[9]), *ls[10:]], 10),
+    ],
+    ids=["number", "time", "removed", "repeated", "swapped", "chain"],
+)
+def test_a_line_that_was_changed_after_it_was_written_is_named(
+    record: Path, change: Callable[[list[bytes]], list[bytes]], said: int
+) -> None:
+    before = written(record)
+    after = change(before)
+    assert after != before
+    (record / JOURNAL).write_bytes(b"".join(after))
+    assert refusal(record).startswith(f"{record / JOURNAL}:{said} was changed: ")
+
+
+def test_lines_that_are_missing_from_the_end_of_a_finished_run_are_missed(record: Path) -> None:
+    (record / JOURNAL).write_bytes(b"".join(written(record)[:-1]))
+    assert "it had 30 lines when the run ended, and has 29" in refusal(record)
+    (record / JOURNAL).write_bytes(b"")
+    assert "it had 30 lines when the run ended, and has 0" in refusal(record)
+
+
+@pytest.mark.parametrize("tail", [b"\x10", b'{"seq":30', b"7"])
+def test_what_follows_the_end_of_a_finished_run_is_not_taken_for_a_torn_line(
+    record: Path, tail: bytes
+) -> None:
+    whole = (record / JOURNAL).read_bytes()
+    for changed in (whole + tail, whole.removesuffix(b"\n")):
+        (record / JOURNAL).write_bytes(changed)
+        assert "it ended with a whole line when the run ended" in refusal(record)
+
+
+def test_the_journal_of_a_finished_twin_is_missed(record: Path) -> None:
+    (record / "control").mkdir()
+    (record / "control" / "run.json").write_bytes((record / "run.json").read_bytes())
+    assert f"{record / 'control' / JOURNAL} cannot be read" in refusal(record)
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        '{"journal": {"lines": Infinity, "digest": ""}}',
+        '{"journal": 7}',
+        "[" * 100_000,
+        '{"plan": "\\ud800"}',
+    ],
+)
+def test_a_run_json_that_says_nothing_of_use_is_named(record: Path, facts: str) -> None:
+    (record / "run.json").write_text(facts)
+    assert refusal(record).startswith(f"{record / 'run.json'} cannot be read: ")
+
+
+def test_a_journal_whose_chains_were_made_anew_is_told_by_run_json(record: Path) -> None:
+    events = History.read(record).events
+    (record / JOURNAL).unlink()
+    with Journal(record, VirtualClock()) as journal:
+        for event in events:
+            data = {**event.data, "incarnation": 9} if event.seq == 9 else event.data
+            journal.write(event.kind, data, source=event.source)
+    assert "it ended with the digest" in refusal(record)
+    (record / JOURNAL).write_bytes(b"".join(f"{e.to_line()}\n".encode() for e in events))
+    assert "have none now" in refusal(record)
+
+
+def test_every_beginning_of_a_journal_is_read_as_that_of_a_run_that_was_cut_off(
+    record: Path,
+) -> None:
+    (record / "run.json").write_text("{}")
+    whole = (record / JOURNAL).read_bytes()
+    for end in range(0, len(whole), 29):
+        (record / JOURNAL).write_bytes(whole[:end])
+        read = History.read(record)
+        assert len(read.events) == whole[: end + 1].count(b"\n")
+
+
+def test_a_journal_without_chains_is_read_as_before(tmp_path: Path, lines: list[str]) -> None:
+    write(tmp_path, lines)
+    assert History.read(tmp_path).seal is None

@@ -1,0 +1,237 @@
+"""The run directory: made, linked, found again, and filled."""
+
+import json
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.plan.model import Injection, Pick, Trigger
+from chaoslab.record.run_directory import RunDirectory, fingerprint, list_runs, plain
+
+
+def made(root: Path, plan: str = "kill_half", *, minute: int = 0) -> RunDirectory:
+    """A run of a plan at 12:<minute> of one day, as far along as its first fact."""
+    clock = VirtualClock(datetime(2026, 11, 20, 12, minute, tzinfo=UTC))
+    run = RunDirectory.create(root, plan, clock)
+    run.note(plan=plan)
+    return run
+
+
+# ---------------------------------------------------------------- making
+
+
+def test_a_run_lies_under_its_plan_with_the_time_and_a_short_id(tmp_path: Path) -> None:
+    run = made(tmp_path / "runs")
+    assert run.path.parent == tmp_path / "runs" / "kill_half"
+    assert re.fullmatch(r"20261120T120000Z-[0-9a-f]{6}", run.id)
+    assert run.plan_name == "kill_half"
+    assert run.nodes.is_dir()
+    assert run.evidence.is_dir()
+
+
+def test_both_latest_links_move_to_the_newest_run(tmp_path: Path) -> None:
+    made(tmp_path)
+    newest = made(tmp_path, minute=5)
+    assert (tmp_path / "latest").resolve() == newest.path
+    assert (tmp_path / "kill_half" / "latest").resolve() == newest.path
+
+
+def test_latest_of_another_plan_stays_where_it_is(tmp_path: Path) -> None:
+    first = made(tmp_path)
+    made(tmp_path, "pause_one", minute=5)
+    assert (tmp_path / "kill_half" / "latest").resolve() == first.path
+
+
+def test_links_are_relative_so_that_the_folder_can_be_moved(tmp_path: Path) -> None:
+    run = made(tmp_path / "runs")
+    (tmp_path / "runs").rename(tmp_path / "archive")
+    moved = (tmp_path / "archive" / "latest").resolve()
+    assert moved == tmp_path / "archive" / "kill_half" / run.id
+
+
+def test_runs_of_the_same_second_do_not_collide(tmp_path: Path) -> None:
+    assert len({made(tmp_path).path for _ in range(5)}) == 5
+
+
+@pytest.mark.parametrize("name", ["a/b", "../up", ".hidden", "latest", ""])
+def test_a_plan_name_that_is_no_folder_name_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PlanError, match="cannot be called"):
+        made(tmp_path, name)
+
+
+def test_a_root_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(PlanError, match=r"cannot be made .*: name a folder"):
+        made(tmp_path / "runs")
+
+
+# ---------------------------------------------------------------- finding
+
+
+def test_a_run_is_found_by_path_latest_plan_id_and_short_id(tmp_path: Path) -> None:
+    older = made(tmp_path)
+    newer = made(tmp_path, minute=5)
+    other = made(tmp_path, "pause_one", minute=9)
+    short = older.id.split("-")[1]
+
+    def found(given: str | Path) -> Path:
+        return RunDirectory.open(given, root=tmp_path).path
+
+    assert found(older.path) == older.path
+    assert found("latest") == other.path
+    assert found(tmp_path / "kill_half" / "latest") == newer.path
+    assert found("kill_half") == newer.path
+    assert found(older.id) == older.path
+    assert found(older.id[:-2]) == older.path
+    assert found(f"kill_half/{older.id}") == older.path
+    assert found(short) == older.path
+
+
+def test_an_ambiguous_id_lists_what_it_could_mean(tmp_path: Path) -> None:
+    runs = [made(tmp_path), made(tmp_path, minute=5)]
+    with pytest.raises(PlanError, match="names 2 runs") as why:
+        RunDirectory.open("20261120T12", root=tmp_path)
+    assert all(run.id in str(why.value) for run in runs)
+
+
+def test_an_unknown_run_names_the_nearest_and_how_runs_are_named(tmp_path: Path) -> None:
+    made(tmp_path)
+    with pytest.raises(PlanError, match="did you mean 'kill_half'") as why:
+        RunDirectory.open("kil_half", root=tmp_path)
+    assert "chaoslab list" in str(why.value)
+
+
+def test_without_any_run_the_error_says_how_to_make_one(tmp_path: Path) -> None:
+    for given in ("latest", "kill_half", ""):
+        with pytest.raises(PlanError, match="chaoslab run PLAN"):
+            RunDirectory.open(given, root=tmp_path / "runs")
+
+
+def test_a_deleted_latest_run_is_not_found(tmp_path: Path) -> None:
+    older = made(tmp_path)
+    newer = made(tmp_path, minute=5)
+    for path in sorted(newer.path.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    newer.path.rmdir()
+    with pytest.raises(PlanError, match="no run is called 'latest'"):
+        RunDirectory.open("latest", root=tmp_path)
+    assert RunDirectory.open(older.id, root=tmp_path) == older
+
+
+def test_runs_are_listed_newest_first_without_links_twins_and_strangers(tmp_path: Path) -> None:
+    older = made(tmp_path)
+    newer = made(tmp_path, "pause_one", minute=5)
+    newer.make_control().note(plan="pause_one")
+    (tmp_path / ".twins" / "abc").mkdir(parents=True)
+    (tmp_path / ".twins" / "abc" / "run.json").write_text("{}")
+    (tmp_path / "notes" / "mine").mkdir(parents=True)
+    assert list_runs(tmp_path) == (newer, older)
+
+
+def test_an_absent_root_has_no_runs(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "nowhere") == ()
+
+
+# ---------------------------------------------------------------- writing
+
+
+def test_facts_are_added_and_replaced_key_by_key(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.note(seed=7, exit_code=None)
+    run.note(exit_code=0, training_continued=True)
+    assert run.facts == {
+        "plan": "kill_half", "seed": 7, "exit_code": 0, "training_continued": True
+    }  # fmt: skip
+    assert not list(run.path.glob(".*"))
+
+
+@pytest.mark.parametrize("text", [b'{"plan": ', b"\xff", b"[]"])
+def test_facts_that_cannot_be_read_are_an_error_and_not_empty(tmp_path: Path, text: bytes) -> None:
+    run = made(tmp_path)
+    (run.path / "run.json").write_bytes(text)
+    with pytest.raises(FleetError, match=r"run\.json cannot be read"):
+        run.note(seed=7)
+
+
+def test_how_long_a_run_took_is_known_at_its_end_and_damage_is_named(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.note(started="2026-11-20T12:00:00.000Z")
+    assert run.lasted_s is None
+    run.note(ended="2026-11-20T12:00:41.500Z")
+    assert run.lasted_s == 41.5
+    run.note(ended="at noon")
+    with pytest.raises(FleetError, match=r"run\.json cannot be read: .*at noon"):
+        _ = run.lasted_s
+
+
+def test_plan_schedule_and_evidence_are_kept_with_the_run(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    run.write_plan(source="name: a\n", resolved="name: a\nseed: 0\n")
+    run.write_schedule(['{"seed":0}', '{"injection":0}'])
+    run.write_evidence("injection-0", {"measured": {"exits": 1}})
+    assert (run.path / "plan.source.yaml").read_text() == "name: a\n"
+    assert (run.path / "plan.resolved.yaml").read_text() == "name: a\nseed: 0\n"
+    assert (run.path / "schedule.jsonl").read_text() == '{"seed":0}\n{"injection":0}\n'
+    filed = json.loads((run.evidence / "injection-0.json").read_text())
+    assert filed == {"measured": {"exits": 1}}
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    (run.evidence / "injection-0.json").mkdir()
+    with pytest.raises(FleetError, match="cannot be written"):
+        run.write_evidence("injection-0", {})
+
+
+def test_last_words_are_those_of_the_latest_incarnation(tmp_path: Path) -> None:
+    run = made(tmp_path)
+    for incarnation in (1, 9, 10):
+        log = run.nodes / "learner-0" / str(incarnation) / "stderr.log"
+        log.parent.mkdir(parents=True)
+        log.write_text("".join(f"life {incarnation} line {n}\n" for n in range(20)))
+    assert run.stderr_tail("learner-0", lines=2) == "life 10 line 18\nlife 10 line 19"
+    assert run.stderr_tail("learner-7") == ""
+
+
+# ---------------------------------------------------------------- values
+
+
+def test_a_frozen_dataclass_becomes_plain_json() -> None:
+    injection = Injection(
+        number=3, spec="a", fault="process.kill", settings=Pick.RANDOM, targets=("learner-0",),
+        trigger=Trigger(round=4), for_s=None,
+    )  # fmt: skip
+    found = plain(injection)
+    assert json.loads(json.dumps(found)) == found
+    assert isinstance(found, dict)
+    assert found["targets"] == ["learner-0"]
+    assert found["settings"] == "random"
+    assert found["trigger"] == {
+        "time_s": None, "round": 4, "step": None, "loss": None, "after": None, "of": None,
+        "offset_s": 0.0, "phase": None, "after_round": 0, "hold_s": 0.0,
+    }  # fmt: skip
+
+
+def test_a_value_without_a_plain_form_is_refused() -> None:
+    with pytest.raises(TypeError, match="no plain form"):
+        plain(object())
+
+
+def test_equal_values_have_equal_fingerprints_and_others_do_not() -> None:
+    first = fingerprint({"a": Trigger(round=4), "b": 1})
+    assert first == fingerprint({"b": 1, "a": Trigger(round=4)})
+    assert first != fingerprint({"a": Trigger(round=5), "b": 1})
+    assert re.fullmatch(r"[0-9a-f]{64}", first)
+
+
+def test_a_link_that_lies_in_the_way_of_run_json_is_not_written_through(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".run.json.new").symlink_to(tmp_path / "precious")
+    RunDirectory(path=tmp_path / "run").note(outcome="completed")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert RunDirectory(path=tmp_path / "run").facts == {"outcome": "completed"}

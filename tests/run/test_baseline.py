@@ -1,0 +1,85 @@
+"""What a fault-free window measures, and when it is steady enough to compare with."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from chaoslab.core.events import Event, Kind
+from chaoslab.record.journal import History
+from chaoslab.run.baseline import Measured, measure
+
+
+def history(gaps_s: Sequence[float], *, tokens: int = 1000) -> History:
+    """Rounds with these gaps, each committing `tokens`, and two learners' steps beside them."""
+    found = History(())
+    time_s = 0.0
+    for number, gap_s in enumerate([0.0, *gaps_s]):
+        time_s += gap_s
+        for name, step_s in (("learner-0", 0.1), ("learner-1", 0.3)):
+            _add(found, time_s, Kind.LEARNER_STEP, {"learner": name, "step_s": step_s})
+        _add(found, time_s, Kind.ROUND_MERGED, {"committed_tokens": tokens * (number + 1)})
+    return found
+
+
+def _add(found: History, time_s: float, kind: Kind, data: dict[str, float | str]) -> None:
+    seq = len(found.events)
+    found.append(Event(seq=seq, time_s=time_s, source="x", kind=kind, data=data))
+
+
+def window(gaps_s: Sequence[float], *, first: int = 1, max_variation: float = 0.25) -> Measured:
+    return measure(
+        history(gaps_s),
+        first_round=first,
+        last_round=len(gaps_s) + 1,
+        max_variation=max_variation,
+    )
+
+
+def test_an_even_window_is_steady_and_measured() -> None:
+    found = window([0.5] * 8)
+    assert found.is_steady
+    assert found.gap_s_median == 0.5
+    assert found.gap_s_max == 0.5
+    assert found.tokens_per_s == pytest.approx(2000)
+    assert found.variation == 0.0
+    assert found.step_s == {"learner-0": pytest.approx(0.1), "learner-1": pytest.approx(0.3)}
+
+
+def test_the_warm_up_does_not_count() -> None:
+    found = window([9.0, 9.0, *[0.5] * 8], first=3)
+    assert found.gap_s_max == 0.5
+
+
+def test_one_long_gap_is_reported_as_the_longest() -> None:
+    found = window([0.5] * 7 + [0.9])
+    assert found.gap_s_max == pytest.approx(0.9)
+    assert found.gap_s_median == 0.5
+
+
+def test_a_rate_that_drifts_is_not_steady() -> None:
+    found = window([0.2] * 4 + [0.8] * 4)
+    assert not found.is_steady
+    assert "more than 25%" in found.reason
+
+
+def test_variation_is_that_of_the_rates_of_four_quarters() -> None:
+    found = window([0.5, 0.5, 0.5, 1.0], max_variation=1.0)
+    rates = [2.0, 2.0, 2.0, 1.0]
+    mean = sum(rates) / 4
+    by_hand = (sum((rate - mean) ** 2 for rate in rates) / 4) ** 0.5 / mean
+    assert found.variation == pytest.approx(by_hand)
+
+
+def test_a_short_window_has_fewer_quarters() -> None:
+    assert window([0.5, 0.5]).is_steady
+
+
+def test_a_window_that_the_run_did_not_complete_is_not_steady() -> None:
+    found = measure(history([0.5] * 4), first_round=2, last_round=20, max_variation=1.0)
+    assert not found.is_steady
+    assert found.reason == "training ended after 5 of the 20 rounds it needs"
+    assert found.gap_s_median is None
+
+
+def test_a_window_without_length_is_not_steady() -> None:
+    assert not window([0.0] * 6).is_steady

@@ -1,0 +1,96 @@
+"""The limits at the last moment: what may still be injected, as things stand."""
+
+from dataclasses import replace
+
+import pytest
+
+from chaoslab.fleet.base import Role
+from chaoslab.plan.model import Injection, Limits, Trigger
+from chaoslab.run.blast_radius import forbidden
+from chaoslab.run.triggers import Progress
+
+LEARNERS = ("learner-0", "learner-1", "learner-2", "learner-3")
+KILL = Injection(
+    number=0,
+    spec="half",
+    fault="process.kill",
+    settings=None,
+    targets=("learner-0", "learner-1"),
+    trigger=Trigger(round=1),
+    for_s=1.0,
+)
+
+
+def progress(*, dead: tuple[str, ...] = ()) -> Progress:
+    """Four learners and a syncer, all started, some of them dead again."""
+    names = (*LEARNERS, "syncer")
+    return Progress(
+        roles={name: Role.SYNCER if name == "syncer" else Role.LEARNER for name in names},
+        incarnations=dict.fromkeys(names, 1),
+        endings=dict.fromkeys(dead, "SIGKILL"),
+    )
+
+
+def reason(
+    injection: Injection = KILL,
+    *,
+    limits: Limits | None = None,
+    dead: tuple[str, ...] = (),
+    away: tuple[str, ...] = (),
+    affected: tuple[str, ...] = (),
+    shared: bool = False,
+    takes_away: bool = True,
+) -> str | None:
+    found = forbidden(
+        injection,
+        takes_away=takes_away,
+        limits=limits or Limits(),
+        progress=progress(dead=dead),
+        away=frozenset(away),
+        affected=frozenset((*affected, *away)),
+        held=frozenset() if shared else frozenset((*affected, *away)),
+    )
+    return found.reason if found else None
+
+
+def test_an_injection_within_the_limits_may_go_ahead() -> None:
+    assert reason() is None
+
+
+@pytest.mark.parametrize(
+    ("why", "given"),
+    [
+        ("learner-1: still under an earlier fault", {"affected": ("learner-1",)}),
+        ("learner-0, learner-1: not alive", {"dead": ("learner-0", "learner-1")}),
+        ("learner-0: protected", {"limits": Limits(protected=("learner-0",))}),
+        ("2 of 4 learners would be under a fault", {"limits": Limits(max_affected=0.25)}),
+        (
+            "3 of 4 learners would be under a fault",
+            {"limits": Limits(max_affected=0.5), "affected": ("learner-3",)},
+        ),
+        ("2 learners would be left, and min_alive is 3", {"limits": Limits(min_alive=3)}),
+        (
+            "1 learners would be left, and min_alive is 2",
+            {"limits": Limits(min_alive=2), "dead": ("learner-3",)},
+        ),
+        (
+            "1 learners would be left, and min_alive is 2",
+            {"limits": Limits(min_alive=2), "away": ("learner-2",)},
+        ),
+    ],
+)
+def test_a_limit_that_would_break_is_named(why: str, given: dict[str, object]) -> None:
+    assert (reason(**given) or "").startswith(why)  # type: ignore[arg-type]  # one table for all
+
+
+def test_exactly_the_allowed_share_may_be_affected() -> None:
+    assert reason(limits=Limits(max_affected=0.5)) is None
+
+
+def test_a_fault_that_takes_nobody_away_leaves_everybody_alive() -> None:
+    assert reason(limits=Limits(min_alive=4), takes_away=False) is None
+
+
+def test_a_fault_on_the_syncer_counts_no_learner() -> None:
+    syncer = replace(KILL, targets=("syncer",))
+    assert reason(syncer, limits=Limits(min_alive=4, max_affected=0.1)) is None

@@ -1,0 +1,377 @@
+"""A whole run with its record and its twin, on a fake fleet; once with a real janitor."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.checks.control_run import why_not_comparable
+from chaoslab.checks.verdict import judge
+from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.errors import AbilityError, ExitCode, FleetError
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.secrets import Secrets
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.node_links import Linkage
+from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.setup import Ground, PlanText
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory, list_runs
+from chaoslab.run import experiment
+from chaoslab.run.experiment import run_plan, was_interrupted
+from chaoslab.run.records import history_of
+from chaoslab.run.twin import reach_tokens
+from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.undo.log import append
+from tests.fake_faults import FakeKill
+from tests.fake_nodes import Troubles
+from tests.fakes import FakeFleet
+
+PLAN = FaultPlan(
+    name="fake",
+    seed=3,
+    training=Training(stop=Stop(rounds=50)),
+    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+)
+ONE_DIES = Injection(
+    number=0,
+    spec="one-dies",
+    fault="process.kill",
+    settings=FakeKill(),
+    targets=("learner-1",),
+    trigger=Trigger(round=15),
+    for_s=3.0,
+)
+SCHEDULE = Schedule(seed=3, injections=(ONE_DIES,))
+SECRETS = Secrets({"TOKEN": "hunter2-and-6"})
+TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n", secrets=SECRETS)
+
+
+class FakeFleets:
+    """Makes fake fleets and remembers them."""
+
+    kind = "fake"
+    abilities = frozenset(Ability)
+
+    def __init__(self, troubles: Troubles | None = None) -> None:
+        self.troubles = troubles
+        self.made: list[FakeFleet] = []
+        self.signal_at_s: float | None = None
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> FakeFleet:
+        assert isinstance(clock, VirtualClock)
+        fleet = FakeFleet(clock, self.troubles, linkage)
+        self.made.append(fleet)
+        if self.signal_at_s is not None:
+            fleet.at(self.signal_at_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
+        return fleet
+
+
+@pytest.fixture(autouse=True)
+def no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """A fake fleet leaves nothing behind, so nobody needs to wait for the harness to die."""
+
+    @contextmanager
+    def idle(_run_directory: Path) -> Iterator[Lifeline]:
+        yield Lifeline()
+
+    if "slow" not in request.keywords:
+        monkeypatch.setattr(experiment, "start_janitor", idle)
+
+
+def conducted(
+    root: Path,
+    plan: FaultPlan = PLAN,
+    *,
+    fleets: FakeFleets | None = None,
+    schedule: Schedule = SCHEDULE,
+) -> RunDirectory:
+    return run_plan(
+        plan,
+        schedule,
+        text=TEXT,
+        root=root,
+        ground=Ground(fleet=fleets or FakeFleets(), clock=VirtualClock),
+    )
+
+
+def test_everything_of_a_run_is_in_its_directory(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+
+    files = {path.name for path in run.path.iterdir() if path.is_file()}
+    assert files == {
+        "run.json", "plan.source.yaml", "plan.resolved.yaml", "schedule.jsonl", "journal.jsonl",
+        "obligations.jsonl",
+    }  # fmt: skip
+    assert RunDirectory.open("latest", root=tmp_path) == run
+    assert len((run.path / "schedule.jsonl").read_text().splitlines()) == 2
+
+
+def test_the_facts_say_what_ran_where_and_how_it_ended(tmp_path: Path) -> None:
+    facts = conducted(tmp_path).facts
+
+    assert facts["outcome"] == "completed"
+    assert facts["reason"] == ""
+    assert (facts["plan"], facts["seed"], facts["fleet"]) == ("fake", 3, "fake")
+    assert facts["exit_code"] is None
+    assert set(facts) >= {
+        "versions", "git", "host", "abilities", "plan_hash", "schedule_hash", "started", "ended",
+        "training_continued", "learners_rejoined",
+    }  # fmt: skip
+
+
+def test_the_journal_names_the_same_schedule_as_the_facts(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+    started = History.read(run.path).events[0]
+    assert started.text("schedule_hash") == run.facts["schedule_hash"]
+
+
+def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.seen: list[Event] = []
+
+        def see(self, event: Event) -> None:
+            self.seen.append(event)
+
+    counter = Counter()
+    run = run_plan(
+        replace(PLAN, control=Control.TWIN),
+        SCHEDULE,
+        text=TEXT,
+        root=tmp_path,
+        ground=Ground(fleet=FakeFleets(), clock=VirtualClock),
+        observers=[counter],
+    )
+    history = History.read(run.path)
+    assert history.control is not None
+    seen = [event.seq for event in counter.seen]
+    assert seen == [e.seq for e in (*history.events, *history.control.events)]
+
+
+def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
+    name = replace(PLAN, name="with-hunter2-and-6-in-it")
+    run = conducted(tmp_path, name)
+    assert "hunter2" not in (run.path / "journal.jsonl").read_text()
+    assert History.read(run.path).events[0].text("plan") == "with-${env:TOKEN}-in-it"
+
+
+def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) -> None:
+    class Quotes(FakeFleets):
+        def __call__(
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        ) -> FakeFleet:
+            fleet = super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+            log = run_directory / "nodes" / "learner-0" / "1" / "stderr.log"
+
+            def complain() -> None:
+                log.parent.mkdir(parents=True)
+                log.write_text("cannot log in with hunter2-and-6\nat all\n")
+                raise FleetError("cannot log in with 'hunter2-and-6'")
+
+            fleet.at(5.0, complain)
+            return fleet
+
+    with pytest.raises(FleetError):
+        conducted(tmp_path, fleets=Quotes())
+    run = RunDirectory.open("latest", root=tmp_path)
+    assert run.facts["reason"] == "cannot log in with '${env:TOKEN}'"
+    finished = History.read(run.path).last(Kind.RUN_FINISHED)
+    assert finished is not None
+    assert finished.text("reason") == run.facts["reason"]
+    (log,) = run.nodes.glob("*/*/stderr.log")
+    assert log.read_text() == "cannot log in with ${env:TOKEN}\nat all\n"
+    shown = [path for path in run.path.rglob("*") if path.is_file()]
+    assert not [path for path in shown if b"hunter2" in path.read_bytes()]
+
+
+# ---------------------------------------------------------------- the end of a record
+
+
+class LeavesBehind(FakeFleets):
+    """Forgets to close one undo, which nobody can do."""
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> FakeFleet:
+        obligations.open("undo_nothing_known")
+        return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+
+
+def test_run_json_seals_the_journal_of_a_run_and_of_its_twin(tmp_path: Path) -> None:
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN))
+    history = History.read(run.path)
+    assert history.seal is not None
+    assert history.control is not None
+    assert run.facts["journal"] == history.seal.to_json()
+    assert history.control.seal is not None
+    assert RunDirectory(path=run.control).facts["journal"] == history.control.seal.to_json()
+
+
+def test_what_is_left_is_written_down_before_the_last_line(tmp_path: Path) -> None:
+    run = conducted(tmp_path, fleets=LeavesBehind())
+    *_, residue, finished = History.read(run.path).events
+    assert (residue.kind, finished.kind) == (Kind.RESIDUE_FOUND, Kind.RUN_FINISHED)
+    assert "undo_nothing_known" in residue.text("what")
+
+
+def test_a_record_with_an_open_undo_is_residue_wherever_it_is_judged(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+    assert judge(history_of(run), ()).residue == ()
+    append(run.path / "obligations.jsonl", {"open": 7, "do": "remove_cgroup", "path": "/gone"})
+    verdict = judge(history_of(run), ())
+    assert verdict.exit_code is ExitCode.BROKEN
+    (left,) = verdict.residue
+    assert left["what"] == "undo 7 (remove_cgroup), which is still open"
+
+
+# ---------------------------------------------------------------- the twin
+
+
+def test_a_twin_runs_after_the_run_without_its_faults(tmp_path: Path) -> None:
+    fleets = FakeFleets()
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
+
+    history = History.read(run.path)
+    assert history.control is not None
+    assert len(fleets.made) == 2
+    assert len(history.faults) == 1
+    assert not history.control.faults
+    assert len(history.control.of(Kind.EVALUATION_MEASURED)) == 3
+    assert run.facts["control"] == {"outcome": "completed", "reason": "", "was_kept": False}
+
+
+def test_a_run_and_its_twin_have_the_same_provenance(tmp_path: Path) -> None:
+    history = History.read(conducted(tmp_path, replace(PLAN, control=Control.TWIN)).path)
+    assert history.control is not None
+    begun, twins = history.events[0], history.control.events[0]
+    assert begun.mapping("provenance") == twins.mapping("provenance") != {}
+    assert (begun.flag("is_twin"), twins.flag("is_twin")) == (False, True)
+    assert not why_not_comparable(history, history.control)
+
+
+def test_a_twin_goes_on_for_as_long_as_the_run_that_its_faults_kept_beyond_the_stop_rule(
+    tmp_path: Path,
+) -> None:
+    late = replace(ONE_DIES, trigger=Trigger(round=48), for_s=30.0)
+    plan, schedule = replace(PLAN, control=Control.TWIN), Schedule(seed=3, injections=(late,))
+    history = History.read(conducted(tmp_path, plan, schedule=schedule).path)
+    assert history.control is not None
+    assert len(history.of(Kind.ROUND_MERGED)) > 60
+    assert reach_tokens(history.control) >= reach_tokens(history) > 0
+
+
+def test_the_next_run_alike_uses_the_kept_twin(tmp_path: Path) -> None:
+    plan = replace(PLAN, control=Control.TWIN)
+    first = conducted(tmp_path, plan)
+    fleets = FakeFleets()
+    second = conducted(tmp_path, replace(plan, settle_s=5.0), fleets=fleets)
+
+    assert len(fleets.made) == 1
+    assert second.facts["control"] == {"outcome": "completed", "reason": "", "was_kept": True}
+    journals = [run.control / "journal.jsonl" for run in (first, second)]
+    assert journals[0].read_bytes() == journals[1].read_bytes()
+    assert list_runs(tmp_path) == tuple(
+        sorted((first, second), key=lambda run: run.id, reverse=True)
+    )
+
+
+def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) -> None:
+    class BreaksLater(FakeFleets):
+        def __call__(
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        ) -> FakeFleet:
+            if self.made:
+                self.troubles = Troubles(crash_at_start=frozenset({"learner-0"}))
+            return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
+
+    control = run.facts["control"]
+    assert isinstance(control, dict)
+    assert control["outcome"] == "broken"
+    assert "learner-0" in str(control["reason"])
+    assert run.facts["outcome"] == "completed"
+
+
+# ---------------------------------------------------------------- trouble
+
+
+def test_a_missing_ability_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    class Gentle(FakeFleets):
+        abilities = frozenset({Ability.PAUSE})
+
+    fleets = Gentle()
+    with pytest.raises(AbilityError, match=r"process\.kill") as why:
+        conducted(tmp_path / "runs", fleets=fleets)
+
+    assert "chaoslab doctor" in str(why.value)
+    assert not fleets.made
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_run_that_breaks_leaves_its_record_with_the_reason(tmp_path: Path) -> None:
+    fleets = FakeFleets(Troubles(crash_at_start=frozenset({"syncer"})))
+    with pytest.raises(FleetError, match="syncer"):
+        conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
+
+    run = RunDirectory.open("latest", root=tmp_path)
+    assert run.facts["outcome"] == "broken"
+    assert "syncer" in str(run.facts["reason"])
+    assert not run.control.exists()
+
+
+def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
+    fleets = FakeFleets()
+    fleets.signal_at_s = 10.5
+    before = signal.getsignal(signal.SIGTERM)
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=fleets)
+
+    assert run.facts["outcome"] == "interrupted"
+    assert was_interrupted(run)
+    assert History.read(run.path).faults[0].healed is not None
+    assert not run.control.exists()
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
+    class Later(FakeFleets):
+        def __call__(
+            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        ) -> FakeFleet:
+            self.signal_at_s = 9.0 if self.made else None
+            return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+
+    run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=Later())
+
+    assert run.facts["outcome"] == "completed"
+    assert was_interrupted(run)
+    assert not (tmp_path / ".twins").exists()
+
+
+def test_an_undisturbed_run_was_not_interrupted(tmp_path: Path) -> None:
+    assert not was_interrupted(conducted(tmp_path))
+
+
+def test_the_class_of_the_local_fleet_is_a_fleet_factory() -> None:
+    factory: experiment.FleetFactory = LocalFleet
+    assert factory.kind == "local"
+
+
+@pytest.mark.slow
+def test_the_janitor_watches_over_the_run_and_leaves_with_it(tmp_path: Path) -> None:
+    run = conducted(tmp_path)
+
+    assert not (run.path / "janitor.log").exists()
+    lines = (run.path / "obligations.jsonl").read_text().splitlines()
+    assert json.loads(lines[-1]) == {"held_by": None}

@@ -1,0 +1,267 @@
+"""Runs whose learners reach the syncer by links, on a fake fleet: wiring, loss, refusal."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.checks.base import Outcome
+from chaoslab.checks.verdict import judge
+from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.errors import AbilityError, ExitCode, PlanError
+from chaoslab.core.events import Kind
+from chaoslab.faults.base import Fault
+from chaoslab.faults.network import NetworkLatency
+from chaoslab.faults.network_cut import NetworkFreeze
+from chaoslab.faults.region import RegionOutage
+from chaoslab.fleet.base import Ability
+from chaoslab.fleet.node_links import STANDING, Linkage
+from chaoslab.links.base import Direction, Latency, LinkAbility
+from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
+from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.setup import Ground, LinkSetup, PlanText
+from chaoslab.record.journal import History
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.run import experiment
+from chaoslab.run.experiment import run_plan
+from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.heartbeat import Lifeline
+from tests.fake_faults import FakePause
+from tests.fake_links import FakeLinks
+from tests.fakes import FakeFleet
+from tests.stage import ending, the
+
+PLAN = FaultPlan(
+    name="fake",
+    seed=3,
+    training=Training(stop=Stop(rounds=60)),
+    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+)
+TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n")
+FAR = Latency(mean_s=0.04)
+
+
+class Fleets:
+    """Makes fake fleets; `at` scripts what happens in each."""
+
+    kind = "fake"
+    abilities = frozenset(Ability)
+
+    def __init__(self) -> None:
+        self.made: list[FakeFleet] = []
+        self.breaks_s: float | None = None
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+    ) -> FakeFleet:
+        assert isinstance(clock, VirtualClock)
+        fleet = FakeFleet(clock, linkage=linkage)
+        self.made.append(fleet)
+        if self.breaks_s is not None:
+            fleet.at(self.breaks_s, lambda: setattr(linkage.made_by, "broken", "it was killed"))
+        return fleet
+
+
+class Roads:
+    """Makes fake links and remembers them."""
+
+    def __init__(self, abilities: frozenset[LinkAbility] = frozenset(LinkAbility)) -> None:
+        self.abilities = abilities
+        self.made: list[FakeLinks] = []
+
+    def __call__(self, run_directory: Path, /, *, obligations: ObligationLog) -> FakeLinks:
+        self.made.append(FakeLinks(self.abilities))
+        return self.made[-1]
+
+    @property
+    def used(self) -> list[FakeLinks]:
+        """Those that carried a run, not those that were only asked."""
+        return [one for one in self.made if one.made]
+
+
+@pytest.fixture(autouse=True)
+def no_janitor(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def idle(_run_directory: Path) -> Iterator[Lifeline]:
+        yield Lifeline()
+
+    monkeypatch.setattr(experiment, "start_janitor", idle)
+
+
+def injection(fault: Fault, number: int = 0, **more: object) -> Injection:
+    given: dict[str, object] = {
+        "targets": ("learner-1",),
+        "trigger": Trigger(round=15),
+        "for_s": 4.0,
+        **more,
+    }
+    return Injection(
+        number=number,
+        spec=f"fault-{number}",
+        fault=fault.name,
+        settings=fault,
+        **given,  # type: ignore[arg-type]  # as the test likes them
+    )
+
+
+def conducted(
+    root: Path,
+    *injections: Injection,
+    plan: FaultPlan = PLAN,
+    fleets: Fleets | None = None,
+    links: LinkSetup | None = None,
+) -> tuple[RunDirectory, History]:
+    run = run_plan(
+        plan,
+        Schedule(seed=3, injections=injections),
+        text=TEXT,
+        root=root,
+        ground=Ground(fleet=fleets or Fleets(), clock=VirtualClock),
+        links=links or LinkSetup(factory=Roads()),
+    )
+    return run, History.read(run.path)
+
+
+def test_every_learner_dials_its_own_link_and_the_link_the_syncer(tmp_path: Path) -> None:
+    fleets, roads = Fleets(), Roads()
+    run, history = conducted(tmp_path, fleets=fleets, links=LinkSetup(factory=roads))
+    started = history.of(Kind.LINK_STARTED)
+    assert [event.text("link") for event in started] == list(PLAN.training.learner_names)
+    assert {event.text("upstream") for event in started} == {"127.0.0.1:5005"}
+    for event in started:
+        command = fleets.made[0].spec_of(event.text("link")).command
+        assert command[command.index("--syncer") + 1] == event.text("address")
+    assert run.facts["links"] == "fake"
+    assert [links.entered for links in roads.used] == [0]
+
+
+def test_without_links_learners_dial_the_syncer(tmp_path: Path) -> None:
+    _, history = conducted(tmp_path, links=LinkSetup())
+    for event in history.of(Kind.LINK_STARTED):
+        assert event.text("address") == event.text("upstream") == "127.0.0.1:5005"
+
+
+def test_a_fault_shapes_its_targets_links_and_clears_them(tmp_path: Path) -> None:
+    roads = Roads()
+    _, history = conducted(tmp_path, injection(NetworkLatency()), links=LinkSetup(factory=roads))
+    shaped, cleared = the(history, Kind.LINK_SHAPED), the(history, Kind.LINK_CLEARED)
+    assert (shaped.text("link"), shaped.text("effect")) == ("learner-1", "latency")
+    assert cleared.time_s == pytest.approx(shaped.time_s + 4.0, abs=0.2)
+    assert len(history.of(Kind.LINK_COUNTED)) == 3  # injected, before the heal, healed
+    assert not roads.used[0].made["learner-1"].effects
+
+
+def test_a_fault_that_nobody_felt_is_not_proved(tmp_path: Path) -> None:
+    _, history = conducted(tmp_path, injection(NetworkLatency()))
+    assert history.faults[0].status == "failed"
+    assert judge(history, ()).outcome is Outcome.UNKNOWN
+
+
+def test_two_faults_on_one_link_are_open_together_and_heal_apart(tmp_path: Path) -> None:
+    roads = Roads()
+    late = injection(NetworkFreeze(), 1, trigger=Trigger(round=17), for_s=1.0)
+    _, history = conducted(
+        tmp_path, injection(NetworkLatency()), late, links=LinkSetup(factory=roads)
+    )
+    order = [
+        (event.kind, event.text("injection"))
+        for event in history.of(Kind.LINK_SHAPED, Kind.LINK_CLEARED)
+    ]
+    assert order == [
+        (Kind.LINK_SHAPED, "injection-0"),
+        (Kind.LINK_SHAPED, "injection-1"),
+        (Kind.LINK_CLEARED, "injection-1"),
+        (Kind.LINK_CLEARED, "injection-0"),
+    ]
+
+
+@pytest.mark.parametrize("other", [FakePause(), RegionOutage()])
+def test_what_also_touches_the_process_waits_for_no_other_fault(
+    tmp_path: Path, other: Fault
+) -> None:
+    late = injection(other, 1, trigger=Trigger(round=17))
+    _, history = conducted(tmp_path, injection(NetworkLatency()), late)
+    assert "still under an earlier fault" in the(history, Kind.FAULT_SKIPPED).text("reason")
+
+
+# ---------------------------------------------------------------- loss
+
+
+def test_lost_links_end_the_run_which_is_then_not_passed(tmp_path: Path) -> None:
+    fleets, roads = Fleets(), Roads()
+    fleets.breaks_s = 12.0
+    _, history = conducted(
+        tmp_path,
+        injection(NetworkLatency(), for_s=60.0),
+        fleets=fleets,
+        links=LinkSetup(factory=roads),
+    )
+    lost = the(history, Kind.LINK_LOST)
+    assert lost.time_s == pytest.approx(12.0, abs=1.1)
+    assert ending(history) == ("aborted", "the links hold: it was killed")
+    assert history.faults[0].healed is not None
+    assert not fleets.made[0].alive
+    assert roads.used[0].entered == 0
+    verdict = judge(history, ())
+    assert (verdict.outcome, verdict.exit_code) == (Outcome.UNKNOWN, ExitCode.UNKNOWN)
+    (found,) = [finding for finding in verdict.findings if finding.check == "links"]
+    assert "nobody had asked for that: it was killed" in found.reason
+    assert found.evidence == (lost.seq,)
+
+
+def test_links_that_are_lost_before_anybody_joined_end_the_run_at_once(tmp_path: Path) -> None:
+    fleets = Fleets()
+    fleets.breaks_s = 0.2
+    _, history = conducted(tmp_path, fleets=fleets)
+    assert ending(history)[0] == "aborted"
+    assert history.end_s < 10.0
+
+
+# ---------------------------------------------------------------- what holds from the start
+
+
+def test_a_twin_has_the_links_and_the_standing_effects_of_its_run(tmp_path: Path) -> None:
+    roads = Roads()
+    setup = LinkSetup(factory=roads, standing={"learner-2": ((Direction.BOTH, FAR),)})
+    plan = replace(PLAN, control=Control.TWIN)
+    _, history = conducted(tmp_path, plan=plan, links=setup)
+    assert history.control is not None
+    for record in (history, history.control):
+        shaped = the(record, Kind.LINK_SHAPED)
+        assert (shaped.text("link"), shaped.text("injection")) == ("learner-2", STANDING)
+    assert len(roads.used) == 2
+
+
+# ---------------------------------------------------------------- refusal
+
+
+def refused(root: Path, error: type[Exception], setup: LinkSetup, *some: Injection) -> str:
+    with pytest.raises(error) as why:
+        conducted(root / "runs", *some, links=setup)
+    assert not (root / "runs").exists()
+    return str(why.value)
+
+
+def test_a_fault_without_links_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    said = refused(tmp_path, AbilityError, LinkSetup(), injection(NetworkLatency()))
+    assert said.startswith("network.latency (fault 'fault-0'): links: none cannot do latency here")
+    assert "use fleet.links: embedded" in said
+
+
+def test_a_fault_beyond_the_links_is_refused(tmp_path: Path) -> None:
+    roads = Roads(frozenset(LinkAbility) - {LinkAbility.FREEZE})
+    setup = LinkSetup(factory=roads)
+    assert "cannot do freeze" in refused(tmp_path, AbilityError, setup, injection(NetworkFreeze()))
+
+
+def test_a_profile_beyond_the_links_is_refused(tmp_path: Path) -> None:
+    setup = LinkSetup(standing={"learner-0": ((Direction.BOTH, FAR),)})
+    assert "cannot do latency" in refused(tmp_path, AbilityError, setup)
+
+
+def test_a_fault_on_the_link_of_the_syncer_is_refused(tmp_path: Path) -> None:
+    setup = LinkSetup(factory=Roads())
+    hits = injection(NetworkLatency(), targets=("syncer",))
+    assert "acts on learners" in refused(tmp_path, PlanError, setup, hits)

@@ -1,0 +1,403 @@
+"""Every kind of trouble a run can meet: it is healed, ended, recorded, and says what happened."""
+
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from chaoslab.checks import base
+from chaoslab.checks.rules import always_judged
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind, Sighting
+from chaoslab.fleet.base import probed
+from chaoslab.plan.model import AbortRule, Control, Limits, Stop, Training, Trigger
+from chaoslab.record.journal import History
+from chaoslab.run.run_loop import Outcome
+from chaoslab.undo.heartbeat import Lifeline, Silence
+from tests.fake_faults import FakePause
+from tests.fake_nodes import Troubles
+from tests.stage import HALF, PLAN, Stage, ending, the
+
+REFUSED = ("restart", "learner-1")
+
+# ---------------------------------------------------------------- trouble in the fleet
+
+
+def test_a_victim_that_does_not_come_back_is_named_as_pending(tmp_path: Path) -> None:
+    troubles = Troubles(not_back=frozenset({"learner-3"}))
+    history = Stage(tmp_path, [HALF], troubles=troubles).execute()
+
+    settled = the(history, Kind.RUN_SETTLED)
+    assert not settled.flag("is_settled")
+    (pending,) = settled.names("pending")
+    assert pending.startswith("learner-3 has not contributed")
+
+
+def test_a_fault_without_effect_has_no_proof(tmp_path: Path) -> None:
+    troubles = Troubles(immortal=frozenset({"learner-1"}))
+    history = Stage(tmp_path, [HALF], troubles=troubles).execute()
+
+    (story,) = history.faults
+    assert story.status == "failed"
+    statuses = {event.text("target"): event.text("status") for event in story.evidence}
+    assert statuses == {"learner-1": "failed", "learner-3": "proved"}
+
+
+def test_a_fault_that_the_world_refuses_is_failed_and_half_of_it_undone(tmp_path: Path) -> None:
+    troubles = Troubles(refuses=frozenset({("SIGKILL", "learner-3")}))
+    history = Stage(tmp_path, [HALF], troubles=troubles).execute()
+
+    (story,) = history.faults
+    assert story.status == "failed"
+    assert story.failed is not None
+    assert "learner-3" in story.failed.text("reason")
+    assert story.injected is None
+    assert story.healed is not None
+    assert story.healed.time_s == story.injecting.time_s
+    assert ending(history)[0] == "completed"
+
+
+def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path) -> None:
+    other = replace(HALF, number=1, spec="other", targets=("learner-2",))
+    troubles = Troubles(refuses=frozenset({REFUSED}))
+    stage = Stage(tmp_path, [HALF, other], troubles=troubles)
+
+    history = stage.execute()
+
+    tried_s = [at_s for at_s, verb, name in stage.fleet.calls if (verb, name) == REFUSED]
+    assert len(tried_s) > 5
+    assert {round(late - early, 3) for early, late in pairwise(tried_s[:5])} == {1.0}
+    (said,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert "learner-1" in said.text("reason")
+    assert history.faults[0].healing is not None
+    assert history.faults[0].healed is None
+    assert history.faults[1].healed is not None
+    assert not stage.fleet.alive
+    (finding,) = [one for one in always_judged(history) if one.check == "heal"]
+    assert finding.outcome is base.Outcome.UNKNOWN
+    assert finding.culprits == ("injection-0",)
+
+
+def test_a_heal_that_works_at_last_is_healed(tmp_path: Path) -> None:
+    troubles = Troubles(refuses=frozenset({REFUSED}))
+    stage = Stage(tmp_path, [HALF], troubles=troubles)
+    stage.fleet.at(16.0, lambda: setattr(stage.fleet, "troubles", Troubles()))
+    history = stage.execute()
+
+    (story,) = history.faults
+    (failed,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert story.healed is not None
+    assert story.healed.time_s > max(16.0, failed.time_s)
+    assert not [one for one in always_judged(history) if one.check == "heal"]
+
+
+def test_what_the_fleet_says_of_a_heal_is_not_believed(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [replace(HALF, targets=("learner-1",))])
+    probe, restarted = stage.fleet.probe, ("restart", "learner-1")
+
+    def gone_since(name: str) -> Sighting:
+        is_started = any(call[1:] == restarted for call in stage.fleet.calls)
+        return probed(name, incarnation=2, pid=1) if is_started else probe(name)
+
+    stage.fleet.probe = gone_since  # type: ignore[method-assign]
+    history = stage.execute()
+    assert history.faults[0].healed is None
+    (said,) = history.of(Kind.FAULT_HEAL_FAILED)
+    assert said.text("reason") == "learner-1 has no process"
+
+
+def test_a_learner_that_crashes_at_the_start_is_named_with_its_last_words(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, troubles=Troubles(crash_at_start=frozenset({"learner-2"})))
+    log = stage.directory.nodes / "learner-2" / "1" / "stderr.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("ValueError: there is no data here\n")
+
+    with pytest.raises(FleetError, match="did not join and step") as why:
+        stage.execute()
+
+    assert "learner-2: exit code 1" in str(why.value)
+    assert "there is no data here" in str(why.value)
+    assert "learner-1: " not in str(why.value)
+    history = History.read(stage.directory.path)
+    assert ending(history)[0] == "broken"
+    assert not stage.fleet.alive
+
+
+def test_a_learner_that_never_joins_is_waited_for_only_so_long(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, troubles=Troubles(mute=frozenset({"learner-0"})))
+
+    with pytest.raises(FleetError, match="learner-0 did not join and step"):
+        stage.execute()
+
+    assert stage.clock.now_s() < 200
+
+
+def test_a_syncer_that_does_not_start_ends_the_run_at_once(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, troubles=Troubles(crash_at_start=frozenset({"syncer"})))
+
+    with pytest.raises(FleetError, match="syncer did not report"):
+        stage.execute()
+
+
+def test_a_learner_killed_by_a_third_party_stays_dead_and_the_run_goes_on(tmp_path: Path) -> None:
+    stage = Stage(tmp_path)
+    stage.fleet.at(9.0, lambda: stage.fleet.strike("learner-2"))
+    history = stage.execute()
+
+    exited = [e for e in history.of(Kind.NODE_EXITED) if e.data["signal"] == "SIGKILL"]
+    assert [event.text("node") for event in exited] == ["learner-2"]
+    assert not [verb for _, verb, _ in stage.fleet.calls if verb == "restart"]
+    assert len(history.of(Kind.ROUND_MERGED)) == 80
+    assert ending(history)[0] == "completed"
+
+
+def test_a_dead_syncer_ends_the_run_at_once_and_heals_what_is_open(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [replace(HALF, for_s=30.0)])
+    stage.fleet.at(14.0, lambda: stage.fleet.strike("syncer"))
+    history = stage.execute()
+
+    abort = the(history, Kind.ABORT_FIRED)
+    assert abort.time_s == pytest.approx(14.0)
+    assert "syncer is gone (SIGKILL)" in abort.text("observed")
+    assert history.faults[0].healed is not None
+    assert ending(history)[0] == "aborted"
+    assert not stage.fleet.alive
+
+
+def test_a_run_whose_learners_are_all_gone_for_good_does_not_wait(tmp_path: Path) -> None:
+    everyone = replace(HALF, targets=PLAN.training.learner_names, for_s=None)
+    plan = replace(PLAN, limits=Limits(min_alive=0))
+    history = Stage(tmp_path, [everyone], plan=plan).execute()
+
+    assert "no learner is left" in the(history, Kind.ABORT_FIRED).text("observed")
+    assert history.faults[0].status == "proved"
+    assert ending(history)[0] == "aborted"
+
+
+def test_a_run_whose_learners_all_come_back_goes_on(tmp_path: Path) -> None:
+    everyone = replace(HALF, targets=PLAN.training.learner_names)
+    plan = replace(PLAN, limits=Limits(min_alive=0))
+    history = Stage(tmp_path, [everyone], plan=plan).execute()
+
+    assert ending(history) == ("completed", "")
+    assert the(history, Kind.RUN_SETTLED).flag("is_settled")
+
+
+def test_a_node_that_does_not_end_by_itself_is_named_and_ended(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, troubles=Troubles(lingering=frozenset({"learner-1"})))
+    history = stage.execute()
+
+    outcome, reason = ending(history)
+    assert outcome == "completed"
+    assert "learner-1 still ran" in reason
+    assert ("SIGTERM", "learner-1") in {(verb, name) for _, verb, name in stage.fleet.calls}
+
+
+def test_a_learner_that_was_still_joining_when_training_ended_is_not_waited_for(
+    tmp_path: Path,
+) -> None:
+    troubles = Troubles(not_back=frozenset({"learner-3"}))
+    injections = [replace(HALF, trigger=Trigger(round=70))]
+    history = Stage(tmp_path, injections, troubles=troubles).execute()
+
+    exited = {e.text("node"): e for e in history.of(Kind.NODE_EXITED)}
+    assert exited["learner-3"].data["signal"] == "SIGTERM"
+    assert exited["learner-3"].time_s - the(history, Kind.SYNCER_FINAL).time_s < 10.0
+    assert ending(history) == ("completed", "")
+
+
+def test_an_evaluator_that_fails_is_named_in_the_record(tmp_path: Path) -> None:
+    plan = replace(PLAN, control=Control.TWIN)
+    history = Stage(tmp_path, plan=plan, troubles=Troubles(evaluator_exit=3)).execute()
+
+    assert "the evaluator failed: exit code 3" in ending(history)[1]
+
+
+# ---------------------------------------------------------------- the baseline
+
+
+def test_nothing_is_injected_when_the_baseline_is_never_steady(tmp_path: Path) -> None:
+    def wild(number: int) -> float:
+        return 0.1 if number // 2 % 2 else 2.0
+
+    history = Stage(tmp_path, [HALF], troubles=Troubles(round_s=wild)).execute()
+
+    windows = history.of(Kind.BASELINE_MEASURED)
+    assert len(windows) == 3
+    assert not any(window.flag("is_steady") for window in windows)
+    assert not history.faults
+    assert "half-dies" in the(history, Kind.FAULT_SKIPPED).text("spec")
+    outcome, reason = ending(history)
+    assert outcome == "aborted"
+    assert "nothing was injected" in reason
+
+
+def test_an_unsteady_window_is_measured_again(tmp_path: Path) -> None:
+    def settles_late(number: int) -> float:
+        return 2.0 if number == 4 else 0.5
+
+    plan = replace(PLAN, baseline=replace(PLAN.baseline, max_variation=0.2))
+    stage = Stage(tmp_path, [HALF], plan=plan, troubles=Troubles(round_s=settles_late))
+    history = stage.execute()
+
+    steady = [window.flag("is_steady") for window in history.of(Kind.BASELINE_MEASURED)]
+    assert steady == [False, True]
+    assert history.faults[0].status == "proved"
+
+
+def test_training_that_ends_during_the_baseline_is_not_steady(tmp_path: Path) -> None:
+    plan = replace(PLAN, training=Training(stop=Stop(rounds=5)))
+    history = Stage(tmp_path, plan=plan).execute()
+
+    assert "training ended after 5 of" in the(history, Kind.BASELINE_MEASURED).text("reason")
+
+
+def test_training_with_faults_does_not_end_during_the_baseline(tmp_path: Path) -> None:
+    plan = replace(PLAN, training=Training(stop=Stop(rounds=5)))
+    early = replace(HALF, trigger=Trigger(round=4))
+    history = Stage(tmp_path, [early], plan=plan).execute()
+
+    assert the(history, Kind.BASELINE_MEASURED).flag("is_steady")
+    assert [story.status for story in history.faults] == ["proved"]
+
+
+# ---------------------------------------------------------------- limits and abort rules
+
+
+def test_an_injection_beyond_the_limits_is_skipped_at_the_last_moment(tmp_path: Path) -> None:
+    plan = replace(PLAN, limits=Limits(min_alive=3))
+    history = Stage(tmp_path, [HALF], plan=plan).execute()
+
+    reason = the(history, Kind.FAULT_SKIPPED).text("reason")
+    assert reason == "2 learners would be left, and min_alive is 3"
+    assert ending(history)[0] == "completed"
+
+
+def test_a_learner_under_a_fault_is_not_hit_again(tmp_path: Path) -> None:
+    again = replace(HALF, number=1, spec="again", targets=("learner-1",), trigger=Trigger(round=22))
+    history = Stage(tmp_path, [HALF, again]).execute()
+
+    skipped = the(history, Kind.FAULT_SKIPPED)
+    assert skipped.text("reason") == "learner-1: still under an earlier fault"
+
+
+def test_a_silent_run_is_aborted_and_healed(tmp_path: Path) -> None:
+    everyone = replace(HALF, settings=FakePause(), targets=PLAN.training.learner_names, for_s=60.0)
+    plan = replace(
+        PLAN, limits=Limits(min_alive=0), abort=(AbortRule(no_round_for_s=4.0),)
+    )  # fmt: skip
+    stage = Stage(tmp_path, [everyone], plan=plan)
+    history = stage.execute()
+
+    abort = the(history, Kind.ABORT_FIRED)
+    last_round = history.of(Kind.ROUND_MERGED)[-1]
+    assert abort.text("rule") == "no_round_for: 4s"
+    assert abort.time_s - last_round.time_s == pytest.approx(4.0)
+    resumed = {name for _, verb, name in stage.fleet.calls if verb == "resume"}
+    assert resumed == set(PLAN.training.learner_names)
+    assert ending(history)[0] == "aborted"
+
+
+def test_a_run_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
+    plan = replace(PLAN, limits=Limits(timeout_s=20.0))
+    history = Stage(tmp_path, [HALF], plan=plan).execute()
+
+    abort = the(history, Kind.ABORT_FIRED)
+    assert abort.text("rule") == "limits.timeout"
+    assert abort.time_s == pytest.approx(20.0)
+    assert ending(history)[0] == "aborted"
+
+
+# ---------------------------------------------------------------- interrupts
+
+
+def test_an_interrupt_in_mid_fault_heals_ends_every_node_and_finishes(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [HALF])
+    stage.fleet.at(13.0, lambda: _interrupt(stage))
+    history = stage.execute()
+
+    (story,) = history.faults
+    assert story.injected is not None
+    assert story.healed is not None
+    assert story.status == "proved"
+    assert ending(history) == ("interrupted", "interrupted by a signal")
+    assert not stage.fleet.alive
+    assert stage.run.outcome is Outcome.INTERRUPTED
+
+
+def _interrupt(stage: Stage) -> None:
+    stage.interrupts.count += 1
+
+
+def test_a_second_interrupt_skips_the_waiting_but_still_heals(tmp_path: Path) -> None:
+    stubborn = frozenset({"learner-0"})
+    patient = Stage(tmp_path / "once", [HALF], troubles=Troubles(immortal=stubborn))
+    hurried = Stage(tmp_path / "twice", [HALF], troubles=Troubles(immortal=stubborn))
+    for stage in (patient, hurried):
+        stage.fleet.at(13.0, partial(_interrupt, stage))
+    hurried.fleet.at(13.5, lambda: _interrupt(hurried))
+    histories = [stage.execute() for stage in (patient, hurried)]
+
+    assert all(history.faults[0].healed for history in histories)
+    assert all(ending(history)[0] == "interrupted" for history in histories)
+    assert histories[1].end_s < histories[0].end_s - 2.0
+
+
+def test_an_interrupt_before_anything_started_ends_the_run(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, [HALF])
+    stage.interrupts.count = 1
+    history = stage.execute()
+
+    assert ending(history)[0] == "interrupted"
+    assert not history.faults
+
+
+@pytest.mark.parametrize("moment", [0.05, 1.0, 6.0, 12.5, 18.0, 40.9])
+def test_whenever_the_interrupt_comes_the_record_is_complete(tmp_path: Path, moment: float) -> None:
+    stage = Stage(tmp_path, [HALF], plan=replace(PLAN, control=Control.TWIN))
+    stage.fleet.at(moment, lambda: _interrupt(stage))
+    history = stage.execute()
+
+    assert ending(history)[0] == "interrupted"
+    assert all(story.healed for story in history.faults)
+    started = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_STARTED)]
+    exited = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_EXITED)]
+    assert sorted(started) == sorted(exited)
+
+
+# ---------------------------------------------------------------- a harness that stands still
+
+
+def stalled(folder: Path, for_s: float, *, at_round: int) -> History:
+    """A run whose harness learns, once so many rounds are merged, that it stood still."""
+    silences = [Silence(for_s=for_s, undone=())]
+    stages: list[Stage] = []
+
+    def beat() -> Silence | None:
+        is_time = any(stage.run.progress.rounds >= at_round for stage in stages)
+        return silences.pop() if is_time and silences else None
+
+    stages.append(Stage(folder, [HALF], lifeline=Lifeline(beat=beat)))
+    return stages[0].execute()
+
+
+def test_a_short_stall_is_noted_with_its_beginning_and_the_run_goes_on(tmp_path: Path) -> None:
+    history = stalled(tmp_path, 1.25, at_round=12)
+    noted = the(history, Kind.HARNESS_STALLED)
+    assert noted.time_s - noted.number("since_s") == pytest.approx(1.25)
+    assert ending(history)[0] == "completed"
+
+
+def test_a_stall_of_five_seconds_of_training_ends_the_run_healed(tmp_path: Path) -> None:
+    history = stalled(tmp_path, 5.0, at_round=21)
+    outcome, reason = ending(history)
+    assert (outcome, reason) == ("aborted", "the harness keeps time: it stood still for 5.0 s")
+    assert all(story.healed for story in history.faults)
+
+
+def test_a_stall_before_training_began_ends_nothing(tmp_path: Path) -> None:
+    history = stalled(tmp_path, 6.0, at_round=0)
+    assert the(history, Kind.HARNESS_STALLED).number("silent_s") == 6.0
+    assert ending(history)[0] == "completed"

@@ -1,0 +1,218 @@
+"""When triggers are met, what progress remembers, and when abort rules fire."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.plan.model import AbortRule, Trigger
+from chaoslab.run.triggers import Progress, due_s, fired, fires_s, is_met, next_time_s, rule_text
+
+
+class Told:
+    """A progress to which things are told one after the other."""
+
+    def __init__(self) -> None:
+        self.progress = Progress()
+        self.seq = 0
+
+    def tell(
+        self, kind: Kind, data: Mapping[str, Json], *, at_s: float, source: str = "x"
+    ) -> "Told":
+        event = Event(seq=self.seq, time_s=at_s, source=source, kind=kind, data=data)
+        self.seq += 1
+        self.progress.see(event)
+        return self
+
+    def started(self, name: str, *, at_s: float = 0.0, incarnation: int = 1) -> "Told":
+        role = "syncer" if name == "syncer" else "learner"
+        data: dict[str, Json] = {"node": name, "role": role, "incarnation": incarnation}
+        return self.tell(Kind.NODE_STARTED, data, at_s=at_s)
+
+    def exited(self, name: str, *, at_s: float, incarnation: int = 1) -> "Told":
+        data: dict[str, Json] = {
+            "node": name, "incarnation": incarnation, "exit_code": None, "signal": "SIGKILL"
+        }  # fmt: skip
+        return self.tell(Kind.NODE_EXITED, data, at_s=at_s)
+
+    def stepped(self, name: str, step: int, *, at_s: float, loss: float = 3.0) -> "Told":
+        return self.tell(
+            Kind.LEARNER_STEP, {"learner": name, "step": step, "loss": loss}, at_s=at_s
+        )
+
+    def merged(self, *names: str, at_s: float, incarnation: int = 1, tokens: int = 0) -> "Told":
+        contributors: list[Json] = [{"learner": name, "incarnation": incarnation} for name in names]
+        data: dict[str, Json] = {"contributors": contributors, "committed_tokens": tokens}
+        return self.tell(Kind.ROUND_MERGED, data, at_s=at_s)
+
+
+# ---------------------------------------------------------------- triggers
+
+
+def test_a_trigger_by_time_is_due_at_its_time() -> None:
+    trigger, progress = Trigger(time_s=30.0), Progress()
+    assert due_s(trigger, progress) == 30.0
+    assert not is_met(trigger, progress, 29.999)
+    assert is_met(trigger, progress, 30.0)
+
+
+def test_a_trigger_by_time_moves_with_the_baseline() -> None:
+    assert due_s(Trigger(time_s=30.0), Progress(), shift_s=4.5) == 34.5
+
+
+def test_a_trigger_by_round_is_due_when_that_many_rounds_were_merged() -> None:
+    told = Told().merged("learner-0", at_s=1.0)
+    assert due_s(Trigger(round=2), told.progress) is None
+    told.merged("learner-0", at_s=2.5).merged("learner-0", at_s=3.0)
+    assert due_s(Trigger(round=2), told.progress) == 2.5
+
+
+def test_round_zero_is_met_from_the_start() -> None:
+    assert is_met(Trigger(round=0), Progress(), 0.0)
+
+
+def test_a_trigger_by_step_waits_for_the_furthest_learner() -> None:
+    told = Told().stepped("learner-0", 90, at_s=1.0).stepped("learner-1", 99, at_s=1.1)
+    assert due_s(Trigger(step=100), told.progress) is None
+    told.stepped("learner-1", 104, at_s=2.0)
+    assert due_s(Trigger(step=100), told.progress) == 2.0
+
+
+def test_a_trigger_by_step_of_one_learner_ignores_the_others() -> None:
+    told = Told().stepped("learner-0", 200, at_s=1.0)
+    trigger = Trigger(step=100, of="learner-1")
+    assert due_s(trigger, told.progress) is None
+    told.stepped("learner-1", 100, at_s=4.0)
+    assert due_s(trigger, told.progress) == 4.0
+
+
+def test_a_trigger_by_loss_waits_for_the_mean_of_the_latest_losses() -> None:
+    told = Told().stepped("learner-0", 1, at_s=1.0, loss=2.0)
+    told.stepped("learner-1", 1, at_s=1.2, loss=4.0)
+    assert due_s(Trigger(loss=2.5), told.progress) is None
+    told.stepped("learner-1", 2, at_s=2.0, loss=2.9)
+    assert due_s(Trigger(loss=2.5), told.progress) == 2.0
+
+
+def test_a_loss_that_is_not_a_number_never_meets_a_trigger() -> None:
+    told = Told().stepped("learner-0", 1, at_s=1.0, loss=float("nan"))
+    assert due_s(Trigger(loss=2.5), told.progress) is None
+
+
+def test_a_trigger_after_a_fault_counts_from_its_first_heal() -> None:
+    told = Told()
+    trigger = Trigger(after="half-dies", offset_s=2.0)
+    assert due_s(trigger, told.progress) is None
+    told.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=20.0)
+    told.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=40.0)
+    assert due_s(trigger, told.progress) == 22.0
+
+
+def test_the_next_time_is_that_of_the_earliest_trigger_that_is_known() -> None:
+    triggers = [Trigger(round=5), Trigger(time_s=9.0), Trigger(time_s=7.0)]
+    assert next_time_s(triggers, Progress()) == 7.0
+    assert next_time_s(triggers[:1], Progress()) is None
+
+
+# ---------------------------------------------------------------- progress
+
+
+def test_a_node_lives_from_its_start_to_its_exit_and_again_after_a_restart() -> None:
+    told = Told().started("learner-0")
+    assert told.progress.is_alive("learner-0")
+    told.exited("learner-0", at_s=5.0)
+    assert not told.progress.is_alive("learner-0")
+    assert told.progress.endings == {"learner-0": "SIGKILL"}
+    told.started("learner-0", incarnation=2)
+    assert told.progress.is_alive("learner-0")
+
+
+def test_a_late_exit_of_an_earlier_incarnation_kills_nobody() -> None:
+    told = Told().started("learner-0", incarnation=2).exited("learner-0", at_s=1.0, incarnation=1)
+    assert told.progress.is_alive("learner-0")
+
+
+def test_a_contribution_counts_for_the_incarnation_that_made_it() -> None:
+    told = Told().started("learner-0", incarnation=2).merged("learner-0", at_s=9.0, incarnation=1)
+    assert not told.progress.has_contributed_since("learner-0", 8.0)
+    told.merged("learner-0", at_s=9.5, incarnation=2)
+    assert told.progress.has_contributed_since("learner-0", 8.0)
+    assert not told.progress.has_contributed_since("learner-0", 9.5)
+
+
+def test_a_contributor_without_incarnation_breaks_the_contract() -> None:
+    with pytest.raises(MalformedEvent, match="contributor"):
+        Told().tell(
+            Kind.ROUND_MERGED, {"contributors": ["learner-0"], "committed_tokens": 1}, at_s=1.0
+        )
+
+
+def test_alive_believed_stepping_and_contributing_are_counted_apart() -> None:
+    told = Told()
+    for name in ("learner-0", "learner-1", "learner-2", "learner-3"):
+        told.started(name).tell(Kind.MEMBER_JOINED, {"learner": name, "incarnation": 1}, at_s=1.0)
+    for name in ("learner-0", "learner-1", "learner-2"):
+        told.stepped(name, 1, at_s=9.0)
+    told.merged("learner-0", "learner-3", at_s=9.2)
+    told.exited("learner-3", at_s=9.3).exited("learner-2", at_s=9.4)
+    told.tell(Kind.MEMBER_LEFT, {"learner": "learner-3"}, at_s=9.5)
+
+    counts = told.progress.counts(10.0, stepping_within_s=2.0)
+    assert counts == {"alive": 2, "believed": 3, "stepping": 2, "contributing": 2}
+
+
+def test_contributing_allows_for_slow_rounds() -> None:
+    told = Told().started("learner-0")
+    for at_s in (10.0, 20.0, 30.0):
+        told.merged("learner-0", at_s=at_s)
+    assert told.progress.counts(58.0, stepping_within_s=2.0)["contributing"] == 1
+    assert told.progress.counts(61.0, stepping_within_s=2.0)["contributing"] == 0
+
+
+def test_training_is_over_when_the_syncer_says_so_and_not_by_the_word_of_a_learner() -> None:
+    told = Told().started("learner-0")
+    left: dict[str, Json] = {"learner": "learner-0", "reason": "stopped"}
+    told.tell(Kind.LEARNER_LEFT, left, at_s=5.0, source="learner-0")
+    assert not told.progress.is_stopping
+    assert not told.progress.is_over
+    told.tell(Kind.SYNCER_STOPPED, {"reason": "9 rounds"}, at_s=6.0, source="syncer")
+    assert told.progress.is_stopping
+    told.tell(Kind.SYNCER_FINAL, {"rounds": 9}, at_s=7.0, source="syncer")
+    assert told.progress.is_over
+
+
+# ---------------------------------------------------------------- abort rules
+
+
+def test_no_round_for_counts_from_the_last_round() -> None:
+    rule, told = AbortRule(no_round_for_s=5.0), Told().merged("learner-0", at_s=10.0)
+    assert fires_s(rule, told.progress, since_s=2.0) == 15.0
+    assert fired(rule, told.progress, 14.9, since_s=2.0) is None
+    assert fired(rule, told.progress, 15.0, since_s=2.0) == "no round for 5.0 s"
+
+
+def test_no_round_for_counts_from_the_start_of_training_before_the_first_round() -> None:
+    assert fires_s(AbortRule(no_round_for_s=5.0), Progress(), since_s=2.0) == 7.0
+
+
+@pytest.mark.parametrize("loss", [9.1, float("nan"), float("inf")])
+def test_loss_above_fires_on_a_high_or_lost_loss(loss: float) -> None:
+    rule = AbortRule(loss_above=9.0)
+    fine = Told().stepped("learner-0", 1, at_s=1.0, loss=9.0)
+    assert fired(rule, fine.progress, 1.0, since_s=0.0) is None
+    bad = Told().stepped("learner-0", 1, at_s=1.0, loss=loss)
+    assert "training loss" in (fired(rule, bad.progress, 1.0, since_s=0.0) or "")
+
+
+def test_alive_below_counts_learners_only() -> None:
+    rule = AbortRule(alive_below=2)
+    told = Told().started("syncer").started("learner-0").started("learner-1")
+    assert fired(rule, told.progress, 1.0, since_s=0.0) is None
+    told.exited("learner-1", at_s=2.0)
+    assert fired(rule, told.progress, 2.0, since_s=0.0) == "1 learners alive"
+
+
+def test_rules_are_shown_as_plans_write_them() -> None:
+    rules = [AbortRule(no_round_for_s=120), AbortRule(loss_above=9), AbortRule(alive_below=1)]
+    texts = [rule_text(rule) for rule in rules]
+    assert texts == ["no_round_for: 120s", "loss_above: 9", "alive_below: 1"]

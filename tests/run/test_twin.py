@@ -1,0 +1,302 @@
+"""The fault-free twin: what it is, when it can be used again, and when it is kept."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.clock import VirtualClock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Kind
+from chaoslab.plan.model import (
+    Baseline,
+    Containers,
+    Control,
+    FaultPlan,
+    FaultSpec,
+    Outage,
+    Stop,
+    Target,
+    Training,
+    Trigger,
+)
+from chaoslab.record.journal import History, Journal
+from chaoslab.record.run_directory import RunDirectory
+from chaoslab.run import twin
+from chaoslab.run.run import Basis, Run
+from chaoslab.run.run_loop import Interrupts
+from tests.fake_faults import FakeKill
+from tests.fake_nodes import Troubles
+from tests.fakes import FakeFleet
+
+PLAN = FaultPlan(
+    name="fake",
+    seed=3,
+    control=Control.TWIN,
+    training=Training(stop=Stop(rounds=40)),
+    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+    faults=(
+        FaultSpec(
+            id="half-dies",
+            fault="process.kill",
+            settings=FakeKill(),
+            target=Target(share=0.5),
+            at=Trigger(round=20),
+            outage=Outage(seconds=5.0),
+        ),
+    ),
+)
+
+
+def ran(
+    folder: Path,
+    *,
+    troubles: Troubles | None = None,
+    script: Callable[[FakeFleet, Interrupts], None] | None = None,
+    is_twin: bool = True,
+) -> RunDirectory:
+    """The control/ of a run after its twin ran there."""
+    clock = VirtualClock()
+    fleet, interrupts = FakeFleet(clock, troubles), Interrupts()
+    directory = RunDirectory.create(folder, PLAN.name, clock).make_control()
+    if script is not None:
+        script(fleet, interrupts)
+    with Journal(directory.path, clock) as journal:
+        run = Run(
+            twin.without_faults(PLAN),
+            (),
+            fleet=fleet,
+            journal=journal,
+            directory=directory,
+            interrupts=interrupts,
+        )
+        basis = Basis(provenance=twin.provenance(PLAN), is_twin=is_twin)
+        outcome = run.execute(basis).value
+        directory.note(outcome=outcome, journal=journal.seal.to_json())
+    return directory
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> History:
+    """The run that a twin is for."""
+    return History.read(ran(tmp_path / "run", is_twin=False).path)
+
+
+def empty(folder: Path) -> RunDirectory:
+    return RunDirectory.create(folder, PLAN.name, VirtualClock()).make_control()
+
+
+# ---------------------------------------------------------------- what it is
+
+
+def test_a_twin_trains_alike_without_faults_and_expectations() -> None:
+    plan = twin.without_faults(PLAN)
+    assert not plan.faults
+    assert not plan.expect
+    assert (plan.seed, plan.training, plan.control) == (3, PLAN.training, Control.TWIN)
+
+
+def test_a_twin_is_evaluated_like_the_run_it_is_for(tmp_path: Path) -> None:
+    history = History.read(ran(tmp_path).path)
+    assert twin.is_whole(history)
+    assert not history.faults
+
+
+# ---------------------------------------------------------------- whose twin it is
+
+
+def test_plans_that_differ_in_faults_and_checks_alone_share_their_twin() -> None:
+    other = replace(PLAN, name="other", description="new", faults=(), settle_s=1.0)
+    assert twin.key(other) == twin.key(PLAN)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(PLAN, seed=4),
+        replace(PLAN, training=replace(PLAN.training, learners=3)),
+        replace(PLAN, training=replace(PLAN.training, stop=Stop(rounds=41))),
+        replace(PLAN, training=replace(PLAN.training, model="micro")),
+        replace(PLAN, fleet=replace(PLAN.fleet, containers=Containers(cpus=0.5))),
+    ],
+    ids=["seed", "learners", "stop", "model", "containers"],
+)
+def test_plans_that_train_otherwise_have_twins_of_their_own(other: FaultPlan) -> None:
+    assert twin.key(other) != twin.key(PLAN)
+
+
+def test_data_that_changed_needs_a_new_twin(tmp_path: Path) -> None:
+    text = tmp_path / "books" / "one.txt"
+    text.parent.mkdir()
+    text.write_text("It was the best of times")
+
+    def key(data: str) -> str | None:
+        return twin.key(replace(PLAN, training=replace(PLAN.training, data=data)))
+
+    sources = [str(text), str(text.parent), str(tmp_path / "**" / "*.txt")]
+    before = [key(source) for source in sources]
+    assert before == [key(source) for source in sources]
+    text.write_text("It was the worst of times, it was the age of wisdom")
+    after = [key(source) for source in sources]
+    assert all(old != new for old, new in zip(before, after, strict=True))
+
+
+def test_a_task_of_ones_own_needs_a_new_twin_when_its_source_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    package = tmp_path / "my_package_of_tasks"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "task.py").write_text("def make(): ...\n")
+    plan = replace(PLAN, training=replace(PLAN.training, task="my_package_of_tasks.task:make"))
+
+    before = twin.key(plan)
+    assert before is not None
+    (package / "helper.py").write_text("WIDTH = 3\n")
+    assert twin.key(plan) not in (before, None)
+
+
+def test_a_program_of_ones_own_has_a_twin_of_its_own_until_its_source_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = tmp_path / "my_own_learner.py"
+    program.write_text("print()\n")
+    plan = replace(PLAN, fleet=replace(PLAN.fleet, programs={"learner": "my_own_learner"}))
+    before = twin.key(plan)
+    assert before not in {None, twin.key(PLAN)}
+    program.write_text("print(1)\n")
+    assert twin.key(plan) != before
+    program.unlink()
+    assert twin.key(plan) is None
+
+
+def test_a_task_that_is_not_found_has_no_twin_to_share() -> None:
+    plan = replace(PLAN, training=replace(PLAN.training, task="no_such_package_anywhere:make"))
+    assert twin.key(plan) is None
+
+
+# ---------------------------------------------------------------- keeping
+
+
+def test_a_whole_twin_is_kept_and_fetched_with_its_journal_and_facts(
+    tmp_path: Path, run: History
+) -> None:
+    made = ran(tmp_path)
+    assert twin.keep("abc", tmp_path, made)
+
+    control = empty(tmp_path)
+    assert twin.fetch("abc", tmp_path, control, run)
+    assert control.facts == made.facts
+    assert History.read(control.path).events == History.read(made.path).events
+    kept = tmp_path / ".twins" / "abc"
+    assert sorted(path.name for path in kept.iterdir()) == ["journal.jsonl", "run.json"]
+
+
+def test_a_fetched_twin_is_the_control_of_its_run(tmp_path: Path, run: History) -> None:
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    control = empty(tmp_path)
+    twin.fetch("abc", tmp_path, control, run)
+    (control.path.parent / "journal.jsonl").write_text("")
+    history = History.read(control.path.parent)
+    assert history.control is not None
+    assert twin.is_whole(history.control)
+
+
+def test_nothing_is_fetched_when_nothing_was_kept(tmp_path: Path, run: History) -> None:
+    control = empty(tmp_path)
+    assert not twin.fetch("abc", tmp_path, control, run)
+    assert not (control.path / "journal.jsonl").exists()
+
+
+def _edit(kept: Path) -> None:
+    journal = kept / "journal.jsonl"
+    written = journal.read_bytes()
+    journal.write_bytes(written.replace(b'"committed_tokens":', b'"committed_tokens":9', 1))
+
+
+def _cut(kept: Path) -> None:
+    lines = (kept / "journal.jsonl").read_bytes().splitlines(keepends=True)
+    (kept / "journal.jsonl").write_bytes(b"".join(lines[:-1]))
+    facts = json.loads((kept / "run.json").read_text())
+    (kept / "run.json").write_text(json.dumps({**facts, "journal": None}))
+
+
+@pytest.mark.parametrize(("spoil", "said"), [(_edit, "was changed"), (_cut, "breaks off")])
+def test_a_kept_twin_that_was_spoilt_is_thrown_away(
+    tmp_path: Path,
+    run: History,
+    caplog: pytest.LogCaptureFixture,
+    spoil: Callable[[Path], None],
+    said: str,
+) -> None:
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    spoil(tmp_path / ".twins" / "abc")
+    control = empty(tmp_path)
+    assert not twin.fetch("abc", tmp_path, control, run)
+    assert said in caplog.text
+    assert not (control.path / "journal.jsonl").exists()
+    assert not (tmp_path / ".twins" / "abc").exists()
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    assert twin.fetch("abc", tmp_path, control, run)
+
+
+def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
+    tmp_path: Path, run: History, caplog: pytest.LogCaptureFixture
+) -> None:
+    twin.keep("abc", tmp_path, ran(tmp_path, is_twin=False))
+    assert not twin.fetch("abc", tmp_path, empty(tmp_path), run)
+    assert "it is the record of the run itself" in caplog.text
+    twin.keep("abc", tmp_path, ran(tmp_path))
+    last = run.of(Kind.EVALUATION_MEASURED)[-1]
+    further = {**last.data, "committed_tokens": last.number("committed_tokens") + 1}
+    longer = History([replace(e, data=further) if e == last else e for e in run.events])
+    assert not twin.fetch("abc", tmp_path, empty(tmp_path), longer)
+    assert "committed tokens, and the run at" in caplog.text
+
+
+def test_keeping_the_same_twin_twice_changes_nothing(tmp_path: Path) -> None:
+    assert twin.keep("abc", tmp_path, ran(tmp_path))
+    assert twin.keep("abc", tmp_path, ran(tmp_path))
+    assert [path.name for path in (tmp_path / ".twins").iterdir()] == ["abc"]
+
+
+def test_a_place_where_nothing_can_be_kept_is_an_error(tmp_path: Path) -> None:
+    made = ran(tmp_path)
+    (tmp_path / ".twins").write_text("")
+    with pytest.raises(FleetError, match="cannot be kept"):
+        twin.keep("abc", tmp_path, made)
+
+
+def _interrupted(fleet: FakeFleet, interrupts: Interrupts) -> None:
+    def interrupt() -> None:
+        interrupts.count += 1
+
+    fleet.at(9.0, interrupt)
+
+
+def _struck(fleet: FakeFleet, _: Interrupts) -> None:
+    fleet.at(9.0, lambda: fleet.strike("learner-2"))
+
+
+@pytest.mark.parametrize(
+    ("troubles", "script"),
+    [
+        (Troubles(), _interrupted),
+        (Troubles(), _struck),
+        (Troubles(evaluator_exit=1), None),
+        (Troubles(lingering=frozenset({"learner-0"})), None),
+    ],
+    ids=["interrupted", "lost a learner", "not evaluated", "learner had to be ended"],
+)
+def test_a_twin_that_is_not_whole_is_never_kept(
+    tmp_path: Path,
+    troubles: Troubles,
+    script: Callable[[FakeFleet, Interrupts], None] | None,
+) -> None:
+    made = ran(tmp_path, troubles=troubles, script=script)
+    assert not twin.keep("abc", tmp_path, made)
+    assert not (tmp_path / ".twins").exists()

@@ -1,0 +1,334 @@
+"""An entry of the book undoes what is the run's own, and nothing else, whoever wrote it."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from chaoslab.core.events import Json
+from chaoslab.core.process_identity import identify
+from chaoslab.fleet.docker.labels import own_name, run_name
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.storage import volume
+from chaoslab.links import netem, netfilter, proxy_undo
+from chaoslab.links.http_api import Endpoint
+from chaoslab.links.netfilter import Iptables
+from chaoslab.links.packet_rules import run_of
+from chaoslab.undo.actions import VERBS, Obligation, leftovers, undo
+from chaoslab.undo.facts import Facts, decode
+from chaoslab.undo.janitor import heal, perform
+from chaoslab.undo.log import Obligations, open_obligations
+
+LOOPBACK = "127.0.0.1:8474"
+
+
+def sound(directory: Path) -> dict[str, dict[str, Json]]:
+    """By verb: facts as a run writes them."""
+    own = own_name(run_name(directory))
+    engine: dict[str, Json] = {"engine": "unix:///var/run/docker.sock"}
+    container: dict[str, Json] = {**engine, "container": f"{own}-learner-0.1"}
+    process: dict[str, Json] = {
+        "node": "learner-0",
+        "pid": 2**22 + 1,
+        "start_ticks": 1,
+        "boot_id": "x",
+        "namespaces": "y",
+        "mark": f"{directory}/learner-0/1",
+    }
+    folder = f"{directory}/nodes/learner-0/checkpoints"
+    proxy: dict[str, Json] = {"api": LOOPBACK, "token": "t", "proxy": "learner-0"}
+    return {
+        "end_process": {**process, "incarnation": 1},
+        "resume_process": process,
+        "unwedge_process": process,
+        "clear_effects": {**proxy, "injection": "injection-0"},
+        "enable_proxy": {**proxy, "injection": ""},
+        "delete_proxy": {"api": LOOPBACK, "proxy": "chaoslab-ab12-learner-0"},
+        "drop_rules": {
+            "tool": "iptables",
+            "comment": f"chaoslab:{run_of(directory)}:injection-0:4701:up:ab12",
+        },
+        "close_bands": {"interface": "lo"},
+        "remove_cgroup": {
+            "node": "learner-0",
+            "path": "/sys/fs/cgroup/cpu/chaoslab/17-learner-0-1-injection-0",
+            "back": "/sys/fs/cgroup/cpu",
+        },
+        "unmount": {"node": "learner-0", "folder": folder},
+        "free_volume": {"node": "learner-0", "folder": folder},
+        "empty_estate": {**engine, "run": run_name(directory)},
+        "unpause_container": container,
+        "unwedge_container": container,
+        "unlimit_container": {**container, "cpus": 1.0, "memory_bytes": 1, "processes": 1},
+        "plug_container": {
+            **container, "network": own, "aliases": ["learner-0"], "address": "10.0.0.2",
+        },
+        "free_container_volume": {
+            **engine, "run": run_name(directory), "volume": f"{own}-learner-0", "image": "node",
+        },
+    }  # fmt: skip
+
+
+@pytest.fixture
+def cgroup_mount(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that has the controller mounted where `sound` says."""
+    mounted = [(Path("/sys/fs/cgroup/cpu"), "cgroup", ["cpu"])]
+    monkeypatch.setattr(cgroups, "_mounted", lambda _: mounted)
+
+
+@pytest.fixture(autouse=True)
+def no_engine_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+
+
+@pytest.mark.usefixtures("cgroup_mount")
+@pytest.mark.parametrize("do", sorted(VERBS))
+def test_what_a_run_writes_is_taken(tmp_path: Path, do: str) -> None:
+    facts = decode(VERBS[do].facts, {"open": 0, "do": do, **sound(tmp_path)[do]}, tmp_path)
+    assert isinstance(facts, Facts)
+
+
+@pytest.mark.usefixtures("cgroup_mount")
+@pytest.mark.parametrize("do", sorted(VERBS))
+def test_a_key_too_many_or_of_another_type_is_refused(tmp_path: Path, do: str) -> None:
+    good = sound(tmp_path)[do]
+    assert "'colour' is no fact of it" in refused(tmp_path, do, {**good, "colour": "blue"})
+    for key in good:
+        for wrong in (None, [1], {"a": 1}, True):
+            assert key in refused(tmp_path, do, {**good, key: wrong})
+
+
+@dataclass(frozen=True, slots=True)
+class Foreign:
+    """Something that is not the run's: `{own}` is the name of the run, `{run}` its directory."""
+
+    do: str
+    facts: dict[str, Json]
+    says: str = "is refused"
+
+
+FOREIGN = [
+    Foreign("end_process", {"pid": 1}, "process 1 was not started by a run"),
+    Foreign("end_process", {"pid": 0}),
+    Foreign("end_process", {"pid": -1}),
+    Foreign("end_process", {"mark": "/elsewhere/learner-0/1"}, "is not one of this run"),
+    Foreign("resume_process", {"mark": "{run}/../other/learner-0/1"}, "is not one of this run"),
+    Foreign("unwedge_process", {"node": "x\ny"}, "is not a valid node name"),
+    Foreign("clear_effects", {"api": "192.0.2.7:8474"}, "is not on this machine"),
+    Foreign("clear_effects", {"api": "example.org:80"}, "is not on this machine"),
+    Foreign("clear_effects", {"api": "127.0.0.1.example.org:80"}, "is not on this machine"),
+    Foreign("clear_effects", {"api": "http://127.0.0.1:80"}, "is not on this machine"),
+    Foreign("clear_effects", {"api": "127.0.0.1:0"}, "is no host:port"),
+    Foreign("clear_effects", {"api": "127.0.0.1:80/x"}, "is no host:port"),
+    Foreign("clear_effects", {"injection": "injection"}, "is not a valid injection name"),
+    Foreign("clear_effects", {"injection": ""}, "is not a valid injection name"),
+    Foreign("clear_effects", {"proxy": "../reset"}, "is not a valid proxy name"),
+    Foreign("enable_proxy", {"proxy": "a/toxics/b"}, "is not a valid proxy name"),
+    Foreign("enable_proxy", {"proxy": "a?x=1"}, "is not a valid proxy name"),
+    Foreign("enable_proxy", {"proxy": "a\r\nHost: b"}, "is not a valid proxy name"),
+    Foreign("delete_proxy", {"proxy": "payments"}, "is not chaoslab's"),
+    Foreign("drop_rules", {"comment": "somebody-elses"}, "is not one of this run"),
+    Foreign("drop_rules", {"comment": "DROP"}, "is not one of this run"),
+    Foreign("drop_rules", {"comment": "chaoslab:other:injection-0:1:up:ab"}, "not one of this run"),
+    Foreign("drop_rules", {"tool": "rm"}, "no tool for rules"),
+    Foreign("close_bands", {"interface": "eth0"}, "no run has queues on 'eth0'"),
+    Foreign("remove_cgroup", {"path": "/tmp/chaoslab/17-learner-0-1-injection-0", "back": "/tmp"}),
+    Foreign("remove_cgroup", {"path": "/sys/fs/cgroup/cpu/docker/17-learner-0-1-injection-0"}),
+    Foreign("remove_cgroup", {"path": "/sys/fs/cgroup/cpu/chaoslab/sshd"}),
+    Foreign("remove_cgroup", {"path": "/sys/fs/cgroup/cpu/chaoslab/../17-l-1-injection-0"}),
+    Foreign("remove_cgroup", {"back": "/etc"}),
+    Foreign("remove_cgroup", {"back": "/sys/fs/cgroup/cpu/../../../../etc"}),
+    Foreign("unmount", {"folder": "/mnt"}, "is not what learner-0 keeps"),
+    Foreign("unmount", {"folder": "{run}/nodes/learner-0/../../../x"}, "is not what learner-0"),
+    Foreign("unmount", {"folder": "{run}/nodes/learner-1/checkpoints"}, "is not what learner-0"),
+    Foreign("free_volume", {"folder": "{run}"}, "is not what learner-0 keeps"),
+    Foreign("empty_estate", {"run": "0123456789"}, "is another run"),
+    Foreign("empty_estate", {"engine": "tcp://192.0.2.7:2375"}, "set DOCKER_HOST="),
+    Foreign("unpause_container", {"container": "database"}, "is not this run's"),
+    Foreign("unpause_container", {"container": "chaoslab-0123456789-learner-0.1"}, "not this run"),
+    Foreign("unwedge_container", {"container": "{own}"}, "is not this run's"),
+    Foreign("unlimit_container", {"container": "{own}x-learner-0"}, "is not this run's"),
+    Foreign("plug_container", {"network": "bridge"}, "is not this run's"),
+    Foreign("plug_container", {"aliases": ["a b"]}, "is not a valid node name"),
+    Foreign("plug_container", {"address": "--help"}, "is no address"),
+    Foreign("free_container_volume", {"volume": "pgdata"}, "is not this run's"),
+]
+
+
+@pytest.mark.usefixtures("cgroup_mount")
+@pytest.mark.parametrize("one", FOREIGN, ids=lambda one: f"{one.do} {one.facts}"[:60])
+def test_what_is_not_the_run_s_own_is_refused(tmp_path: Path, one: Foreign) -> None:
+    facts = dict(one.facts)
+    for key, value in facts.items():
+        if isinstance(value, str):
+            facts[key] = value.format(own=own_name(run_name(tmp_path)), run=tmp_path)
+    assert one.says in refused(tmp_path, one.do, {**sound(tmp_path)[one.do], **facts})
+
+
+def refused(directory: Path, do: str, facts: dict[str, Json]) -> str:
+    """What is said of an entry that is not done: the same by `undo` and by `leftovers`."""
+    owed = Obligation(number=3, do=do, facts={"open": 3, "do": do, **facts}, directory=directory)
+    healed = undo(owed)
+    assert not healed.actions
+    (said,) = healed.remaining
+    assert said.startswith(f"obligation 3 ({do}) of {directory} is refused: "), said
+    assert leftovers(owed) == (said,)
+    return said
+
+
+def test_an_engine_elsewhere_is_asked_if_this_user_asks_it_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = "tcp://192.0.2.7:2376"
+    facts = {**sound(tmp_path)["empty_estate"], "engine": url}
+    effects = {**sound(tmp_path)["clear_effects"], "api": "192.0.2.7:8474"}
+    monkeypatch.setenv("DOCKER_HOST", url)
+    assert decode(VERBS["empty_estate"].facts, facts, tmp_path)
+    assert decode(VERBS["clear_effects"].facts, effects, tmp_path)
+
+
+def test_the_twin_s_book_speaks_of_the_twin(tmp_path: Path) -> None:
+    twin = tmp_path / "control"
+    twin.mkdir()
+    rule = sound(twin)["drop_rules"]
+    assert rule["comment"] == sound(tmp_path)["drop_rules"]["comment"]
+    assert decode(VERBS["drop_rules"].facts, rule, twin)
+    assert "is another run" in refused(twin, "empty_estate", sound(tmp_path)["empty_estate"])
+
+
+# ---------------------------------------------------------------- really
+
+
+def test_a_book_kills_no_process_that_the_run_did_not_start(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        who = identify(stranger.pid)
+        assert who is not None
+        with Obligations(tmp_path) as log:
+            log.open("end_process", **who.facts, mark="/elsewhere/learner-0/1")
+        (said,) = heal(tmp_path).remaining
+        assert "is not one of this run" in said
+        assert stranger.poll() is None
+        assert open_obligations(tmp_path)
+        stranger.kill()
+
+
+def test_nothing_is_copied_through_a_link(tmp_path: Path) -> None:
+    run, private = tmp_path / "run", tmp_path / "private"
+    kept = run / "nodes" / "learner-0" / ".checkpoints.kept"
+    for one in (kept, private):
+        one.mkdir(parents=True)
+    (kept / "job").write_text("* * * * * root id")
+    (run / "nodes" / "learner-0" / "checkpoints").symlink_to(private)
+    Obligations(run).open("unmount", **sound(run)["unmount"])
+    (said,) = perform(run).remaining
+    assert "is a link" in said
+    assert not list(private.iterdir())
+
+
+def test_half_written_files_are_swept_from_the_run_alone(tmp_path: Path) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    for one in (run / "nodes" / "learner-0" / "1", elsewhere / "1"):
+        one.mkdir(parents=True)
+        (one / ".x.partial").write_text("")
+    (run / "nodes" / "link").symlink_to(elsewhere)
+    with Obligations(run):
+        pass
+    assert perform(run).remaining == ()
+    assert not (run / "nodes" / "learner-0" / "1" / ".x.partial").exists()
+    assert (elsewhere / "1" / ".x.partial").exists()
+
+
+@pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
+def test_a_volume_of_a_run_is_its_owner_s_alone(tmp_path: Path) -> None:
+    folder = tmp_path / "nodes" / "learner-0" / "checkpoints"
+    volume.mount(folder)
+    try:
+        assert folder.stat().st_mode & 0o777 == 0o700
+        owed = Obligation(
+            number=0, do="unmount", facts=sound(tmp_path)["unmount"], directory=tmp_path
+        )
+        assert not undo(owed).remaining
+        assert not os.path.ismount(folder)
+    finally:
+        volume.release(folder)
+
+
+# ---------------------------------------------------------------- whole names
+
+
+def test_a_toxic_is_an_injection_s_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ["injection-1.latency.up", "injection-10.latency.up", "injection-1", "injection-1.x"]
+    shown: Json = {"toxics": [{"name": name} for name in names]}
+    monkeypatch.setattr(proxy_undo, "call", lambda *_: shown)
+    assert proxy_undo.look(Endpoint(address=LOOPBACK), "learner-0", "injection-1") == (
+        "injection-1.latency.up",
+    )
+
+
+def test_a_rule_is_known_by_its_whole_comment_and_by_nothing_else() -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def run(_tool: str, *words: str, text: str = "") -> str:
+        asked.append(words)
+        return (
+            "-A INPUT -p tcp -m comment --comment other -j DROP\n"
+            '-A INPUT -p tcp -m comment --comment "DROP it" -j ACCEPT\n'
+            "-A INPUT -p tcp -m comment --comment chaoslab:r:i:1:up:abc -j DROP\n"
+            "-A INPUT -p tcp -m comment --comment chaoslab:r:i:1:up:ab -j DROP -c 3 4\n"
+        )
+
+    tool = Iptables(tools=run)
+    tool.remove("DROP")
+    assert not [words for words in asked if "-D" in words]
+    tool.remove("chaoslab:r:i:1:up:ab")
+    (deleted,) = [words for words in asked if "-D" in words]
+    assert deleted[deleted.index("--comment") + 1] == "chaoslab:r:i:1:up:ab"
+
+
+@pytest.mark.parametrize(
+    ("listed", "is_ours"),
+    [
+        ("qdisc noqueue 0: root refcnt 2", False),
+        ("", False),
+        ("qdisc fq_codel 1: root refcnt 2 limit 10240p", False),
+        (
+            "qdisc prio 1: root refcnt 2 bands 16 priomap  1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1",
+            True,
+        ),
+    ],
+)
+def test_no_queue_but_ours_is_taken_off(
+    monkeypatch: pytest.MonkeyPatch, listed: str, is_ours: bool
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(netem, "run", lambda *words: asked.append(words) or listed)
+    assert netem.close_bands("lo") is is_ours
+    assert any("del" in words for words in asked) is is_ours
+
+
+def test_a_queue_like_ours_that_is_another_s_is_left_and_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "qdisc prio 1: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
+    monkeypatch.setattr(netem, "run", lambda *_: other)
+    owed = Obligation(number=0, do="close_bands", facts={"interface": "lo"}, directory=tmp_path)
+    assert "not one of chaoslab's" in undo(owed).remaining[0]
+
+
+@pytest.mark.skipif(not netfilter.is_available()[0], reason="packets cannot be dropped here")
+def test_a_book_deletes_no_rule_of_somebody_else_s(tmp_path: Path) -> None:
+    tool = netfilter.drops()
+    theirs = netfilter.Drop(
+        comment=f"firewall-{tmp_path.name}", port=9, way=netfilter.Direction.UP, share=0.1
+    )
+    tool.add(theirs)
+    try:
+        with Obligations(tmp_path) as log:
+            log.open("drop_rules", tool=tool.tool, comment=theirs.comment)
+        assert "is not one of this run" in heal(tmp_path).remaining[0]
+        assert tool.seen(theirs.comment) == netfilter.Seen()
+        assert theirs.comment in netfilter.run(tool.tool, "-S") if tool.tool == "iptables" else True
+    finally:
+        tool.remove(theirs.comment)

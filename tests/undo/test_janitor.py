@@ -1,0 +1,492 @@
+"""Whatever becomes of the harness, nothing that it started outlives it, and nobody else is hurt."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.process_identity import NODE_MARK, Identity, identify
+from chaoslab.core.process_tree import end_tree, resume_tree, stopped
+from chaoslab.links import netem, netfilter, packet_rules, toxiproxy
+from chaoslab.undo import leftovers as residue
+from chaoslab.undo.actions import Healed, leftovers
+from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.halt import find_runs as known_runs
+from chaoslab.undo.halt import halt
+from chaoslab.undo.heartbeat import Lapse
+from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
+from chaoslab.undo.log import OBLIGATIONS, Obligations, holder_of, open_obligations
+from tests.contracts.fleet_kit import wait_until
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.fixture
+def sleeper() -> Iterator[psutil.Process]:
+    """A process in a session of its own that would sleep for ten minutes."""
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", "import time; time.sleep(600)"], start_new_session=True
+    ) as process:
+        yield psutil.Process(process.pid)
+        process.kill()
+
+
+def owe(run_directory: Path, process: psutil.Process, *, off_by_ticks: int = 0) -> int:
+    """Write down that the process must be ended, as a harness that is gone would have."""
+    who = known(process.pid)
+    number = Obligations(run_directory).open(
+        "end_process",
+        node="learner-0",
+        **replace(who, start_ticks=who.start_ticks + off_by_ticks).facts,
+        mark=f"{run_directory}/learner-0/1",
+    )
+    forget_the_holder(run_directory)
+    return number
+
+
+def known(pid: int) -> Identity:
+    who = identify(pid)
+    assert who is not None
+    return who
+
+
+def forget_the_holder(run_directory: Path) -> None:
+    path = run_directory / OBLIGATIONS
+    lines = [line for line in path.read_text().splitlines() if "held_by" not in line]
+    path.write_text("".join(f"{line}\n" for line in lines))
+
+
+def tear(run_directory: Path) -> None:
+    with (run_directory / OBLIGATIONS).open("a") as file:
+        file.write('{"open": 1, "do": "end_pro')
+
+
+def is_gone(process: psutil.Process) -> bool:
+    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
+
+
+# ---------------------------------------------------------------- the file
+
+
+def test_what_is_opened_is_owed_until_it_is_closed(tmp_path: Path) -> None:
+    log: ObligationLog = Obligations(tmp_path)
+    first = log.open("end_process", node="learner-0", pid=2**22 + 1, start_time=0.0)
+    second = log.open("end_process", node="learner-1", pid=2**22 + 1, start_time=0.0)
+    log.close(first)
+    assert [owed.number for owed in open_obligations(tmp_path)] == [second]
+
+
+def test_a_second_writer_goes_on_counting(tmp_path: Path) -> None:
+    first = Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    assert Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0) == first + 1
+
+
+def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -> None:
+    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    forget_the_holder(tmp_path)
+    tear(tmp_path)
+    assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+    heal(tmp_path)
+    assert heal(tmp_path) == Healed()
+
+
+def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
+    for line in ("nonsense", "17", '{"open": "x"}', '{"close": null}', '{"held_by": {}}'):
+        (tmp_path / OBLIGATIONS).write_text(f"{{}}\n{line}\n{{}}\n")
+        with pytest.raises(FleetError, match=f"{OBLIGATIONS}:2 is no obligation"):
+            heal(tmp_path)
+
+
+def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being_found(
+    tmp_path: Path,
+) -> None:
+    damaged, other = (tmp_path / "kill_half" / name for name in ("damaged", "other"))
+    for run in (damaged, other):
+        run.mkdir(parents=True)
+        Obligations(run).open("end_process", pid=2**22 + 1, start_time=0.0)
+    with (damaged / OBLIGATIONS).open("a") as file:
+        file.write("nonsense\n")
+    assert holder_of(damaged) == identify(os.getpid())
+    assert {damaged, other} <= set(known_runs(tmp_path))
+    for run in (damaged, other):
+        forget_the_holder(run)
+    assert find_runs(tmp_path) == (damaged, other)
+    first, second = halt([damaged, other], within_s=0.0)
+    assert f"{OBLIGATIONS}:2 is no obligation" in first.remaining[0]
+    assert second.remaining == ()
+    assert not open_obligations(other)
+    (found,) = [one for one in residue.find(tmp_path) if one.where == str(damaged)]
+    assert f"{OBLIGATIONS}:2 is no obligation" in found.what
+
+
+def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:
+    with pytest.raises(FleetError, match="cannot be undone is not done"):
+        Obligations(tmp_path / "absent")
+
+
+# ---------------------------------------------------------------- healing
+
+
+def test_a_run_without_obligations_needs_no_healing(tmp_path: Path) -> None:
+    assert heal(tmp_path) == Healed()
+
+
+@pytest.mark.slow
+def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil.Process) -> None:
+    owe(tmp_path, sleeper)
+    healed = heal(tmp_path)
+    assert not healed.remaining
+    assert len(healed.actions) == 1
+    assert str(sleeper.pid) in healed.actions[0]
+    assert is_gone(sleeper)
+    assert heal(tmp_path) == Healed()
+    assert not open_obligations(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("off_by_ticks", [-360000, -1, 1])
+def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
+    tmp_path: Path, sleeper: psutil.Process, off_by_ticks: int
+) -> None:
+    owe(tmp_path, sleeper, off_by_ticks=off_by_ticks)
+    assert heal(tmp_path) == Healed()
+    assert not is_gone(sleeper)
+    assert not open_obligations(tmp_path)
+
+
+@pytest.mark.slow
+def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
+    with subprocess.Popen(["true"], start_new_session=True) as dead:
+        who = known(dead.pid)
+    mark = f"{tmp_path}/learner-0/1"
+    orphan, stranger = (
+        subprocess.Popen(
+            [sys.executable, "-S", "-c", "import time; time.sleep(600)"],
+            env={**os.environ, NODE_MARK: value},
+        )
+        for value in (mark, f"{tmp_path}/learner-0/10")
+    )
+    Obligations(tmp_path).open("end_process", **who.facts, mark=mark)
+    assert perform(tmp_path).actions
+    assert orphan.wait() == -signal.SIGKILL
+    assert stranger.poll() is None
+    stranger.kill()
+    stranger.wait()
+
+
+@pytest.mark.slow
+def test_a_run_that_goes_on_is_left_alone(tmp_path: Path, sleeper: psutil.Process) -> None:
+    owe(tmp_path, sleeper)
+    with (tmp_path / OBLIGATIONS).open("a") as file:
+        held_by = known(os.getppid()).facts
+        file.write(json.dumps({"held_by": held_by}) + "\n")
+    (said,) = heal(tmp_path).remaining
+    assert f"run by process {os.getppid()}" in said
+    assert not is_gone(sleeper)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["", "control"])
+def test_a_run_of_another_machine_is_left_alone(
+    tmp_path: Path, sleeper: psutil.Process, folder: str
+) -> None:
+    (tmp_path / "control").mkdir()
+    owe(tmp_path / folder, sleeper)
+    with (tmp_path / folder / OBLIGATIONS).open("a") as file:
+        file.write('{"held_by": {"pid": 1, "start_time": 0.0, "host": "another"}}\n')
+    (said,) = heal(tmp_path).remaining
+    assert "was run on another" in said
+    assert not is_gone(sleeper)
+    forget_the_holder(tmp_path / folder)
+    assert heal(tmp_path).actions
+    assert is_gone(sleeper)
+
+
+@pytest.mark.slow
+def test_the_twin_is_healed_with_its_run(tmp_path: Path, sleeper: psutil.Process) -> None:
+    (tmp_path / "control").mkdir()
+    owe(tmp_path / "control", sleeper)
+    assert heal(tmp_path).actions
+    assert is_gone(sleeper)
+
+
+def test_a_verb_of_another_version_remains(tmp_path: Path) -> None:
+    Obligations(tmp_path).open("calm_the_sea")
+    assert "calm_the_sea" in heal(tmp_path).remaining[0]
+    assert open_obligations(tmp_path)
+
+
+def test_an_obligation_that_makes_no_sense_does_not_keep_the_others_from_being_met(
+    tmp_path: Path,
+) -> None:
+    log = Obligations(tmp_path)
+    log.open("end_process", node="learner-0")
+    log.open("end_process", node="learner-1", pid=2**22 + 1, start_time=0.0)
+    assert len(heal(tmp_path).remaining) == 1
+    assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+
+
+def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
+    for name in ("owes", "runs", "done"):
+        run = tmp_path / "kill_half" / name
+        run.mkdir(parents=True)
+        log = Obligations(run)
+        number = log.open("end_process", pid=2**22 + 1, start_time=0.0)
+        if name == "done":
+            log.close(number)
+        if name != "runs":
+            forget_the_holder(run)
+    (tmp_path / "kill_half" / "latest").symlink_to("owes")
+    assert find_runs(tmp_path) == (tmp_path / "kill_half" / "owes",)
+
+
+def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
+    run = tmp_path / "kill_half" / "run"
+    run.mkdir(parents=True)
+    with Obligations(run) as log:
+        log.open("end_process", pid=2**22 + 1, start_time=0.0)
+    assert find_runs(tmp_path) == (run,)
+
+
+# ---------------------------------------------------------------- a look at what was undone
+
+
+def test_what_is_still_stopped_is_told_whatever_the_book_says(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    log = Obligations(tmp_path)
+    with log.due_within(5.0) as still_there:
+        number = log.open("resume_process", node="learner-1", **known(sleeper.pid).facts)
+    sleeper.suspend()
+    wait_until(lambda: sleeper.status() == psutil.STATUS_STOPPED)
+    (said,) = still_there()
+    assert said == f"learner-1 (process {sleeper.pid}) is stopped"
+    log.close(number)
+    assert not open_obligations(tmp_path)
+    assert still_there() == (said,)
+    (again,) = open_obligations(tmp_path)
+    assert again.do == "resume_process"
+    sleeper.resume()
+    wait_until(lambda: sleeper.status() != psutil.STATUS_STOPPED)
+    assert still_there() == ()
+
+
+def test_what_nobody_can_see_is_there_until_the_book_says_that_it_is_undone(
+    tmp_path: Path,
+) -> None:
+    log = Obligations(tmp_path)
+    with log.due_within(None) as still_there:
+        number = log.open("unwedge_process", node="learner-1", **known(os.getpid()).facts)
+        log.open("end_process", **known(os.getpid()).facts, mark="")
+    assert still_there() == ("unwedge_process is owed for learner-1",)
+    log.close(number)
+    assert still_there() == ()
+
+
+def test_a_child_that_stays_stopped_is_seen_and_resumed(tmp_path: Path) -> None:
+    """SIGCONT to the main process alone would leave it."""
+    child = "import os, time; os.setpgid(0, 0); print(os.getpid(), flush=True); time.sleep(600)"
+    program = f"import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', {child!r}])"
+    with subprocess.Popen(
+        [sys.executable, "-S", "-c", program], stdout=subprocess.PIPE, process_group=0
+    ) as main:
+        assert main.stdout is not None
+        below = known(int(main.stdout.readline()))
+        try:
+            os.kill(below.pid, signal.SIGSTOP)
+            wait_until(lambda: stopped(known(main.pid), "") == (below.pid,))
+            assert resume_tree(known(main.pid), "", limit_s=5.0) == ()
+            assert stopped(known(main.pid), "") == ()
+        finally:
+            assert end_tree(known(main.pid), "", limit_s=5.0) == ()
+
+
+# ---------------------------------------------------------------- the death of the harness
+
+
+@pytest.mark.parametrize(
+    ("do", "facts", "what"),
+    [
+        (packet_rules.UNDO_DROPS, {"tool": "iptables"}, "rules of the kernel"),
+        (packet_rules.UNDO_BANDS, {"interface": "lo"}, "queues of the kernel"),
+        (
+            "delete_proxy",
+            {"api": "127.0.0.1:1", "proxy": "chaoslab-a-b"},
+            "the proxy chaoslab-a-b at 127.0.0.1:1",
+        ),
+    ],
+)
+def test_what_links_left_is_named_and_undone(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    do: str,
+    facts: dict[str, str],
+    what: str,
+) -> None:
+    undone: list[object] = []
+    monkeypatch.setattr(netfilter, "undo", lambda *done: undone.append(done))
+    monkeypatch.setattr(netfilter, "count", lambda *_: 2)
+    monkeypatch.setattr(netem, "has_bands", lambda _: True)
+    monkeypatch.setattr(netem, "close_bands", lambda *done: undone.append(done) or True)
+    monkeypatch.setattr(toxiproxy, "undo", lambda *done: undone.append(done))
+    if do == packet_rules.UNDO_DROPS:
+        facts = {**facts, "comment": f"chaoslab:{packet_rules.run_of(tmp_path)}:injection-0:1:up:0"}
+    Obligations(tmp_path).open(do, **facts)
+    forget_the_holder(tmp_path)
+    (owed,) = open_obligations(tmp_path)
+    assert what in leftovers(owed)[0]
+    assert what in heal(tmp_path).actions[0]
+    assert len(undone) == 1
+    assert not open_obligations(tmp_path)
+
+
+def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
+    """A harness in a process of its own, and everything that it started."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.contracts.harness_program", str(run_directory), *flags],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert process.stdout is not None
+    started = []
+    for line in process.stdout:
+        if line == "ready\n":
+            break
+        started.append(psutil.Process(int(line)))
+    assert len(started) == 4
+    return process, started
+
+
+def end(process: subprocess.Popen[str], by: signal.Signals) -> None:
+    process.send_signal(by)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+
+
+@pytest.mark.slow
+def test_nodes_die_with_a_harness_that_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path, "--no-janitor")
+    nodes, children = started[:2], started[2:]
+    end(process, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(node) for node in nodes))
+    assert heal(tmp_path).actions
+    assert all(is_gone(child) for child in children)
+
+
+@pytest.mark.slow
+def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path) -> None:
+    process, started = harness(tmp_path)
+    end(process, signal.SIGKILL)
+    wait_until(lambda: all(is_gone(one) for one in started))
+    wait_until(lambda: not open_obligations(tmp_path))
+    assert not (tmp_path / "janitor.log").read_text()
+
+
+@pytest.mark.slow
+def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> None:
+    process, started = harness(tmp_path)
+    end(process, signal.SIGINT)
+    assert all(is_gone(one) for one in started)
+    assert not open_obligations(tmp_path)
+    assert not (tmp_path / "janitor.log").exists()
+
+
+@pytest.mark.slow
+def test_the_janitor_stands_apart_and_is_deaf_to_signals(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    owe(tmp_path, sleeper)
+    with start_janitor(tmp_path) as guard:
+        pid = guard.pid
+        assert pid is not None
+        janitor = psutil.Process(pid)
+        assert os.getsid(pid) == pid
+        wait_until(lambda: ignores(pid, signal.SIGTERM))
+        for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+            os.kill(pid, number)
+        assert {Path(os.readlink(f"/proc/{pid}/fd/{fd}")).name for fd in (1, 2)} == {
+            "null",
+            "janitor.log",
+        }
+        assert not is_gone(janitor)
+        assert not is_gone(sleeper)
+    assert is_gone(janitor)
+    assert is_gone(sleeper)
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line for line in status.splitlines() if line.startswith("SigIgn"))
+    return bool(int(mask.split()[1], 16) >> (number - 1) & 1)
+
+
+# ---------------------------------------------------------------- the death of the janitor
+
+
+@pytest.mark.slow
+def test_a_janitor_that_is_killed_is_replaced_and_its_successor_does_the_work(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    owe(tmp_path, sleeper)
+    with start_janitor(tmp_path) as guard:
+        assert guard.lapse() is None
+        lapse = killed(guard)
+        assert (lapse.how, lapse.reason) == ("signal 9", "")
+        assert lapse.successor == guard.pid
+        assert lapse.successor not in (None, lapse.pid)
+        assert guard.lapse() is None
+        assert guard.beat() is None
+        assert not is_gone(sleeper)
+    assert is_gone(sleeper)
+
+
+@pytest.mark.slow
+def test_a_run_whose_janitors_all_die_is_told_and_does_their_work_itself(
+    tmp_path: Path, sleeper: psutil.Process
+) -> None:
+    owe(tmp_path, sleeper)
+    with start_janitor(tmp_path) as guard:
+        lapses = [killed(guard) for _ in range(RESTARTS + 1)]
+        assert [lapse.successor is None for lapse in lapses] == [False] * RESTARTS + [True]
+        assert "in place of others already" in lapses[-1].reason
+        assert guard.pid is None
+        assert guard.beat() is None
+        assert guard.lapse() is None
+        assert not is_gone(sleeper)
+    assert is_gone(sleeper)
+
+
+@pytest.mark.slow
+def test_a_janitor_that_cannot_be_started_again_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with start_janitor(tmp_path) as guard:
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+        lapse = killed(guard)
+        assert lapse.successor is None
+        assert "cannot be started" in lapse.reason
+
+
+def killed(guard: Guard) -> Lapse:
+    """Its janitor, by SIGKILL: what the harness is told of that."""
+    assert guard.pid is not None
+    os.kill(guard.pid, signal.SIGKILL)
+    found: list[Lapse] = []
+
+    def is_told() -> bool:
+        lapse = guard.lapse()
+        found.extend([lapse] if lapse else [])
+        return bool(found)
+
+    wait_until(is_told)
+    return found[0]
