@@ -93,10 +93,10 @@ class Comparison:
 def main() -> int:
     """Run all phases and print what was found; the exit code says whether it is good enough."""
     options = _options()
-    surroundings = Surroundings()
+    provenance = Surroundings()
     with tempfile.TemporaryDirectory() as folder:
         found, ended = _measure(Path(folder), options)
-    result = _result(options.model, found, ended, surroundings.place())
+    result = _result(options.model, found, ended, provenance.place())
     is_told = len(result.figures) == len(STATES)
     return finish([result], options) or (0 if is_told or options.no_fail else 3)
 

@@ -24,7 +24,7 @@ from trainings import by_hand
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.diloco.model.fragments import FloatArray
-from chaoslab.diloco.syncer.commit_log import TapeLine
+from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.store import SyncerStore, Tensors
 
 AT_LEAST = 0.9
@@ -47,7 +47,7 @@ faults: []
 def main() -> int:
     """Measure and print; the exit code says whether it is cheap enough."""
     options = _options()
-    surroundings = Surroundings()
+    provenance = Surroundings()
     rates: dict[bool, list[float]] = {True: [], False: []}
     with TemporaryDirectory(prefix="chaoslab-benchmark-", dir=options.folder) as name:
         folder = Path(name)
@@ -57,7 +57,7 @@ def main() -> int:
             for is_durable in (True, False) if turn % 2 == 0 else (False, True):
                 here = folder / f"{turn}-{is_durable}"
                 rates[is_durable].append(_rounds_per_s(here, is_durable=is_durable))
-    return finish([_result(rates, saves, surroundings.place())], options)
+    return finish([_result(rates, saves, provenance.place())], options)
 
 
 def _rounds_per_s(folder: Path, *, is_durable: bool) -> float:
@@ -83,7 +83,7 @@ def _save_ms(folder: Path, floats: int) -> tuple[float, float]:
         for found, store in zip(took_ms, stores, strict=True):
             began_s = perf_counter()
             store.save_round(
-                TapeLine(round=version, fragment=0, version=version, begun=version), tensors
+                CommitRecord(round=version, fragment=0, version=version, begun=version), tensors
             )
             found.append(1e3 * (perf_counter() - began_s))
     for store in stores:

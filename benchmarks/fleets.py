@@ -49,7 +49,7 @@ expect: [{check: rejoin, within: 60s}]
 def main() -> int:
     """Measure and print."""
     options = _options()
-    surroundings = Surroundings()
+    provenance = Surroundings()
     took_s: dict[tuple[str, str], list[float]] = {}
     with TemporaryDirectory(prefix="chaoslab-benchmark-") as name:
         plan = Path(name) / "fleets.yaml"
@@ -61,7 +61,7 @@ def main() -> int:
                 found = _measure(plan, fleet, Path(name) / f"{turn}-{fleet}")
                 for what, s in found.items():
                     took_s.setdefault((what, fleet), []).append(s)
-    return finish([_result(took_s, surroundings.place())], options)
+    return finish([_result(took_s, provenance.place())], options)
 
 
 def _measure(plan: Path, fleet: str, folder: Path) -> Mapping[str, float]:

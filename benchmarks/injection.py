@@ -65,10 +65,10 @@ faults:
 
 def measure() -> Result:
     """One run, seen from within and from outside."""
-    surroundings = Surroundings()
+    provenance = Surroundings()
     with workplace() as folder, Onlooker() as onlooker:
         history = run_plan(folder / "injection", PLAN, within_s=WITHIN_S, beside=onlooker.look)
-    return result(history, onlooker, surroundings.place())
+    return result(history, onlooker, provenance.place())
 
 
 # ---------------------------------------------------------------- both together

@@ -49,11 +49,11 @@ faults:
 
 def measure() -> list[Result]:
     """One run, both results."""
-    surroundings = Surroundings()
+    provenance = Surroundings()
     with workplace() as folder:
         run_plan(folder / "warm-up", _WARM_UP, within_s=WITHIN_S)
         history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S)
-    place = surroundings.place()
+    place = provenance.place()
     return [rejoin(history, place), survivors(history, place)]
 
 

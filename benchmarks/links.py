@@ -57,9 +57,9 @@ def main() -> int:
         threading.Thread(target=_end_with_the_parent, daemon=True).start()
         ROLES[options.role](options)
         return 0
-    surroundings = Surroundings()
+    provenance = Surroundings()
     runs, notes = _measure(options)
-    return finish([_result(options, runs, notes, surroundings.place())], options)
+    return finish([_result(options, runs, notes, provenance.place())], options)
 
 
 def _result(

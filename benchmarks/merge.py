@@ -47,7 +47,7 @@ class Measurement:
 def main() -> int:
     """Measure and print; the exit code says whether it is fast enough."""
     options = _options()
-    surroundings = Surroundings()
+    provenance = Surroundings()
     fragment = _fragment(options.floats, options.tensors)
     generator = np.random.default_rng(0)
     deltas = [
@@ -55,7 +55,7 @@ def main() -> int:
     ]
     copy, *subjects = _subjects(deltas, fragment)
     measurements = _measure(copy, subjects, options.repeat)
-    return finish([_result(options, measurements, surroundings.place())], options)
+    return finish([_result(options, measurements, provenance.place())], options)
 
 
 def _result(

@@ -93,9 +93,9 @@ class Onlooker:
         for line in whole.splitlines():
             if b'"node.started"' in line:
                 with suppress(MalformedEvent, FileNotFoundError):
-                    self._watch(Event.from_line(line.decode()))
+                    self._run_loop(Event.from_line(line.decode()))
 
-    def _watch(self, started: Event) -> None:
+    def _run_loop(self, started: Event) -> None:
         if started.text("role") == "learner":
             pid = started.integer("pid")
             self._watched[pid] = _Watched(file=os.open(f"/proc/{pid}/status", os.O_RDONLY))

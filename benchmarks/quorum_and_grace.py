@@ -64,7 +64,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dry", action="store_true", help="print the table, write nothing")
     options = parser.parse_args()
-    surroundings = Surroundings()
+    provenance = Surroundings()
     plan = (HERE / "plan.yaml").read_text(encoding="utf-8")
     rows = []
     with workplace() as folder:
@@ -72,7 +72,7 @@ def main() -> int:
             print(f"{way} …", flush=True)
             history = run_plan(folder / str(number), plan, within_s=WITHIN_S, settings=settings)
             rows.append([way, *measured(history).cells])
-    place = ", ".join(f"{key} {value}" for key, value in surroundings.place().items())
+    place = ", ".join(f"{key} {value}" for key, value in provenance.place().items())
     made = f"{table(list(HEADS), rows)}\n\nMeasured on: {place}."
     print(made)
     if not options.dry:

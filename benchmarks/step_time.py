@@ -33,7 +33,7 @@ faults: []
 
 def measure(turns: int = TURNS) -> Result:
     """Take turns; the ratio of the medians."""
-    surroundings = Surroundings()
+    provenance = Surroundings()
     inside: list[list[float]] = []
     alone: list[list[float]] = []
     with workplace() as folder:
@@ -43,7 +43,7 @@ def measure(turns: int = TURNS) -> Result:
             ways = [(inside, _inside), (alone, _alone)]
             for found, way in ways if turn % 2 == 0 else reversed(ways):
                 found.append(way(here / way.__name__.strip("_")))
-    return _result(inside, alone, surroundings.place())
+    return _result(inside, alone, provenance.place())
 
 
 def _inside(folder: Path) -> list[float]:

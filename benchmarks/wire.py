@@ -38,9 +38,9 @@ def main() -> int:
     if options.role:
         ROLES[options.role](options)
         return 0
-    surroundings = Surroundings()
+    provenance = Surroundings()
     rows = _measure(options)
-    return finish([_result(options, rows, surroundings.place())], options)
+    return finish([_result(options, rows, provenance.place())], options)
 
 
 def _result(

@@ -12,7 +12,7 @@ import pytest
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 from tests.contracts import node_program
 
 IS_REQUIRED = "docker" in os.environ.get("CHAOSLAB_REQUIRE", "")
@@ -40,12 +40,12 @@ def engine_or_skip() -> Engine:
 
 
 def small_fleet(
-    run_directory: Path, clock: Clock, engine: Engine, obligations: ObligationLog
+    run_directory: Path, clock: Clock, engine: Engine, undo_log: UndoLog
 ) -> DockerFleet:
     """Its nodes run whatever the image has that the real ones begin with."""
     image = base_here(engine)
     setup = Setup(image=image, limits=LIMITS, releases={"other": f"{image}-other"})
-    return DockerFleet(run_directory, clock, obligations=obligations, engine=engine, setup=setup)
+    return DockerFleet(run_directory, clock, undo_log=undo_log, engine=engine, setup=setup)
 
 
 def learner(name: str, *flags: str) -> NodeSpec:

@@ -27,16 +27,16 @@ class FakeKill:
     beat_offsets: tuple[float, ...] = ()
     heals: bool = True
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         return self.beat_offsets
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         for name in injection.targets:
             fleet.kill(name)
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         for name in injection.targets:
-            fleet.kill(name, signal=f"SIGUSR{beat + 1}")
+            fleet.kill(name, signal=f"SIGUSR{step_index + 1}")
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         if self.heals:

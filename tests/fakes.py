@@ -17,9 +17,9 @@ from typing import Self
 
 from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, Role, probed
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, Role, probed
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import Link
 from tests.fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
 
@@ -29,21 +29,21 @@ class FakeFleet:
 
     kind = "fake"
     abilities = frozenset(Ability)
-    premises = Premises()
+    node_site = NodeSite()
 
     def __init__(
         self,
         clock: VirtualClock,
         troubles: Troubles | None = None,
-        linkage: Linkage | None = None,
+        node_links: NodeLinks | None = None,
     ) -> None:
         self.clock = clock
-        self.linkage = linkage or Linkage(clock=clock)
+        self.node_links = node_links or NodeLinks(clock=clock)
         self.troubles = troubles or Troubles()
         self.calls: list[tuple[float, str, str]] = []
         """Every verb: when, which, on whom."""
         self._fakes: dict[str, FakeNode] = {}
-        self._news: list[Sighting] = []
+        self._recorder: list[Observation] = []
         self._heap: list[tuple[float, int, Callable[[], None]]] = []
         self._order = count()
         self._epochs = count(1)
@@ -66,7 +66,7 @@ class FakeFleet:
     # ---------------------------------------------------------------- the interface
 
     def __enter__(self) -> Self:
-        self.linkage.__enter__()
+        self.node_links.__enter__()
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class FakeFleet:
         self.calls.append((self.clock.now_s(), "leave", ""))
         for fake in self._fakes.values():
             fake.alive = False
-        self.linkage.__exit__(kind, error, trace)
+        self.node_links.__exit__(kind, error, trace)
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -173,14 +173,14 @@ class FakeFleet:
         self._do("cut_power", name)
 
     def link(self, name: str, upstream: str) -> Link:
-        return self.linkage.create(name, upstream)
+        return self.node_links.create(name, upstream)
 
     @property
     def links(self) -> Mapping[str, Link]:
-        return self.linkage.links
+        return self.node_links.links
 
-    def probe(self, name: str) -> Sighting:
-        self.linkage.count(name)
+    def probe(self, name: str) -> Observation:
+        self.node_links.count(name)
         fake = self._fakes[name]
         pid = fake.pid
         if not fake.alive:
@@ -188,16 +188,16 @@ class FakeFleet:
         state = "T" if fake.held else "R"
         return probed(name, incarnation=fake.incarnation, pid=pid, state=state, rss_bytes=1 << 28)
 
-    def poll(self, until_s: float) -> Sequence[Sighting]:
-        self._news += self.linkage.news()
-        while not self._news and self._heap and self._heap[0][0] <= until_s:
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        self._recorder += self.node_links.recorder()
+        while not self._recorder and self._heap and self._heap[0][0] <= until_s:
             time_s, _, action = heapq.heappop(self._heap)
             self._advance(time_s)
             action()
-        if not self._news:
+        if not self._recorder:
             self._advance(until_s)
-        news, self._news = self._news, []
-        return news
+        recorder, self._recorder = self._recorder, []
+        return recorder
 
     # ---------------------------------------------------------------- nodes
 
@@ -394,7 +394,9 @@ class FakeFleet:
             raise FleetError(f"{verb} {name}: refused by the world")
 
     def _say(self, name: str, kind: Kind, data: Mapping[str, Json]) -> None:
-        self._news.append(Sighting(source=name, kind=kind, data=data, node_s=self.clock.now_s()))
+        self._recorder.append(
+            Observation(source=name, kind=kind, data=data, node_s=self.clock.now_s())
+        )
 
     def _later(self, delay_s: float, action: Callable[[], None]) -> None:
         self.at(self.clock.now_s() + delay_s, action)

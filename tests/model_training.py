@@ -96,7 +96,7 @@ class ModelTraining:
         self.learners = {f"learner-{i}": Learner(name=f"learner-{i}") for i in range(learners)}
         self.versions = [0] * FRAGMENTS
         self.published: list[tuple[int, int]] = []
-        self._books: dict[tuple[str, int, int], int] = defaultdict(int)
+        self._syncer_state: dict[tuple[str, int, int], int] = defaultdict(int)
         self._merged_tokens = 0
         self._rounds = 0
         self._epochs = 0
@@ -119,7 +119,7 @@ class ModelTraining:
         """A quarter of a second."""
         self.now_s += TICK_S
         for learner in list(self.learners.values()):
-            self._watch(learner)
+            self._run_loop(learner)
         for learner in self.learners.values():
             if learner.is_up and not learner.is_frozen:
                 self._step(learner)
@@ -131,7 +131,7 @@ class ModelTraining:
         if self.now_s % 1 == 0:
             self._measure()
 
-    def _watch(self, learner: Learner) -> None:
+    def _run_loop(self, learner: Learner) -> None:
         """What the syncer notices: who comes, closed sockets, silence."""
         if learner.joins_s is not None and learner.joins_s <= self.now_s:
             self.join(learner, "donor")
@@ -209,7 +209,7 @@ class ModelTraining:
         for fragment, version in self.published:
             if not learner.is_member or version <= learner.versions[fragment]:
                 continue
-            booked = self._books[learner.name, learner.incarnation, fragment]
+            booked = self._syncer_state[learner.name, learner.incarnation, fragment]
             committed = booked - learner.committed[fragment]
             discarded = learner.tokens - learner.since[fragment] - committed
             self._arrive(learner.down)
@@ -283,7 +283,7 @@ class ModelTraining:
         if learner.is_mute:
             return None
         self.say(Kind.PUSH_ACCEPTED, SYNCER, **learner.whose, **where, **counts)
-        self._books[learner.name, learner.incarnation, fragment] += c_tokens
+        self._syncer_state[learner.name, learner.incarnation, fragment] += c_tokens
         self._merged_tokens += c_tokens
         return {**learner.whose, **counts, "weight": float(c_tokens * TOKENS_PER_STEP)}
 

@@ -10,7 +10,7 @@ from chaoslab.record.journal import History, Journal
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.run import Run
 from chaoslab.run.run_loop import Interrupts
-from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet
@@ -42,7 +42,7 @@ class Stage:
         *,
         plan: FaultPlan = PLAN,
         troubles: Troubles | None = None,
-        lifeline: Lifeline | None = None,
+        heartbeat: Heartbeat | None = None,
     ) -> None:
         self.clock = VirtualClock()
         self.fleet = FakeFleet(self.clock, troubles)
@@ -56,7 +56,7 @@ class Stage:
             journal=self.journal,
             directory=self.directory,
             interrupts=self.interrupts,
-            lifeline=lifeline,
+            heartbeat=heartbeat,
         )
 
     def execute(self) -> History:

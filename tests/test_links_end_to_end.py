@@ -16,7 +16,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.links import toxiproxy_binary
 from chaoslab.record.journal import History
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 
 pytestmark = pytest.mark.slow
 is_missing = toxiproxy_binary.find() is None
@@ -152,16 +152,14 @@ def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
     called = Called(folder, written(folder, FAR_AND_CUT), "--set", f"fleet.links={kind}")
     called.until(Kind.ROUND_MERGED, 10)
     assert called.run is not None
-    (proxy,) = [
-        owed for owed in open_obligations(called.run) if "proxy" in str(owed.facts.get("node"))
-    ]
+    (proxy,) = [owed for owed in open_undos(called.run) if "proxy" in str(owed.facts.get("node"))]
     os.kill(int(str(proxy.facts["pid"])), signal.SIGKILL)
     code, verdict = called.end()
     lost = called.journal().last(Kind.LINK_LOST)
     assert lost is not None
     assert "SIGKILL" in lost.text("reason")
     assert (code, verdict["outcome"]) == (3, "UNKNOWN")
-    assert not open_obligations(called.run)
+    assert not open_undos(called.run)
 
 
 def test_the_same_seed_gives_the_same_schedule_and_the_same_links(folder: Path) -> None:

@@ -19,7 +19,7 @@ import pytest
 from chaoslab.run import experiment
 from chaoslab.core.clock import VirtualClock
 from chaoslab.prepare import plans
-from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.undo.heartbeat import Heartbeat
 from chaoslab.plan.model import FleetKind
 from tests.fakes import Troubles
 from tests.cli.test_cli import PLAN, FakeFleets
@@ -29,11 +29,11 @@ from tests.cli.test_cli import PLAN, FakeFleets
 def fleets(monkeypatch, request):
     @contextmanager
     def idle(run_directory):
-        yield Lifeline()
+        yield Heartbeat()
 
     fakes = FakeFleets()
-    ground = plans.Ground(fleet=fakes, clock=VirtualClock)
-    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, ground)
+    fleet_setup = plans.FleetSetup(fleet=fakes, clock=VirtualClock)
+    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, fleet_setup)
     monkeypatch.setattr(experiment, "start_janitor", idle)
     (request.config.rootpath / "one_dies.yaml").write_text(PLAN)
     return fakes

@@ -27,7 +27,7 @@ from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 
 ROOT = Path(__file__).parent.parent
 
@@ -316,7 +316,7 @@ def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_e
     started = {(e.data["node"], e.data["incarnation"]) for e in history.of(Kind.NODE_STARTED)}
     exited = {(e.data["node"], e.data["incarnation"]) for e in history.of(Kind.NODE_EXITED)}
     assert started == exited
-    assert not open_obligations(record)
+    assert not open_undos(record)
     for name in ("verdict.json", "junit.xml", "report.md", "run.json"):
         assert (record / name).is_file(), name
 
@@ -342,7 +342,7 @@ def test_a_harness_that_is_killed_in_mid_fault_leaves_no_process_and_no_verdict(
     healed = chaoslab("heal", "latest", "--out", str(tmp_path / "runs"))
     assert healed.returncode == 0, healed.stdout + healed.stderr
     record = RunDirectory.open("latest", root=tmp_path / "runs").path
-    assert not open_obligations(record)
+    assert not open_undos(record)
     assert not left_over(tmp_path)
 
 

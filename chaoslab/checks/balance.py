@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
-from chaoslab.checks.token_accounts import Accounts, Life
+from chaoslab.checks.token_accounts import Accounts, Incarnation
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
 
@@ -21,8 +21,8 @@ _ROUNDING_TOKENS = 1.0
 
 def believed(accounts: Accounts) -> Iterator[Violation]:
     """What a learner believes to be committed when it adopts is what the syncer wrote down."""
-    believed: dict[tuple[Life, str], float] = defaultdict(float)
-    wrong: set[tuple[Life, str]] = set()
+    believed: dict[tuple[Incarnation, str], float] = defaultdict(float)
+    wrong: set[tuple[Incarnation, str]] = set()
     for life, fragment, event in accounts.adoptions():
         line, version = (life, fragment), event.integer("version")
         believed[line] += event.number("committed_tokens")
@@ -108,9 +108,9 @@ def per_step(accounts: Accounts) -> Iterator[Violation]:
             )
 
 
-def _rates(accounts: Accounts) -> Iterator[tuple[Life, float, Event]]:
+def _rates(accounts: Accounts) -> Iterator[tuple[Incarnation, float, Event]]:
     """Tokens a step of each life, from its first to its last sample, which comes with it."""
-    ends: dict[Life, tuple[Event, Event]] = {}
+    ends: dict[Incarnation, tuple[Event, Event]] = {}
     for event in accounts.history.of(Kind.LEARNER_STEP):
         life = event.text("learner"), event.integer("incarnation")
         ends[life] = ends.get(life, (event, event))[0], event

@@ -19,7 +19,7 @@ from chaoslab.checks.timeline import parts
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal import History
 
-Life: TypeAlias = tuple[str, int]
+Incarnation: TypeAlias = tuple[str, int]
 """(learner, incarnation)"""
 
 
@@ -28,7 +28,7 @@ class Entry:
     """One contribution, as one side wrote it down."""
 
     event: Event
-    life: Life
+    life: Incarnation
     epoch: int
     round: int
     fragment: str
@@ -77,34 +77,34 @@ class Accounts:
         return {str(event.integer("fragment")): event.integer("version") for event in merged}
 
     @cached_property
-    def by_line(self) -> Mapping[tuple[Life, str], Sequence[Entry]]:
+    def by_line(self) -> Mapping[tuple[Incarnation, str], Sequence[Entry]]:
         """The merged contributions of each life to each fragment, in the order of merging."""
-        lines: dict[tuple[Life, str], list[Entry]] = defaultdict(list)
+        lines: dict[tuple[Incarnation, str], list[Entry]] = defaultdict(list)
         for entry in self.merged:
             lines[entry.life, entry.fragment].append(entry)
         return lines
 
     @cached_property
-    def raw_tokens(self) -> Mapping[Life, float]:
+    def raw_tokens(self) -> Mapping[Incarnation, float]:
         """What each life is known to have trained on; a dead one's last steps are not known."""
-        known: dict[Life, float] = defaultdict(float)
+        known: dict[Incarnation, float] = defaultdict(float)
         for event in self.history.of(Kind.LEARNER_STEP, Kind.LEARNER_FINAL):
             known[_life(event)] = max(known[_life(event)], event.number("tokens"))
         for entry in self.pushed:
             known[entry.life] = max(known[entry.life], entry.tokens_to)
         return known
 
-    def committed(self, life: Life, fragment: str, version: float) -> float:
+    def committed(self, life: Incarnation, fragment: str, version: float) -> float:
         """By the syncer's account: tokens of the life in `version` of the fragment."""
         line = self.by_line.get((life, fragment), ())
         return sum(entry.c_tokens for entry in line if entry.version <= version)
 
-    def adoptions(self) -> Iterator[tuple[Life, str, Event]]:
+    def adoptions(self) -> Iterator[tuple[Incarnation, str, Event]]:
         """Every adoption in order: (life, fragment, event)."""
         for event in self.history.of(Kind.LEARNER_ADOPTED):
             yield _life(event), str(event.integer("fragment")), event
 
-    def balance(self, life: Life) -> Mapping[str, float]:
+    def balance(self, life: Incarnation) -> Mapping[str, float]:
         """Where the raw tokens of a life went, as means over the fragments.
 
         `lost` is what a life without a final account took with it, as far as it is known.
@@ -125,7 +125,7 @@ class Accounts:
         }
 
 
-def _life(event: Event) -> Life:
+def _life(event: Event) -> Incarnation:
     return event.text("learner"), event.integer("incarnation")
 
 

@@ -26,7 +26,7 @@ from chaoslab.fleet.storage import power, volume
 from chaoslab.links import kernel, netem, netfilter, toxiproxy_binary
 from chaoslab.prepare.launch import compilation_cache
 from chaoslab.undo import leftovers as residue
-from chaoslab.undo.leftovers import Residue
+from chaoslab.undo.leftovers import Leftover
 
 TOXIPROXY = "toxiproxy"
 _DISK_BYTES = 2 << 30
@@ -59,7 +59,7 @@ class Diagnosis:
     """Everything found."""
 
     abilities: tuple[Examined, ...]
-    residue: tuple[Residue, ...]
+    residue: tuple[Leftover, ...]
 
 
 def repair(found: Diagnosis) -> tuple[str, ...]:

@@ -71,7 +71,7 @@ class Kind(StrEnum):
     word, beside what the fleet did"""
     NODE_PROBED = "node.probed"
     """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
-    NODE_BURDENED = "node.burdened"
+    NODE_STRESSED = "node.burdened"
     """node, incarnation, injection, burden: slowness | neighbours | held_memory | memory_limit,
     mechanism (in words), settings {}: and it stood from then on, in this strength"""
     NODE_COUNTED = "node.counted"
@@ -482,7 +482,7 @@ def _scalar(value: Json) -> int | float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class Observation:
     """Something a node said or that happened to it; `run` stamps it into the journal."""
 
     source: str

@@ -64,7 +64,7 @@ class Fault(Protocol):
         """What the fleet must be able to do; of most faults the same, whatever its settings."""
         ...
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """Offsets in seconds after the injection at which `step` is called; () for most."""
         ...
 
@@ -72,7 +72,7 @@ class Fault(Protocol):
         """Do it to every target, as close together as possible. FleetError if refused."""
         ...
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Carry out beat number `beat`, counted from zero."""
         ...
 
@@ -121,9 +121,9 @@ class OneAct:
 
     __slots__ = ()
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """None."""
         return ()
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Never called: there are no beats."""

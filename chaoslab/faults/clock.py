@@ -19,7 +19,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -93,8 +93,8 @@ class ClockStep(OneAct):
     def _step_s(self) -> float:
         return self.by_s if self.towards is Towards.AHEAD else -self.by_s
 
-    def _look(self, scene: Scene) -> Found:
-        said = _readings(scene)
+    def _look(self, window: EvidenceWindow) -> Found:
+        said = _readings(window)
         if len(said) < 2:
             return nothing("never said what its clock shows")
         before_s, *later_s = map(_ahead_s, said)
@@ -108,7 +108,7 @@ class ClockStep(OneAct):
             return nothing("did not have its wall clock set", **measured)
         is_held = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
         return Found(
-            status=scene.lasted(_held_s(scene, said)) if is_held else Status.WEAK,
+            status=window.lasted(_held_s(window, said)) if is_held else Status.WEAK,
             text=f"had its wall clock {abs(step_s):.1f} s {'ahead' if step_s > 0 else 'back'}, in "
             f"{len(later_s)} readings",
             measured=measured,
@@ -159,8 +159,8 @@ class ClockDrift(OneAct):
         """How fast its monotonic clock ran against the harness's."""
         return look_at_each(injection, history, self._look, {"rate": self.rate})
 
-    def _look(self, scene: Scene) -> Found:
-        said = _readings(scene)[1:]  # the first one was before
+    def _look(self, window: EvidenceWindow) -> Found:
+        said = _readings(window)[1:]  # the first one was before
         passed_s = _passed_s(said) if len(said) > 1 else 0.0
         if passed_s <= 0:
             return nothing("never said what its clocks show")
@@ -173,7 +173,7 @@ class ClockDrift(OneAct):
             return nothing(f"had clocks that ran at {rate:.2f} of the usual rate", **measured)
         is_right = wrong <= _TOLERANCE and passed_s >= _WINDOW_S
         return Found(
-            status=scene.lasted(_held_s(scene, said)) if is_right else Status.WEAK,
+            status=window.lasted(_held_s(window, said)) if is_right else Status.WEAK,
             text=f"had clocks that ran at {rate:.2f} of the usual rate for {passed_s:.1f} s",
             measured=measured,
             proof=(said[0], said[-1]),
@@ -198,17 +198,17 @@ def _let_go(injection: Injection, fleet: Fleet) -> None:
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _readings(scene: Scene) -> Sequence[Event]:
+def _readings(window: EvidenceWindow) -> Sequence[Event]:
     """What the target's clocks showed: once before they were touched, then meanwhile."""
     return [
-        e for e in scene.during
-        if e.kind is Kind.CLOCK_READ and e.data.get("incarnation") == scene.incarnation
+        e for e in window.during
+        if e.kind is Kind.CLOCK_READ and e.data.get("incarnation") == window.incarnation
     ]  # fmt: skip
 
 
-def _held_s(scene: Scene, said: Sequence[Event]) -> float:
+def _held_s(window: EvidenceWindow, said: Sequence[Event]) -> float:
     """For how long its clocks are known to have been as they were read."""
-    return min(scene.end_s, said[-1].time_s + _UNSEEN_S) - said[0].time_s
+    return min(window.end_s, said[-1].time_s + _UNSEEN_S) - said[0].time_s
 
 
 def _ahead_s(reading: Event) -> float:

@@ -19,7 +19,7 @@ from chaoslab.core.units import Factor, Share
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.pace import Stage, look_slowed
-from chaoslab.faults.evidence.window import Found, Scene, look_at_each
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.plan.model import Injection
@@ -57,9 +57,9 @@ class _Slowing(ABC):
         """The first stage."""
         self._set(injection, fleet, stage=0)
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """The next one."""
-        self._set(injection, fleet, stage=beat + 1)
+        self._set(injection, fleet, stage=step_index + 1)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """As fast as before."""
@@ -76,16 +76,16 @@ class _Slowing(ABC):
             "mechanism": self.mechanism.value,
         }
 
-        def look(scene: Scene) -> Found:
-            return look_slowed(scene, stages, history, untouched, tolerance=self.tolerance)
+        def look(window: EvidenceWindow) -> Found:
+            return look_slowed(window, stages, history, untouched, tolerance=self.tolerance)
 
         return look_at_each(injection, history, look, requested)
 
     def _set(self, injection: Injection, fleet: Fleet, *, stage: int) -> None:
         factor = self.stages(injection)[stage].factor
-        burden = Slowness(factor=factor, mechanism=self.mechanism, for_s=injection.for_s)
+        stressor = Slowness(factor=factor, mechanism=self.mechanism, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.burden(name, injection.id, burden)
+            fleet.stressor(name, injection.id, stressor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +115,7 @@ class ComputeSlow(_Slowing):
         if self.ramp_s < 0 or self.ramp_steps < 1:
             raise PlanError("`ramp` is at least 0s, in at least one of `ramp_steps`")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """Each step of the ramp after the first."""
         return tuple(stage.offset_s for stage in self._ramp()[1:])
 
@@ -163,7 +163,7 @@ class ComputeJitter(_Slowing):
         if self.times < 2 or self.every_s <= 0:
             raise PlanError("`times` is at least 2, and `every` a duration above 0s")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """The beginning of each stretch after the first."""
         return tuple(self.every_s * stretch for stretch in range(1, self.times))
 
@@ -209,7 +209,7 @@ class ComputeThermal(_Slowing):
         if not 0 <= self.tooth_share < 1:
             raise PlanError("`tooth_share` is at least 0% and below 100%", key="tooth_share")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """Each change after the first."""
         return tuple(stage.offset_s for stage in self._course()[1:])
 

@@ -13,7 +13,13 @@ from chaoslab.core.exits import has_code_0, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.evidence.silence import look_silent
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.links.base import Direction
@@ -78,7 +84,7 @@ class ContainerReplace:
         if self.grace_s < _LOOK_S:
             raise PlanError(f"`grace` is a duration of at least {_LOOK_S:g}s", key="grace")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """When it is looked whether it has left; last, when it must have."""
         looks = int(self.grace_s / _LOOK_S)
         return (*(_LOOK_S * look for look in range(1, looks)), self.grace_s)
@@ -89,9 +95,9 @@ class ContainerReplace:
             fleet.upgrade(name, self.image)
         fleet.kill(*injection.targets, signal="SIGTERM")
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Start whoever has left from the other release; at the last beat whoever has not, too."""
-        is_last = beat == len(self.beats()) - 1
+        is_last = step_index == len(self.steps()) - 1
         for name in injection.targets:
             if is_last or not fleet.nodes[name].is_alive:
                 fleet.restart(name)
@@ -104,10 +110,10 @@ class ContainerReplace:
         """How it left, and what its next life runs."""
         return look_at_each(injection, history, self._look, {"image": self.image})
 
-    def _look(self, scene: Scene) -> Found:
-        exited, restarted = scene.exited, scene.restarted
-        before = next((e for e in reversed(scene.before) if e.kind is Kind.NODE_STARTED), None)
-        if scene.incarnation is None or before is None:
+    def _look(self, window: EvidenceWindow) -> Found:
+        exited, restarted = window.exited, window.restarted
+        before = next((e for e in reversed(window.before) if e.kind is Kind.NODE_STARTED), None)
+        if window.incarnation is None or before is None:
             return nothing("was not running when the fault began")
         if exited is None or restarted is None:
             return nothing("was not replaced before the fault ended")
@@ -127,7 +133,7 @@ class ContainerReplace:
                 "left_by_itself": has_left,
                 "down_s": restarted.time_s - exited.time_s,
             },
-            proof=(before, exited, restarted, reported(scene, "die")),
+            proof=(before, exited, restarted, reported(window, "die")),
         )
 
 
@@ -135,18 +141,18 @@ _LOOK_S = 0.5
 """How often it is looked whether a node that was asked to leave has left."""
 
 
-def reported(scene: Scene, action: str) -> Event | None:
+def reported(window: EvidenceWindow, action: str) -> Event | None:
     """What the engine itself reported of the target while the fault was upon it."""
-    return scene.first(Kind.ENGINE_REPORTED, lambda e: e.data.get("action") == action)
+    return window.first(Kind.ENGINE_REPORTED, lambda e: e.data.get("action") == action)
 
 
-def _look_unplugged(scene: Scene) -> Found:
-    unplugged = reported(scene, "disconnect")
-    if scene.incarnation is None:
+def _look_unplugged(window: EvidenceWindow) -> Found:
+    unplugged = reported(window, "disconnect")
+    if window.incarnation is None:
         return nothing("was not running when the fault began")
     if unplugged is None:
         return nothing("was taken off no network, as far as the engine reports")
-    silent = look_silent(scene, Direction.BOTH)
+    silent = look_silent(window, Direction.BOTH)
     return Found(
         status=silent.status,
         text=f"was taken off its network, by the engine's word, and {silent.text}",

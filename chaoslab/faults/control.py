@@ -19,7 +19,13 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import has_code_0
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
@@ -88,24 +94,24 @@ class ControlLeave(OneAct):
 # ---------------------------------------------------------------- who came
 
 
-def _look_joined(scene: Scene) -> Found:
-    started = scene.first(Kind.NODE_STARTED)
-    if scene.incarnation is not None:
+def _look_joined(window: EvidenceWindow) -> Found:
+    started = window.first(Kind.NODE_STARTED)
+    if window.incarnation is not None:
         return nothing("was there already when it was to join")
     if started is None:
         return nothing("was not started")
     life = started.integer("incarnation")
-    own = [event for event in scene.during if event.data.get("incarnation") == life]
+    own = [event for event in window.during if event.data.get("incarnation") == life]
     first = {
         kind: next((event for event in own if event.kind is kind), None)
         for kind in (Kind.LEARNER_STARTED, Kind.MEMBER_JOINED, Kind.LEARNER_JOINED,
                      Kind.PUSH_ACCEPTED, Kind.NODE_EXITED)
     }  # fmt: skip
     exited = first[Kind.NODE_EXITED]
-    stayed_s = (exited.time_s if exited else scene.end_s) - started.time_s
+    stayed_s = (exited.time_s if exited else window.end_s) - started.time_s
     is_there = first[Kind.LEARNER_STARTED] is not None and exited is None
     return Found(
-        status=scene.lasted(stayed_s) if is_there else Status.WEAK,
+        status=window.lasted(stayed_s) if is_there else Status.WEAK,
         text=_how_it_joined(first, started),
         measured={
             "joined_after_s": _after_s(started, first[Kind.MEMBER_JOINED]),
@@ -148,9 +154,9 @@ def _after_s(began: Event, event: Event | None) -> float | None:
 # ---------------------------------------------------------------- who went
 
 
-def _look_left(scene: Scene, history: History) -> Found:
-    exited = scene.exited
-    if scene.incarnation is None:
+def _look_left(window: EvidenceWindow, history: History) -> Found:
+    exited = window.exited
+    if window.incarnation is None:
         return nothing("was not running when it was asked to leave")
     if exited is None:
         return nothing("was asked to leave and was still running when the fault ended")
@@ -158,31 +164,31 @@ def _look_left(scene: Scene, history: History) -> Found:
         return nothing(f"did not leave in order: it ended by {how_it_ended(exited)}")
 
     def own(kind: Kind) -> Event | None:
-        return scene.first(kind, lambda e: e.data.get("incarnation") == scene.incarnation)
+        return window.first(kind, lambda e: e.data.get("incarnation") == window.incarnation)
 
     said, dropped, suspected = (
         own(kind) for kind in (Kind.LEARNER_LEFT, Kind.MEMBER_LEFT, Kind.MEMBER_SUSPECTED)
     )
     is_goodbye = dropped is not None and dropped.data.get("reason") == "said_goodbye"
     is_asked = said is not None and said.data.get("reason") == "asked"
-    is_orderly = is_asked and suspected is None and (is_goodbye or not scene.was_member)
+    is_orderly = is_asked and suspected is None and (is_goodbye or not window.was_member)
     left = dropped or exited
-    away_s = (scene.restarted.time_s if scene.restarted else scene.end_s) - left.time_s
+    away_s = (window.restarted.time_s if window.restarted else window.end_s) - left.time_s
     next_round_s, usual_gap_s = _rounds_around(left, history)
     return Found(
-        status=scene.lasted(away_s) if is_orderly else Status.WEAK,
+        status=window.lasted(away_s) if is_orderly else Status.WEAK,
         text=_how_it_left(said, dropped, suspected)
         + f", exited with code 0 and was away for {away_s:.1f} s"
         + (f"; the next round came {next_round_s:.2f} s later" if next_round_s is not None else ""),
         measured={
-            "left_after_s": max(0.0, exited.time_s - scene.begin_s),
+            "left_after_s": max(0.0, exited.time_s - window.begin_s),
             "said_goodbye": is_goodbye,
             "was_suspected": suspected is not None,
             "next_round_after_s": next_round_s,
             "usual_gap_s": usual_gap_s,
             "away_s": away_s,
         },
-        proof=(said, dropped, suspected, exited, scene.restarted),
+        proof=(said, dropped, suspected, exited, window.restarted),
     )
 
 

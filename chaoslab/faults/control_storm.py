@@ -20,7 +20,13 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing, scenes
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    evidence_windows,
+    look_at_each,
+    nothing,
+)
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
@@ -55,7 +61,7 @@ class ControlRejoinStorm:
         if self.down_s <= 0 or self.up_s <= 0:
             raise PlanError("`down` and `up` are durations above 0s")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """A return, then a death and a return for each further storm."""
         cycles_s = [storm * (self.down_s + self.up_s) for storm in range(self.times)]
         moments = [moment for at_s in cycles_s for moment in (at_s, at_s + self.down_s)]
@@ -65,9 +71,9 @@ class ControlRejoinStorm:
         """The first deaths."""
         fleet.kill(*injection.targets)
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """All come back, or all die again."""
-        if beat % 2 == 0:
+        if step_index % 2 == 0:
             self.heal(injection, fleet)
         else:
             fleet.kill(*injection.targets)
@@ -78,15 +84,17 @@ class ControlRejoinStorm:
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Deaths and returns of each, how close together, from which donors, how soon of use."""
-        storms = _storms(scenes(injection, history).values(), self.times)
+        storms = _storms(evidence_windows(injection, history).values(), self.times)
         requested: dict[str, Json] = {"times": self.times, "down_s": self.down_s}
-        return look_at_each(injection, history, lambda scene: self._look(scene, storms), requested)
+        return look_at_each(
+            injection, history, lambda window: self._look(window, storms), requested
+        )
 
-    def _look(self, scene: Scene, storms: Sequence["_Storm"]) -> Found:
-        deaths, returns = _deaths(scene), _returns(scene)
-        if scene.incarnation is None:
+    def _look(self, window: EvidenceWindow, storms: Sequence["_Storm"]) -> Found:
+        deaths, returns = _deaths(window), _returns(window)
+        if window.incarnation is None:
             return nothing("was not running when the fault began")
-        if not deaths or deaths[0].integer("incarnation") != scene.incarnation:
+        if not deaths or deaths[0].integer("incarnation") != window.incarnation:
             return nothing("was not killed when the fault began")
         if not returns:
             return nothing("was killed and did not come back while the fault lasted")
@@ -192,25 +200,25 @@ class _Storm:
         return Counter(str(one.donor) for one in self.returns if one.donor)
 
 
-def _storms(all_scenes: Iterable[Scene], times: int) -> list[_Storm]:
+def _storms(all_scenes: Iterable[EvidenceWindow], times: int) -> list[_Storm]:
     """Storm k is the k-th return of every target."""
-    returns = [_returns(scene) for scene in all_scenes]
+    returns = [_returns(window) for window in all_scenes]
     return [
         _Storm(returns=[own[k] for own in returns if len(own) > k], asked=len(returns))
         for k in range(times)
     ]
 
 
-def _deaths(scene: Scene) -> list[Event]:
-    exits = (e for e in scene.during if e.kind is Kind.NODE_EXITED)
+def _deaths(window: EvidenceWindow) -> list[Event]:
+    exits = (e for e in window.during if e.kind is Kind.NODE_EXITED)
     return [e for e in exits if was_ended_by(e, Signal.SIGKILL)]
 
 
-def _returns(scene: Scene) -> list[_Return]:
+def _returns(window: EvidenceWindow) -> list[_Return]:
     found = []
-    for started in (e for e in scene.during if e.kind is Kind.NODE_STARTED):
+    for started in (e for e in window.during if e.kind is Kind.NODE_STARTED):
         life = started.integer("incarnation")
-        own = [e for e in scene.during if e.data.get("incarnation") == life]
+        own = [e for e in window.during if e.data.get("incarnation") == life]
         exits_s = [e.time_s for e in own if e.kind is Kind.NODE_EXITED]
         member, complete, accepted = (
             next((e for e in own if e.kind is kind), None)
@@ -219,7 +227,7 @@ def _returns(scene: Scene) -> list[_Return]:
         found.append(
             _Return(
                 started=started,
-                end_s=min(exits_s, default=scene.end_s),
+                end_s=min(exits_s, default=window.end_s),
                 member=member,
                 complete=complete,
                 accepted=accepted,

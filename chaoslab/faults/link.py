@@ -13,7 +13,7 @@ from typing import ClassVar
 from chaoslab.core.events import Json
 from chaoslab.faults.base import OneAct
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.window import Found, Scene, look_at_each
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.links.base import Shaping
 from chaoslab.plan.model import Injection
@@ -37,7 +37,7 @@ class LinkFault(OneAct, ABC):
         """What was asked, in the units and under the keys of what is measured."""
 
     @abstractmethod
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """What the record shows of one target."""
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:

@@ -23,7 +23,7 @@ from chaoslab.faults.evidence.links import (
     round_trip_s,
     unclaimed,
 )
-from chaoslab.faults.evidence.window import Found, Scene, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, nothing
 from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import (
     Bandwidth,
@@ -82,9 +82,9 @@ class NetworkLatency(LinkFault):
         """The round trip's growth."""
         return {"added_rtt_s": self._added_s, "jitter_s": self.jitter_s}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """The round trip against the one before."""
-        return look_delayed(scene, self._added_s, DELAY, is_steady=not self.jitter_s)
+        return look_delayed(window, self._added_s, DELAY, is_steady=not self.jitter_s)
 
     @property
     def _added_s(self) -> float:
@@ -120,9 +120,9 @@ class NetworkBandwidth(LinkFault):
         """The rate, by direction."""
         return {f"{way}_bytes_per_s": self.rate_bytes_per_s for way in self.direction.ways}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """The rate at which payloads arrived."""
-        return look_paced(scene, self.direction, self.rate_bytes_per_s, RATE)
+        return look_paced(window, self.direction, self.rate_bytes_per_s, RATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,9 +158,9 @@ class NetworkSlice(LinkFault):
         """The rate that size and delay come to, by direction."""
         return {f"{way}_bytes_per_s": self._rate for way in self.direction.ways}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """The rate at which payloads arrived."""
-        return look_paced(scene, self.direction, self._rate, RATE)
+        return look_paced(window, self.direction, self._rate, RATE)
 
     @property
     def _rate(self) -> float:
@@ -194,24 +194,24 @@ class NetworkLoss(LinkFault):
         """The share."""
         return {"dropped_share": self.share}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """The kernel's counters, from before the fault to just before its heal."""
-        counted = [e for e in scene.during if _count(e) is not None]
+        counted = [e for e in window.during if _count(e) is not None]
         if not counted:
             return nothing("has no packets counted on its link")
         packets, dropped = _count(counted[-1]) or (0, 0)
-        for earlier in [e for e in scene.before if _count(e) is not None][-1:]:
+        for earlier in [e for e in window.before if _count(e) is not None][-1:]:
             had = _count(earlier) or (0, 0)
             packets, dropped = packets - had[0], dropped - had[1]
-        return self._judge(packets, dropped, scene, counted[-1])
+        return self._judge(packets, dropped, window, counted[-1])
 
-    def _judge(self, packets: int, dropped: int, scene: Scene, counted: Event) -> Found:
+    def _judge(self, packets: int, dropped: int, window: EvidenceWindow, counted: Event) -> Found:
         share = dropped / packets if packets else 0.0
         measured: Mapping[str, Json] = {
             "dropped_share": share,
             "packets": packets,
             "dropped": dropped,
-            "rtt_s": round_trip_s(reports(scene.during)),
+            "rtt_s": round_trip_s(reports(window.during)),
         }
         text = (
             f"lost {dropped} of {packets} packets ({share:.1%}); "
@@ -262,21 +262,21 @@ class NetworkLimitData(LinkFault):
         """The bytes of a stream."""
         return {"bytes_of_a_stream": self.size_bytes}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """Streams that ended by themselves, and what they carried on the average."""
-        ended, all_ended = unclaimed(scene), closings(scene)
+        ended, all_ended = unclaimed(window), closings(window)
         if not all_ended:
             return nothing("had no stream that broke off")
         if not ended:
             return nothing("had no stream that broke off but by another fault")
         until_s = ended[-1].time_s + 1.5  # the report on the second in which it ended
-        most = max(_carried(scene, way, until_s) for way in self.direction.ways) / len(ended)
+        most = max(_carried(window, way, until_s) for way in self.direction.ways) / len(ended)
         measured: dict[str, Json] = {"streams_ended": len(ended), "bytes_of_a_stream": most}
         text = (
             f"had {len(ended)} streams broken off after {most / 1e3:,.0f} kB each; "
             f"{self.size_bytes / 1e3:,.0f} kB were asked ({RATE})"
         )
-        uncounted = max(chunk_bytes(scene, way) for way in self.direction.ways)
+        uncounted = max(chunk_bytes(window, way) for way in self.direction.ways)
         if most < RATE.low * self.size_bytes - uncounted:
             return nothing(
                 f"{text}, and what carries so little ends for another reason", **measured
@@ -289,11 +289,11 @@ class NetworkLimitData(LinkFault):
         )
 
 
-def _carried(scene: Scene, way: Direction, until_s: float) -> int:
+def _carried(window: EvidenceWindow, way: Direction, until_s: float) -> int:
     """Bytes that arrived that way from the injection to about then, as far as was reported.
 
     A message that broke off in its middle, of a chunk at most, is counted by nobody.
     """
-    had = [e.integer("bytes") for e in reports(scene.before, way)][-1:]
-    seen = [e.integer("bytes") for e in reports(scene.during, way) if e.time_s <= until_s]
+    had = [e.integer("bytes") for e in reports(window.before, way)][-1:]
+    seen = [e.integer("bytes") for e in reports(window.during, way) if e.time_s <= until_s]
     return max(seen, default=0) - (had[0] if had else 0)

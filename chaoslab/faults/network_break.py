@@ -13,7 +13,7 @@ from chaoslab.core.events import Event, Json
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Lack, Status
 from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
-from chaoslab.faults.evidence.window import Found, Scene, lacking, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, nothing
 from chaoslab.faults.link import LinkFault, clear_all, shape_all
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset, Shaping
@@ -39,18 +39,18 @@ class NetworkRefuse(LinkFault):
         """No stream."""
         return {"streams_opened": 0}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """The end of the stream, and what came of the dials after it."""
-        if not was_open(scene):
+        if not was_open(window):
             return lacking(Lack.AT_START, "had no stream when the fault began")
-        ended = next(iter(closings(scene)), None)
+        ended = next(iter(closings(window)), None)
         if ended is None:
             return nothing("kept its stream")
-        opened, failed = openings(scene), failed_dials(scene)
-        down_s = (opened[0].time_s if opened else scene.end_s) - ended.time_s
+        opened, failed = openings(window), failed_dials(window)
+        down_s = (opened[0].time_s if opened else window.end_s) - ended.time_s
         return Found(
-            status=Status.WEAK if opened else scene.lasted(down_s),
-            text=f"lost its stream after {ended.time_s - scene.begin_s:.1f} s and had none for "
+            status=Status.WEAK if opened else window.lasted(down_s),
+            text=f"lost its stream after {ended.time_s - window.begin_s:.1f} s and had none for "
             f"{down_s:.1f} s; {len(failed)} dials failed",
             measured={
                 "streams_opened": len(opened),
@@ -87,11 +87,11 @@ class NetworkReset(LinkFault):
         """An act: it leaves nothing to clear."""
         return ((Direction.BOTH, Reset()),)
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """The second time and all later ones."""
         return tuple(self.every_s * number for number in range(1, self.times))
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:  # noqa: ARG002 - alike
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:  # noqa: ARG002 - alike
         """Once more."""
         shape_all(injection, fleet, self.shapings())
 
@@ -99,18 +99,18 @@ class NetworkReset(LinkFault):
         """How often."""
         return {"streams_ended": self.times}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """Ends of streams that followed a reset at once."""
-        if not was_open(scene):
+        if not was_open(window):
             return lacking(Lack.AT_START, "had no stream when the fault began")
-        ended = _struck(scene, [self.every_s * number for number in range(self.times)])
+        ended = _struck(window, [self.every_s * number for number in range(self.times)])
         text = f"had its stream broken off {len(ended)} times; {self.times} were asked"
         if not ended:
             return nothing(text, streams_ended=0)
         return Found(
             status=Status.PROVED if len(ended) >= self.times else Status.WEAK,
             text=text,
-            measured={"streams_ended": len(ended), "streams_opened": len(openings(scene))},
+            measured={"streams_ended": len(ended), "streams_opened": len(openings(window))},
             proof=tuple(ended),
         )
 
@@ -143,7 +143,7 @@ class NetworkFlap(LinkFault):
         """Down."""
         return ((Direction.BOTH, Refuse()),)
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """Up, down, up, …; the last is up."""
         return tuple(
             self._period_s * number + offset_s
@@ -151,9 +151,9 @@ class NetworkFlap(LinkFault):
             for offset_s in (0.0, self.down_s)
         )[1:]
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Up at even beats, down at odd ones."""
-        if beat % 2:
+        if step_index % 2:
             shape_all(injection, fleet, self.shapings())
         else:
             clear_all(injection, fleet)
@@ -162,12 +162,12 @@ class NetworkFlap(LinkFault):
         """How often, and for how long."""
         return {"streams_ended": self.times, "down_s": self.down_s}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """Ends of streams that followed a fall of the link at once."""
-        if not was_open(scene):
+        if not was_open(window):
             return lacking(Lack.AT_START, "had no stream when the fault began")
-        ended = _struck(scene, [self._period_s * number for number in range(self.times)])
-        failed = failed_dials(scene)
+        ended = _struck(window, [self._period_s * number for number in range(self.times)])
+        failed = failed_dials(window)
         text = f"went down {len(ended)} times with a stream on it; {self.times} were asked"
         if not ended:
             return nothing(text, streams_ended=0)
@@ -206,14 +206,14 @@ class NetworkHalfOpen(LinkFault):
         """How the learner's stream should end."""
         return {"learner_is_told": self.direction is Direction.UP}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """When the learner's stream ended."""
-        if not was_open(scene):
+        if not was_open(window):
             return lacking(Lack.AT_START, "had no stream when the fault began")
-        ended = next(iter(closings(scene)), None)
-        after_s = (ended.time_s if ended else scene.end_s) - scene.begin_s
+        ended = next(iter(closings(window)), None)
+        after_s = (ended.time_s if ended else window.end_s) - window.begin_s
         measured: dict[str, Json] = {
-            "learner_is_told": ended is not None and is_soon(scene, ended),
+            "learner_is_told": ended is not None and is_soon(window, ended),
             "learner_noticed_after_s": after_s if ended else None,
         }
         text = f"noticed after {after_s:.1f} s that its stream was dead"
@@ -227,8 +227,8 @@ class NetworkHalfOpen(LinkFault):
         return Found(status=told, text=text, measured=measured, proof=(ended,))
 
 
-def _struck(scene: Scene, strokes_s: list[float]) -> list[Event]:
+def _struck(window: EvidenceWindow, strokes_s: list[float]) -> list[Event]:
     """Of each stroke, the first end of a stream that it brought about."""
-    ended = closings(scene)
-    found = [next((e for e in ended if is_soon(scene, e, at_s)), None) for at_s in strokes_s]
+    ended = closings(window)
+    found = [next((e for e in ended if is_soon(window, e, at_s)), None) for at_s in strokes_s]
     return list({e.seq: e for e in found if e is not None}.values())

@@ -11,7 +11,7 @@ from typing import ClassVar
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.silence import look_silent
-from chaoslab.faults.evidence.window import Found, Scene
+from chaoslab.faults.evidence.window import EvidenceWindow, Found
 from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, Shaping
 
@@ -35,9 +35,9 @@ class _Silence(LinkFault):
         """Which way."""
         return {"silent": self.direction.value}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """Silence to the end."""
-        return look_silent(scene, self.direction)
+        return look_silent(window, self.direction)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Lack, Status
 from chaoslab.faults.evidence.links import reports, round_trip_s, whole
-from chaoslab.faults.evidence.window import Found, Scene, lacking, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, nothing
 from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder, Shaping
 
@@ -45,12 +45,12 @@ class _Shaken(LinkFault):
         """The share."""
         return {"share": self.share}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """That it was put on a link that carried traffic: more is not to be had."""
-        shaped = scene.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == scene.injection)
+        shaped = window.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == window.injection)
         if shaped is None:
             return nothing("had a link on which nothing was put")
-        seen = whole(scene, reports(scene.during))
+        seen = whole(window, reports(window.during))
         carried = [e for e in seen if e.number("silent_s") < e.number("window_s")]
         if not carried:
             return lacking(Lack.THROUGHOUT, "carried no traffic during the fault")
@@ -61,7 +61,7 @@ class _Shaken(LinkFault):
             measured={
                 "share": None,
                 "rtt_s": round_trip_s(seen),
-                "usual_rtt_s": round_trip_s(reports(scene.calm)),
+                "usual_rtt_s": round_trip_s(reports(window.calm)),
             },
             proof=(shaped, carried[0], carried[-1]),
         )

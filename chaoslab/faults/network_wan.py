@@ -28,7 +28,7 @@ from chaoslab.faults.evidence.links import (
     whole,
     worst,
 )
-from chaoslab.faults.evidence.window import Found, Scene, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, nothing
 from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.network import DELAY, RATE
 from chaoslab.fleet.base import Fleet
@@ -84,7 +84,7 @@ class NetworkRegionProfile(LinkFault):
             "down_bytes_per_s": path.down_bytes_per_s,
         }
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """The round trip, and the rates that the link used to exceed.
 
         A thin link is filled by what comes down; so little may go up beside it that nothing can be
@@ -92,19 +92,19 @@ class NetworkRegionProfile(LinkFault):
         """
         path = self._path
         paced = {
-            way: look_paced(scene, way, rate, SLOW)
+            way: look_paced(window, way, rate, SLOW)
             for way, rate in (
                 (Direction.UP, path.up_bytes_per_s),
                 (Direction.DOWN, path.down_bytes_per_s),
             )
-            if (payload_rate(reports(scene.calm, way)) or 0.0) > rate
+            if (payload_rate(reports(window.calm, way)) or 0.0) > rate
         }
-        scarce = [one for way, one in paced.items() if _is_scarce(scene, way, one)]
+        scarce = [one for way, one in paced.items() if _is_scarce(window, way, one)]
         if len(scarce) == len(paced):
             scarce = []
         found = [one for one in paced.values() if one not in scarce]
         if path.latency_s:
-            delayed = look_delayed(scene, 2 * path.latency_s, FAR, is_steady=not path.jitter_s)
+            delayed = look_delayed(window, 2 * path.latency_s, FAR, is_steady=not path.jitter_s)
             found = [delayed, *found]
         if not found:
             return nothing("had a link that was no better than this before the fault")
@@ -124,9 +124,9 @@ class NetworkRegionProfile(LinkFault):
         )
 
 
-def _is_scarce(scene: Scene, way: Direction, paced: Found) -> bool:
+def _is_scarce(window: EvidenceWindow, way: Direction, paced: Found) -> bool:
     """Whether a rate is in doubt because hardly anything was sent that way."""
-    timed = [e for e in whole(scene, reports(scene.during, way)) if e.data.get("bytes_per_s")]
+    timed = [e for e in whole(window, reports(window.during, way)) if e.data.get("bytes_per_s")]
     return paced.status is Status.WEAK and len(timed) < _ENOUGH
 
 
@@ -161,7 +161,7 @@ class NetworkTrace(LinkFault):
         found = [shaping for point in self._points for shaping in point.shapings(self.direction)]
         return tuple(dict.fromkeys(found))
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """The rows after the first."""
         return tuple(point.at_s for point in self._points[1:])
 
@@ -169,15 +169,15 @@ class NetworkTrace(LinkFault):
         """The first row."""
         shape_all(injection, fleet, self._points[0].shapings(self.direction))
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """The next row: strengths change, connections stay."""
-        shape_all(injection, fleet, self._points[beat + 1].shapings(self.direction))
+        shape_all(injection, fleet, self._points[step_index + 1].shapings(self.direction))
 
     def requested(self) -> dict[str, Json]:
         """Which trace."""
         return {"file": self.file, "rows": len(self._points)}
 
-    def look(self, scene: Scene) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
         """What was measured row by row against what the rows asked for, on the average.
 
         Every row must have had its turn, and a rate that the link never reached before cannot be
@@ -185,13 +185,13 @@ class NetworkTrace(LinkFault):
         """
         found = []
         if any(point.latency_s is not None for point in self._points):
-            found.append(self._look_at_delays(scene))
+            found.append(self._look_at_delays(window))
         if any(point.rate_bytes_per_s is not None for point in self._points):
-            found += [self._look_at_rates(scene, way) for way in self.direction.ways]
-        return self._all_rows(scene, worst(found)) if found else nothing("was asked for nothing")
+            found += [self._look_at_rates(window, way) for way in self.direction.ways]
+        return self._all_rows(window, worst(found)) if found else nothing("was asked for nothing")
 
-    def _all_rows(self, scene: Scene, found: Found) -> Found:
-        applied, asked = 1 + scene.steps, len(self._points)
+    def _all_rows(self, window: EvidenceWindow, found: Found) -> Found:
+        applied, asked = 1 + window.steps, len(self._points)
         measured: dict[str, Json] = {**found.measured, "rows": applied}
         if applied >= asked:
             return replace(found, measured=measured)
@@ -203,17 +203,17 @@ class NetworkTrace(LinkFault):
     def _points(self) -> tuple[TracePoint, ...]:
         return _read(self.file) if self.file else ()
 
-    def _look_at_delays(self, scene: Scene) -> Found:
-        usual_s = round_trip_s(reports(scene.calm))
-        seen = [e for e in whole(scene, reports(scene.during)) if e.data.get("rtt_s") is not None]
+    def _look_at_delays(self, window: EvidenceWindow) -> Found:
+        usual_s = round_trip_s(reports(window.calm))
+        seen = [e for e in whole(window, reports(window.during)) if e.data.get("rtt_s") is not None]
         if usual_s is None or not seen:
             return nothing("carried no traffic before or during the fault")
         ways = len(self.direction.ways)
-        asked_s = ways * fmean(self._at(scene, e, _latency_s) for e in seen)
+        asked_s = ways * fmean(self._at(window, e, _latency_s) for e in seen)
         added_s = fmean(e.number("rtt_s") for e in seen) - usual_s
         has_rates = any(point.rate_bytes_per_s is not None for point in self._points)
         tolerance = FAR if has_rates else DELAY
-        shown = [pinged(e, "rtt_s") for e in seen if self._is_late(scene, e, usual_s, tolerance)]
+        shown = [pinged(e, "rtt_s") for e in seen if self._is_late(window, e, usual_s, tolerance)]
         found = Found(
             status=Status.PROVED if tolerance.holds(added_s, asked_s) else Status.WEAK,
             text=f"took {1000 * added_s:.0f} ms more for a round trip on the average; "
@@ -221,22 +221,24 @@ class NetworkTrace(LinkFault):
             measured={"added_rtt_s": added_s, "asked_rtt_s": asked_s, "usual_rtt_s": usual_s},
             proof=(seen[0], seen[-1]),
         )
-        return held(scene, shown).weakens(found, "rtt")
+        return held(window, shown).weakens(found, "rtt")
 
-    def _is_late(self, scene: Scene, event: Event, usual_s: float, tolerance: Tolerance) -> bool:
+    def _is_late(
+        self, window: EvidenceWindow, event: Event, usual_s: float, tolerance: Tolerance
+    ) -> bool:
         """As late as its own row asks for, in about."""
         added_s = max(0.0, event.number("rtt_s") - usual_s)
-        asked_s = len(self.direction.ways) * self._at(scene, event, _latency_s)
+        asked_s = len(self.direction.ways) * self._at(window, event, _latency_s)
         return tolerance.wide.holds(added_s, asked_s)
 
-    def _look_at_rates(self, scene: Scene, way: Direction) -> Found:
-        seen = [e for e in whole(scene, reports(scene.during, way)) if e.data.get("bytes_per_s")]
+    def _look_at_rates(self, window: EvidenceWindow, way: Direction) -> Found:
+        seen = [e for e in whole(window, reports(window.during, way)) if e.data.get("bytes_per_s")]
         rate = payload_rate(seen)
         if rate is None:
             return nothing(f"carried nothing {way} that was large enough to time")
-        sizes = [(e.integer("payload_bytes"), self._at(scene, e, _rate)) for e in seen]
+        sizes = [(e.integer("payload_bytes"), self._at(window, e, _rate)) for e in seen]
         asked = sum(size for size, _ in sizes) / sum(size / limit for size, limit in sizes)
-        usual = payload_rate(reports(scene.calm, way))
+        usual = payload_rate(reports(window.calm, way))
         text = (
             f"took payloads {way} at {rate / 1e3:,.1f} kB/s; at most {asked / 1e3:,.1f} kB/s "
             f"were asked on the average ({SLOW})"
@@ -256,9 +258,11 @@ class NetworkTrace(LinkFault):
             proof=(seen[0], seen[-1]),
         )
 
-    def _at(self, scene: Scene, event: Event, value: Callable[[TracePoint], float]) -> float:
+    def _at(
+        self, window: EvidenceWindow, event: Event, value: Callable[[TracePoint], float]
+    ) -> float:
         """What the rows asked for in the middle of a report's window."""
-        moment_s = event.time_s - event.number("window_s") / 2 - scene.begin_s
+        moment_s = event.time_s - event.number("window_s") / 2 - window.begin_s
         return value(_row_at(self._points, moment_s))
 
 

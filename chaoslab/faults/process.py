@@ -18,8 +18,8 @@ from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.evidence.window import (
     AFTERGLOW_S,
+    EvidenceWindow,
     Found,
-    Scene,
     how_it_ended,
     look_at_each,
     nothing,
@@ -75,15 +75,15 @@ class ProcessKill(OneAct):
         requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
         return look_at_each(injection, history, self._look, requested)
 
-    def _look(self, scene: Scene) -> Found:
-        exited = scene.exited
-        if scene.incarnation is None:
+    def _look(self, window: EvidenceWindow) -> Found:
+        exited = window.exited
+        if window.incarnation is None:
             return nothing("was not running when the fault began")
         if exited is None:
             return nothing(f"did not exit on {self.signal}")
         if not was_ended_by(exited, self.signal):
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
-        return death(scene, exited)
+        return death(window, exited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,7 @@ class ProcessCrashLoop:
         if self.lives_s <= 0:
             raise PlanError("`lives` is a duration above 0s")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """The end of each short life."""
         return tuple(self.lives_s * life for life in range(1, self.times + 1))
 
@@ -144,9 +144,9 @@ class ProcessCrashLoop:
         """The first kill; the first short life begins at once."""
         self._crash(injection, fleet, is_last=False)
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """End one short life and begin the next; after the last one it stays down."""
-        self._crash(injection, fleet, is_last=beat == self.times - 1)
+        self._crash(injection, fleet, is_last=step_index == self.times - 1)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start it for good."""
@@ -162,19 +162,19 @@ class ProcessCrashLoop:
         for name in () if is_last else injection.targets:
             fleet.restart(name)
 
-    def _look(self, scene: Scene) -> Found:
+    def _look(self, window: EvidenceWindow) -> Found:
         crashes = {
             e.integer("incarnation"): e
-            for e in scene.during
+            for e in window.during
             if e.kind is Kind.NODE_EXITED and was_ended_by(e, Signal.SIGKILL)
         }
-        if scene.incarnation not in crashes:
+        if window.incarnation not in crashes:
             return nothing("was not killed when the fault began", crashes=len(crashes))
         asked = self.times + 1
         return Found(
             status=Status.PROVED if len(crashes) >= asked else Status.WEAK,
             text=f"died by SIGKILL {len(crashes)} times; {asked} were asked",
-            measured={"crashes": len(crashes), "life_s": _median_life_s(scene, crashes)},
+            measured={"crashes": len(crashes), "life_s": _median_life_s(window, crashes)},
             proof=tuple(crashes.values()),
         )
 
@@ -205,7 +205,7 @@ class ProcessPreempt:
         if self.notice_s < 0 or self.grace_s < 0:
             raise PlanError("`notice` and `grace` are durations of at least 0s")
 
-    def beats(self) -> tuple[float, ...]:
+    def steps(self) -> tuple[float, ...]:
         """SIGTERM, SIGKILL."""
         return (self.notice_s, self.notice_s + self.grace_s)
 
@@ -214,9 +214,9 @@ class ProcessPreempt:
         for name in injection.targets:
             fleet.notice(name)
 
-    def step(self, beat: int, injection: Injection, fleet: Fleet) -> None:
+    def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Ask, then force; a victim that has left already is left alone."""
-        fleet.kill(*injection.targets, signal=Signal.SIGTERM if beat == 0 else Signal.SIGKILL)
+        fleet.kill(*injection.targets, signal=Signal.SIGTERM if step_index == 0 else Signal.SIGKILL)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give every victim its place back."""
@@ -227,16 +227,16 @@ class ProcessPreempt:
         requested: dict[str, Json] = {"notice_s": self.notice_s, "grace_s": self.grace_s}
         return look_at_each(injection, history, self._look, requested)
 
-    def _look(self, scene: Scene) -> Found:
-        exited, noticed = scene.exited, scene.first(Kind.LEARNER_NOTICED)
-        if scene.incarnation is None:
+    def _look(self, window: EvidenceWindow) -> Found:
+        exited, noticed = window.exited, window.first(Kind.LEARNER_NOTICED)
+        if window.incarnation is None:
             return nothing("was not running when the fault began")
         if exited is None:
             heard = "noticed the notice but" if noticed else "did not notice and"
             return nothing(f"{heard} was still running when the fault ended")
         if not any(was_ended_by(exited, signal) for signal in _PREEMPTING):
             return nothing(f"crashed ({how_it_ended(exited)}) instead of leaving")
-        gone_after_s = exited.time_s - scene.begin_s
+        gone_after_s = exited.time_s - window.begin_s
         is_in_time = gone_after_s <= self.notice_s + self.grace_s + AFTERGLOW_S
         by_itself = has_code_0(exited)
         return Found(
@@ -245,12 +245,17 @@ class ProcessPreempt:
             f"{'left by itself' if by_itself else f'ended ({how_it_ended(exited)})'} "
             f"after {gone_after_s:.1f} s",
             measured={
-                "noticed_after_s": noticed.time_s - scene.begin_s if noticed else None,
+                "noticed_after_s": noticed.time_s - window.begin_s if noticed else None,
                 "gone_after_s": gone_after_s,
                 "left_by_itself": by_itself,
-                "down_s": scene.down_s(exited),
+                "down_s": window.down_s(exited),
             },
-            proof=(noticed, scene.first(Kind.LEARNER_LEFT), exited, scene.first(Kind.MEMBER_LEFT)),
+            proof=(
+                noticed,
+                window.first(Kind.LEARNER_LEFT),
+                exited,
+                window.first(Kind.MEMBER_LEFT),
+            ),
         )
 
 
@@ -271,35 +276,35 @@ def start_all(injection: Injection, fleet: Fleet) -> None:
 # ---------------------------------------------------------------- looking at a scene
 
 
-def death(scene: Scene, exited: Event) -> Found:
+def death(window: EvidenceWindow, exited: Event) -> Found:
     """What is told of a life that a signal ended: how, how soon noticed, for how long."""
-    down_s = scene.down_s(exited)
-    dropped = scene.first(
-        Kind.MEMBER_LEFT, lambda e: e.data.get("incarnation") == scene.incarnation
+    down_s = window.down_s(exited)
+    dropped = window.first(
+        Kind.MEMBER_LEFT, lambda e: e.data.get("incarnation") == window.incarnation
     )
     dropped_s = max(0.0, dropped.time_s - exited.time_s) if dropped else None
     text = f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s"
     if dropped_s is not None:
         text += f"; the syncer dropped it after {dropped_s:.1f} s"
-    elif scene.was_member:
+    elif window.was_member:
         text += "; the syncer had not dropped it when the fault ended"
     return Found(
-        status=scene.lasted(down_s),
+        status=window.lasted(down_s),
         text=text,
         measured={
             "signal": exited.data.get("signal"),
             "exit_code": exited.data.get("exit_code"),
-            "exited_after_s": exited.time_s - scene.begin_s,
+            "exited_after_s": exited.time_s - window.begin_s,
             "down_s": down_s,
             "dropped_after_s": dropped_s,
         },
-        proof=(exited, dropped, scene.restarted),
+        proof=(exited, dropped, window.restarted),
     )
 
 
-def _look_restarted(scene: Scene) -> Found:
-    exited, restarted = scene.exited, scene.restarted
-    if scene.incarnation is None:
+def _look_restarted(window: EvidenceWindow) -> Found:
+    exited, restarted = window.exited, window.restarted
+    if window.incarnation is None:
         return nothing("was not running when the fault began")
     if exited is None or not was_ended_by(exited, Signal.SIGKILL):
         return nothing(f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}")
@@ -314,7 +319,9 @@ def _look_restarted(scene: Scene) -> Found:
     )
 
 
-def _median_life_s(scene: Scene, crashes: Mapping[int, Event]) -> float | None:
-    born = {e.integer("incarnation"): e.time_s for e in scene.during if e.kind is Kind.NODE_STARTED}
+def _median_life_s(window: EvidenceWindow, crashes: Mapping[int, Event]) -> float | None:
+    born = {
+        e.integer("incarnation"): e.time_s for e in window.during if e.kind is Kind.NODE_STARTED
+    }
     lives_s = [crashes[life].time_s - born[life] for life in crashes if life in born]
     return median(lives_s) if lives_s else None

@@ -15,8 +15,8 @@ from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.evidence.window import (
     AFTERGLOW_S,
+    EvidenceWindow,
     Found,
-    Scene,
     how_it_ended,
     look_at_each,
     nothing,
@@ -93,30 +93,30 @@ class ProcessHang(OneAct):
 # ---------------------------------------------------------------- looking at a scene
 
 
-def look_paused(scene: Scene) -> Found:
+def look_paused(window: EvidenceWindow) -> Found:
     """Whether the process was stopped and silent, from the first probe to the last."""
-    probes = [e for e in scene.during if e.kind is Kind.NODE_PROBED]
+    probes = [e for e in window.during if e.kind is Kind.NODE_PROBED]
     stopped = [e for e in probes if e.text("state") == "T"]
     if not stopped:
-        seen = ", ".join(scene.probed_states) or "nobody looked"
+        seen = ", ".join(window.probed_states) or "nobody looked"
         return nothing(f"was never seen stopped (state {seen})")
     spoke = [
         e
-        for e in scene.during
-        if e.source == scene.target
+        for e in window.during
+        if e.source == window.target
         and not e.kind.startswith("node.")
-        and e.time_s > scene.begin_s + AFTERGLOW_S
+        and e.time_s > window.begin_s + AFTERGLOW_S
     ]
     held = [e for e in probes if e.text("state") == "T" or _stood_still(e, stopped[-1])]
     paused_s = stopped[-1].time_s - held[0].time_s
     is_whole = len(held) == len(probes) and not spoke
     text = f"was stopped (state T) for {paused_s:.1f} s"
     if len(held) < len(probes):
-        text += f", but not all the time: {', '.join(scene.probed_states)}"
+        text += f", but not all the time: {', '.join(window.probed_states)}"
     if spoke:
         text += f", but reported {len(spoke)} times meanwhile"
     return Found(
-        status=scene.lasted(paused_s) if is_whole else Status.WEAK,
+        status=window.lasted(paused_s) if is_whole else Status.WEAK,
         text=text,
         measured={"paused_s": paused_s, "reports": len(spoke)},
         proof=(held[0], stopped[-1], *spoke[:1]),
@@ -131,15 +131,15 @@ def _stood_still(probe: Event, stopped: Event) -> bool:
     return 0.0 <= stopped.number("cpu_s") - probe.number("cpu_s") <= _STILL_S
 
 
-def _look_hung(scene: Scene) -> Found:
-    earlier = _steps(scene, scene.before)
+def _look_hung(window: EvidenceWindow) -> Found:
+    earlier = _steps(window, window.before)
     usual_s = _usual_interval_s(earlier) if earlier else 0.0
-    if not earlier or scene.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
+    if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
         return nothing("was not stepping when the fault began")
-    if reason := _not_hung(scene):
+    if reason := _not_hung(window):
         return nothing(reason)
-    last = [*earlier, *_steps(scene, scene.during)][-1]
-    hung_s = scene.end_s - max(last.time_s, scene.begin_s)
+    last = [*earlier, *_steps(window, window.during)][-1]
+    hung_s = window.end_s - max(last.time_s, window.begin_s)
     measured: dict[str, Json] = {"hung_s": hung_s, "usual_interval_s": usual_s}
     if hung_s < _SILENCE * usual_s:
         return nothing(
@@ -147,47 +147,47 @@ def _look_hung(scene: Scene) -> Found:
             f"unusual: it reports every {usual_s:.1f} s",
             **measured,
         )
-    noticed = scene.first(Kind.MEMBER_SUSPECTED) or scene.first(Kind.MEMBER_LEFT)
+    noticed = window.first(Kind.MEMBER_SUSPECTED) or window.first(Kind.MEMBER_LEFT)
     return Found(
-        status=scene.lasted(hung_s),
+        status=window.lasted(hung_s),
         text=f"lived and did not step for {hung_s:.1f} s (usually every {usual_s:.1f} s)",
         measured=measured,
-        proof=(last, noticed, *[e for e in scene.during if e.kind is Kind.NODE_PROBED][-1:]),
+        proof=(last, noticed, *[e for e in window.during if e.kind is Kind.NODE_PROBED][-1:]),
     )
 
 
-def _steps(scene: Scene, events: Sequence[Event]) -> list[Event]:
+def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event]:
     """The reports of the life that the fault met."""
     return [
         e
         for e in events
-        if e.kind is Kind.LEARNER_STEP and e.data.get("incarnation") == scene.incarnation
+        if e.kind is Kind.LEARNER_STEP and e.data.get("incarnation") == window.incarnation
     ]
 
 
-def _not_hung(scene: Scene) -> str | None:
+def _not_hung(window: EvidenceWindow) -> str | None:
     """What else it did, when it did not hang."""
-    states = scene.probed_states
-    closed = scene.first(Kind.MEMBER_LEFT, lambda e: e.data.get("reason") == "closed")
-    if scene.exited:
-        return f"exited ({how_it_ended(scene.exited)}) instead of hanging"
+    states = window.probed_states
+    closed = window.first(Kind.MEMBER_LEFT, lambda e: e.data.get("reason") == "closed")
+    if window.exited:
+        return f"exited ({how_it_ended(window.exited)}) instead of hanging"
     if not states:
         return "was not probed, so nobody knows whether it lived"
     if not set(states) <= {"R", "S", "D"}:
         return f"was stopped or gone (state {', '.join(states)}), not hung"
     if closed:
         return "lost its connection instead of hanging"
-    steps = _steps_given(scene)
+    steps = _steps_given(window)
     if len(steps) < _STEPS_GIVEN:
         return None
     given = f"was given work of the steps {min(steps)} to {max(steps)}"
     return f"was silent and went on working: the syncer {given} meanwhile"
 
 
-def _steps_given(scene: Scene) -> set[int]:
+def _steps_given(window: EvidenceWindow) -> set[int]:
     """At which steps its pushes were made, by the syncer's account: the word of somebody else."""
-    from_s = scene.begin_s + AFTERGLOW_S
-    given = (e for e in scene.during if e.kind is Kind.PUSH_ACCEPTED and e.time_s > from_s)
+    from_s = window.begin_s + AFTERGLOW_S
+    given = (e for e in window.during if e.kind is Kind.PUSH_ACCEPTED and e.time_s > from_s)
     return {event.integer("step") for event in given}
 
 

@@ -11,7 +11,7 @@ from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.evidence.links import openings, worst
-from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each, nothing
 from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.process import death, start_all
 from chaoslab.fleet.base import Ability, Fleet
@@ -57,22 +57,22 @@ class RegionOutage(OneAct):
         return look_at_each(injection, history, _look, requested)
 
 
-def _look(scene: Scene) -> Found:
-    exited = scene.exited
-    if scene.incarnation is None:
+def _look(window: EvidenceWindow) -> Found:
+    exited = window.exited
+    if window.incarnation is None:
         return nothing("was not running when the fault began")
     if exited is None or not was_ended_by(exited, "SIGKILL"):
         return nothing("was not killed")
-    return worst([death(scene, exited), _look_at_link(scene)])
+    return worst([death(window, exited), _look_at_link(window)])
 
 
-def _look_at_link(scene: Scene) -> Found:
+def _look_at_link(window: EvidenceWindow) -> Found:
     """Its link was cut, and nothing that counts it or uses it saw it carry anything."""
-    cut = scene.first(Kind.LINK_SHAPED)
-    counted = [e for e in scene.during if e.kind is Kind.LINK_COUNTED]
+    cut = window.first(Kind.LINK_SHAPED)
+    counted = [e for e in window.during if e.kind is Kind.LINK_COUNTED]
     if cut is None:
         return nothing("had a link that was never cut")
-    opened, carried = openings(scene), _carried(counted)
+    opened, carried = openings(window), _carried(counted)
     connections = counted[-1].data.get("connections") if counted else None
     is_dark = not (opened or carried or connections)
     return Found(

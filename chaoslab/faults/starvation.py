@@ -15,7 +15,13 @@ from chaoslab.core.units import Factor
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.faults.evidence.pace import Stage, pace_of
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
@@ -55,9 +61,9 @@ class ComputeSteal(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Start them."""
-        burden = Neighbours(count=self.burners, for_s=injection.for_s)
+        stressor = Neighbours(count=self.burners, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.burden(name, injection.id, burden)
+            fleet.stressor(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """End them."""
@@ -69,13 +75,13 @@ class ComputeSteal(OneAct):
         requested: dict[str, Json] = {"burners": self.burners, "least_factor": self.least_factor}
         return look_at_each(injection, history, partial(self._look, history), requested)
 
-    def _look(self, history: History, scene: Scene) -> Found:
-        counted = _counted(scene)
+    def _look(self, history: History, window: EvidenceWindow) -> Found:
+        counted = _counted(window)
         used_s = counted[-1].number("cpu_s") if counted else 0.0
-        lasted_s = max(scene.end_s - scene.begin_s, 1e-9)
+        lasted_s = max(window.end_s - window.begin_s, 1e-9)
         if used_s < _BURNER_SHARE * lasted_s:
             return nothing(f"had no busy neighbours: they used {used_s:.1f} s of the cores")
-        pace = pace_of(scene, (Stage(offset_s=0.0, factor=self.least_factor),), history)
+        pace = pace_of(window, (Stage(offset_s=0.0, factor=self.least_factor),), history)
         if isinstance(pace, Found):
             return pace
         measured = {**pace.data(), "burners_cpu_s": used_s}
@@ -112,9 +118,9 @@ class MemoryPressure(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Take it."""
-        burden = HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
+        stressor = HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.burden(name, injection.id, burden)
+            fleet.stressor(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give it back."""
@@ -125,8 +131,8 @@ class MemoryPressure(OneAct):
         """What is really held, at the last look."""
         return look_at_each(injection, history, self._look, {"size_bytes": self.size_bytes})
 
-    def _look(self, scene: Scene) -> Found:
-        counted = _counted(scene)
+    def _look(self, window: EvidenceWindow) -> Found:
+        counted = _counted(window)
         held_bytes = counted[-1].number("rss_bytes") if counted else 0.0
         share = held_bytes / self.size_bytes
         if share < _HELD_SHARE / 2:
@@ -190,9 +196,9 @@ class ProcessOom(OneAct):
         if self.by is Killer.IMITATION:
             fleet.kill(*injection.targets)
             return
-        burden = MemoryLimit(limit_bytes=self.limit_bytes, for_s=injection.for_s)
+        stressor = MemoryLimit(limit_bytes=self.limit_bytes, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.burden(name, injection.id, burden)
+            fleet.stressor(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """No limit, and the next incarnation of whoever died."""
@@ -205,25 +211,25 @@ class ProcessOom(OneAct):
         requested: dict[str, Json] = {"by": self.by.value, "down_s": injection.for_s}
         return look_at_each(injection, history, self._look, requested)
 
-    def _look(self, scene: Scene) -> Found:
-        exited, counted = scene.exited, _counted(scene)
+    def _look(self, window: EvidenceWindow) -> Found:
+        exited, counted = window.exited, _counted(window)
         kills = counted[-1].integer("oom_kills") if counted else 0
-        if scene.incarnation is None:
+        if window.incarnation is None:
             return nothing("was not running when the fault began")
         if exited is None:
             return nothing(f"was not killed; the kernel counts {kills} such kills", oom_kills=kills)
         if exited.data.get("signal") != "SIGKILL":
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
-        down_s = scene.down_s(exited)
+        down_s = window.down_s(exited)
         measured: dict[str, Json] = {"oom_kills": kills, "down_s": down_s}
         if self.by is Killer.IMITATION:
             text = f"was killed by SIGKILL and down for {down_s:.1f} s: an imitation, no memory was"
-            return Found(status=scene.lasted(down_s), text=f"{text} short", measured=measured,
+            return Found(status=window.lasted(down_s), text=f"{text} short", measured=measured,
                          proof=(exited,))  # fmt: skip
         if not kills:
             return nothing("was killed, and not by the kernel for want of memory", **measured)
         return Found(
-            status=scene.lasted(down_s),
+            status=window.lasted(down_s),
             text=f"was killed by the kernel for want of memory (it counts {kills} kills, those of "
             f"our own processes included) and was down for {down_s:.1f} s",
             measured=measured,
@@ -231,10 +237,10 @@ class ProcessOom(OneAct):
         )
 
 
-def _counted(scene: Scene) -> list[Event]:
+def _counted(window: EvidenceWindow) -> list[Event]:
     """What this fault's own burden has measured on the target."""
     return [
         e
-        for e in scene.during
-        if e.kind is Kind.NODE_COUNTED and e.text("injection") == scene.injection
+        for e in window.during
+        if e.kind is Kind.NODE_COUNTED and e.text("injection") == window.injection
     ]

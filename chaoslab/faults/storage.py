@@ -18,7 +18,13 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Damage, Fleet
 from chaoslab.plan.model import Injection
@@ -147,18 +153,18 @@ def _strike(injection: Injection, fleet: Fleet, how: Damage, which: Which) -> No
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _look(is_met: Callable[[Event, str], bool]) -> Callable[[Scene], Found]:
+def _look(is_met: Callable[[Event, str], bool]) -> Callable[[EvidenceWindow], Found]:
     """Look for damage on disk, and for a later life that met each damaged file."""
 
-    def look(scene: Scene) -> Found:
-        damaged = [e for e in scene.during if e.kind is Kind.STORAGE_DAMAGED and _is_damage(e)]
-        exited = scene.exited
+    def look(window: EvidenceWindow) -> Found:
+        damaged = [e for e in window.during if e.kind is Kind.STORAGE_DAMAGED and _is_damage(e)]
+        exited = window.exited
         if exited is None or not damaged:
             return nothing("keeps whole files, or was not down while they were damaged")
         if not was_ended_by(exited, "SIGKILL"):
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
         files = [event.text("file") for event in damaged]
-        found = scene.first(Kind.CHECKPOINT_FOUND, scene.is_later_life)
+        found = window.first(Kind.CHECKPOINT_FOUND, window.is_later_life)
         measured: dict[str, Json] = {
             "files": files,
             "bytes_before": damaged[-1].data.get("bytes_before"),
@@ -169,7 +175,7 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[Scene], Found]:
         is_shown = found is not None and all(is_met(found, file) for file in files)
         return Found(
             status=Status.PROVED if is_shown else Status.WEAK,
-            text=f"was killed, {_done(damaged)}; {_met(found, scene)}",
+            text=f"was killed, {_done(damaged)}; {_met(found, window)}",
             measured=measured,
             proof=(exited, *damaged, found),
         )
@@ -203,10 +209,10 @@ def _done(damaged: list[Event]) -> str:
     return f"its {', '.join(e.text('file') for e in damaged)} was then {left}"
 
 
-def _met(found: Event | None, scene: Scene) -> str:
+def _met(found: Event | None, window: EvidenceWindow) -> str:
     if found is None:
         return "nobody looked at it before the fault ended"
-    joined = scene.first(Kind.LEARNER_JOINED, lambda e: e.seq > found.seq)
+    joined = window.first(Kind.LEARNER_JOINED, lambda e: e.seq > found.seq)
     own = found.data.get("file")
     said = f"the next life found {own or 'none'} whole"
     if joined is None:

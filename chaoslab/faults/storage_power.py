@@ -15,7 +15,13 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -53,27 +59,27 @@ class StoragePowerLoss(OneAct):
         return look_at_each(injection, history, _look, {"down_s": injection.for_s})
 
 
-def _look(scene: Scene) -> Found:
-    exited, cut = scene.exited, scene.first(Kind.STORAGE_POWER_LOST)
+def _look(window: EvidenceWindow) -> Found:
+    exited, cut = window.exited, window.first(Kind.STORAGE_POWER_LOST)
     if exited is None:
         return nothing("was not running when the fault began, or did not end")
     if not was_ended_by(exited, "SIGKILL"):
         return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
     if cut is None or cut.data.get("refused") is None:
         return nothing("was killed, and nothing shows that its disk was cut off")
-    down_s, lost = scene.down_s(exited), _lost(cut)
+    down_s, lost = window.down_s(exited), _lost(cut)
     return Found(
-        status=scene.lasted(down_s),
+        status=window.lasted(down_s),
         text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; "
         f"{_in_words(cut, lost)}",
         measured={
-            "exited_after_s": exited.time_s - scene.begin_s,
+            "exited_after_s": exited.time_s - window.begin_s,
             "down_s": down_s,
             "files": cut.data.get("files"),
             "files_lost": len(lost),
             "refused": cut.data.get("refused"),
         },
-        proof=(exited, cut, scene.restarted),
+        proof=(exited, cut, window.restarted),
     )
 
 

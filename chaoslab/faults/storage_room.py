@@ -13,7 +13,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import Found, Scene, look_at_each, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -87,10 +87,10 @@ class StorageSlowDisk(OneAct):
         requested: dict[str, Json] = {"bytes_per_s": self.rate_bytes_per_s}
         return look_at_each(injection, history, self._look, requested)
 
-    def _look(self, scene: Scene) -> Found:
-        saved = [e for e in scene.during if e.kind is Kind.CHECKPOINT_SAVED]
-        held_up = [e for e in saved if e.time_s - e.number("took_s") >= scene.begin_s]
-        before = [_rate(e) for e in scene.before if e.kind is Kind.CHECKPOINT_SAVED]
+    def _look(self, window: EvidenceWindow) -> Found:
+        saved = [e for e in window.during if e.kind is Kind.CHECKPOINT_SAVED]
+        held_up = [e for e in saved if e.time_s - e.number("took_s") >= window.begin_s]
+        before = [_rate(e) for e in window.before if e.kind is Kind.CHECKPOINT_SAVED]
         measured: dict[str, Json] = {
             "files": len(held_up),
             "bytes_per_s": max(map(_rate, held_up), default=None),
@@ -114,9 +114,9 @@ def _rate(event: Event) -> float:
     return event.number("bytes") / max(event.number("took_s"), 1e-6)
 
 
-def _look_full(scene: Scene) -> Found:
-    filled = scene.first(Kind.STORAGE_FILLED)
-    refused = [e for e in scene.during if e.kind is Kind.CHECKPOINT_FAILED]
+def _look_full(window: EvidenceWindow) -> Found:
+    filled = window.first(Kind.STORAGE_FILLED)
+    refused = [e for e in window.during if e.kind is Kind.CHECKPOINT_FAILED]
     if filled is None or filled.number("free_bytes") > 0:
         return nothing("has room on its volume, as far as the record shows")
     measured: dict[str, Json] = {

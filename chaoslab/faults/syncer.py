@@ -13,7 +13,13 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, look_at_each, nothing
+from chaoslab.faults.evidence.window import (
+    EvidenceWindow,
+    Found,
+    how_it_ended,
+    look_at_each,
+    nothing,
+)
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.process_pause import look_paused
 from chaoslab.fleet.base import Ability, Fleet, Role
@@ -61,29 +67,29 @@ class SyncerKill(OneAct):
         requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
         return look_at_each(injection, history, self._look, requested)
 
-    def _look(self, scene: Scene) -> Found:
-        exited = scene.exited
-        if scene.incarnation is None:
+    def _look(self, window: EvidenceWindow) -> Found:
+        exited = window.exited
+        if window.incarnation is None:
             return nothing("was not running when the fault began")
         if exited is None:
             return nothing(f"did not exit on {self.signal}")
         if not was_ended_by(exited, self.signal):
             return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
-        down_s = scene.down_s(exited)
-        late = scene.first(Kind.ROUND_MERGED, lambda e: e.seq > exited.seq)
-        versions = _versions(scene)
+        down_s = window.down_s(exited)
+        late = window.first(Kind.ROUND_MERGED, lambda e: e.seq > exited.seq)
+        versions = _versions(window)
         return Found(
-            status=Status.WEAK if late else scene.lasted(down_s),
+            status=Status.WEAK if late else window.lasted(down_s),
             text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; it had merged "
             f"{sum(versions.values())} rounds"
             + (", and another one while it was down" if late else ""),
             measured={
                 "signal": exited.data.get("signal"),
-                "exited_after_s": exited.time_s - scene.begin_s,
+                "exited_after_s": exited.time_s - window.begin_s,
                 "down_s": down_s,
                 "versions": versions,
             },
-            proof=(exited, scene.restarted, late),
+            proof=(exited, window.restarted, late),
         )
 
 
@@ -145,24 +151,24 @@ class SyncerDiskFull(OneAct):
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _look_blocked(scene: Scene) -> Found:
-    blocked = scene.first(Kind.SYNCER_BLOCKED)
+def _look_blocked(window: EvidenceWindow) -> Found:
+    blocked = window.first(Kind.SYNCER_BLOCKED)
     if blocked is None:
         return nothing("never said that its disk refuses what it writes")
-    freed = scene.first(Kind.SYNCER_FREED, lambda e: e.seq > blocked.seq)
-    merged = scene.first(Kind.ROUND_MERGED, lambda e: e.seq > blocked.seq)
-    blocked_s = (freed.time_s if freed else scene.end_s) - blocked.time_s
+    freed = window.first(Kind.SYNCER_FREED, lambda e: e.seq > blocked.seq)
+    merged = window.first(Kind.ROUND_MERGED, lambda e: e.seq > blocked.seq)
+    blocked_s = (freed.time_s if freed else window.end_s) - blocked.time_s
     broke = merged is not None and (freed is None or merged.seq < freed.seq)
     text = f"could not write for {blocked_s:.1f} s ({blocked.text('reason')})"
     return Found(
-        status=Status.WEAK if broke or freed else scene.lasted(scene.end_s - scene.begin_s),
+        status=Status.WEAK if broke or freed else window.lasted(window.end_s - window.begin_s),
         text=text + (", and published a round all the same" if broke else ""),
-        measured={"blocked_s": blocked_s, "blocked_after_s": blocked.time_s - scene.begin_s},
+        measured={"blocked_s": blocked_s, "blocked_after_s": blocked.time_s - window.begin_s},
         proof=(blocked, freed, merged if broke else None),
     )
 
 
-def _versions(scene: Scene) -> dict[str, int]:
+def _versions(window: EvidenceWindow) -> dict[str, int]:
     """The newest version of each fragment that was published before."""
-    merged: list[Event] = [e for e in scene.before if e.kind is Kind.ROUND_MERGED]
+    merged: list[Event] = [e for e in window.before if e.kind is Kind.ROUND_MERGED]
     return {str(e.integer("fragment")): e.integer("version") for e in merged}

@@ -20,7 +20,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence, Lack, Status
-from chaoslab.faults.evidence.window import Found, Scene, lacking, look_at_each, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, look_at_each, nothing
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -97,14 +97,14 @@ class UpdateScaled(OneAct):
         """By how much its pushes grew, as the syncer measured them."""
         return look_at_each(injection, history, self._look, {"factor": self.factor})
 
-    def _look(self, scene: Scene) -> Found:
-        spoilt = _spoilt(scene)
+    def _look(self, window: EvidenceWindow) -> Found:
+        spoilt = _spoilt(window)
         if not spoilt:
-            return _no_push(scene)
-        taken = [e for e in scene.during if e.kind is Kind.PUSH_ACCEPTED and _push(e) in spoilt]
-        refused = [e for e in _rejections(scene, "malformed", "not_finite") if _push(e) in spoilt]
-        growths = _growths(scene, taken)
-        bounded = [e for e in scene.during if e.kind is Kind.PUSH_BOUNDED and _push(e) in spoilt]
+            return _no_push(window)
+        taken = [e for e in window.during if e.kind is Kind.PUSH_ACCEPTED and _push(e) in spoilt]
+        refused = [e for e in _rejections(window, "malformed", "not_finite") if _push(e) in spoilt]
+        growths = _growths(window, taken)
+        bounded = [e for e in window.during if e.kind is Kind.PUSH_BOUNDED and _push(e) in spoilt]
         measured: dict[str, Json] = {
             "factor": median(growths) if growths else None,
             "spoilt": len(spoilt),
@@ -200,32 +200,32 @@ def _push(event: Event) -> _Push:
     return event.integer("round"), event.integer("fragment")
 
 
-def _spoilt(scene: Scene) -> frozenset[_Push]:
+def _spoilt(window: EvidenceWindow) -> frozenset[_Push]:
     """The pushes that the victim's hook spoilt, by its own word."""
-    return frozenset(_push(e) for e in scene.during if e.kind is Kind.UPDATE_TAMPERED)
+    return frozenset(_push(e) for e in window.during if e.kind is Kind.UPDATE_TAMPERED)
 
 
-def _rejections(scene: Scene, *reasons: str) -> list[Event]:
-    refused = [e for e in scene.during if e.kind is Kind.PUSH_REJECTED]
+def _rejections(window: EvidenceWindow, *reasons: str) -> list[Event]:
+    refused = [e for e in window.during if e.kind is Kind.PUSH_REJECTED]
     return [e for e in refused if e.data.get("reason") in reasons]
 
 
-def _no_push(scene: Scene) -> Found:
+def _no_push(window: EvidenceWindow) -> Found:
     text = "pushed nothing that its hook could have spoilt while the fault was on"
-    has_pushed = scene.first(Kind.LEARNER_PUSHED) is not None
+    has_pushed = window.first(Kind.LEARNER_PUSHED) is not None
     return nothing(text) if has_pushed else lacking(Lack.THROUGHOUT, text)
 
 
-def _look_nan(scene: Scene) -> Found:
+def _look_nan(window: EvidenceWindow) -> Found:
     def is_nonsense(event: Event) -> bool:
         return event.kind is Kind.PUSH_ACCEPTED and not math.isfinite(event.number("norm"))
 
-    return _answered(scene, "{} updates with a NaN", is_nonsense, "not_finite")
+    return _answered(window, "{} updates with a NaN", is_nonsense, "not_finite")
 
 
-def _look_stale(scene: Scene) -> Found:
+def _look_stale(window: EvidenceWindow) -> Found:
     current = {
-        _push(e): e.integer("base_version") for e in scene.during if e.kind is Kind.LEARNER_PUSHED
+        _push(e): e.integer("base_version") for e in window.during if e.kind is Kind.LEARNER_PUSHED
     }
 
     def is_old(event: Event) -> bool:
@@ -233,10 +233,10 @@ def _look_stale(scene: Scene) -> Found:
             return False
         return event.integer("base_version") < current[_push(event)]
 
-    return _answered(scene, "{} old updates in place of new ones", is_old, "stale")
+    return _answered(window, "{} old updates in place of new ones", is_old, "stale")
 
 
-def _look_duplicate(scene: Scene) -> Found:
+def _look_duplicate(window: EvidenceWindow) -> Found:
     once: set[_Push] = set()
 
     def is_second(event: Event) -> bool:
@@ -247,13 +247,13 @@ def _look_duplicate(scene: Scene) -> Found:
         once.add(_push(event))
         return is_known
 
-    answers = Counter(_push(e) for e in scene.during if e.kind in _ANSWERS)
+    answers = Counter(_push(e) for e in window.during if e.kind in _ANSWERS)
     twice = frozenset(push for push, count in answers.items() if count > 1)
-    return _answered(scene, "{} updates twice", is_second, "replay", "late", among=twice)
+    return _answered(window, "{} updates twice", is_second, "replay", "late", among=twice)
 
 
 def _answered(
-    scene: Scene,
+    window: EvidenceWindow,
     what: str,
     is_taken: Callable[[Event], bool],
     *reasons: str,
@@ -263,13 +263,13 @@ def _answered(
 
     `among`: only these can have been.
     """
-    spoilt = _spoilt(scene)
+    spoilt = _spoilt(window)
     if not spoilt:
-        return _no_push(scene)
+        return _no_push(window)
     pushed = what.format(len(spoilt))
     candidates = spoilt if among is None else spoilt & among
-    refused = [e for e in _rejections(scene, *reasons) if _push(e) in candidates]
-    taken = [e for e in scene.during if is_taken(e) and _push(e) in candidates]
+    refused = [e for e in _rejections(window, *reasons) if _push(e) in candidates]
+    taken = [e for e in window.during if is_taken(e) and _push(e) in candidates]
     seen = {_push(e) for e in (*refused, *taken)}
     measured: dict[str, Json] = {
         "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
@@ -286,10 +286,10 @@ def _answered(
     )
 
 
-def _growths(scene: Scene, taken: Sequence[Event]) -> list[float]:
+def _growths(window: EvidenceWindow, taken: Sequence[Event]) -> list[float]:
     """The norm / √steps of each push against what it was for the same fragment before the fault."""
     before: dict[int, list[float]] = {}
-    for event in scene.calm:
+    for event in window.calm:
         if event.kind is Kind.PUSH_ACCEPTED and event.number("norm") > 0:
             before.setdefault(event.integer("fragment"), []).append(_of_a_step(event))
     return [

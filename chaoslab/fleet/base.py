@@ -6,7 +6,7 @@
 A fleet starts nodes from `NodeSpec`s, acts on them by name, and is asked for news by `poll`, the
 one blocking call of the harness. It declares its abilities; a plan that needs another one is
 refused before anything starts. It knows nothing of faults, plans or journals. Whatever it does that
-outlives a call, it first writes down in an `ObligationLog`, so that another process can undo it.
+outlives a call, it first writes down in an `UndoLog`, so that another process can undo it.
 """
 
 import sys
@@ -17,8 +17,8 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting
-from chaoslab.fleet.stressors import Burden
+from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
 
 
@@ -77,7 +77,7 @@ class Role(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Premises:
+class NodeSite:
     """What a node's command line must say about the place in which it is to run."""
 
     python: str = sys.executable
@@ -151,7 +151,7 @@ class Fleet(Protocol):
     ) -> None: ...
 
     @property
-    def premises(self) -> Premises:
+    def node_site(self) -> NodeSite:
         """What command lines must say about the place in which nodes run."""
         ...
 
@@ -211,7 +211,7 @@ class Fleet(Protocol):
         """
         ...
 
-    def burden(self, name: str, injection: str, burden: Burden) -> None:
+    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
         """Starve a node, or change how much; told by NODE_BURDENED. FleetError if it is dead.
 
         Burdens are kept by injection. What they measure follows each `probe` as NODE_COUNTED.
@@ -261,7 +261,7 @@ class Fleet(Protocol):
         """
         ...
 
-    def probe(self, name: str) -> Sighting:
+    def probe(self, name: str) -> Observation:
         """A NODE_PROBED sighting of its main process now, from outside the node.
 
         If it has a link that counts, a LINK_COUNTED sighting of that follows from `poll`.
@@ -280,12 +280,12 @@ class Fleet(Protocol):
         """Every link made, by the name of its node."""
         ...
 
-    def poll(self, until_s: float) -> Sequence[Sighting]:
+    def poll(self, until_s: float) -> Sequence[Observation]:
         """News since the last call, in order; waits for some until the clock shows `until_s`."""
         ...
 
 
-def unborn(spec: NodeSpec) -> Node:
+def gone(spec: NodeSpec) -> Node:
     """A node that was enlisted and has not run yet."""
     return Node(name=spec.name, role=spec.role, labels=spec.labels, incarnation=0, is_alive=False)
 
@@ -303,9 +303,9 @@ def probed(
     state: str = "gone",
     rss_bytes: int = 0,
     cpu_s: float = 0.0,
-) -> Sighting:
+) -> Observation:
     """The NODE_PROBED sighting of a process; by default of one that is gone."""
-    return Sighting(
+    return Observation(
         source=name,
         kind=Kind.NODE_PROBED,
         data={

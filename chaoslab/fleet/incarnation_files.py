@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 _ASKED = ("SIGKILL", "SIGTERM")
 """Signals by which the harness ends nodes."""
 _WORDS_BYTES_MOST = 2000
 
 
-class LifeFiles:
+class IncarnationFiles:
     """Of one life; every verb raises OSError when the disk refuses."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
@@ -62,10 +62,10 @@ class LifeFiles:
         (self._directory / name).write_text(text, encoding="utf-8")
 
 
-def exited(spec: NodeSpec, incarnation: int, pid: int, ending: Mapping[str, Json]) -> Sighting:
+def exited(spec: NodeSpec, incarnation: int, pid: int, ending: Mapping[str, Json]) -> Observation:
     """That it ended."""
     who: dict[str, Json] = {"node": spec.name, "incarnation": incarnation, "pid": pid}
-    return Sighting(source=spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
+    return Observation(source=spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
 
 
 def signal_name(number: int) -> str:
@@ -82,7 +82,7 @@ class Place:
 
     run_directory: Path
     clock: Clock
-    obligations: ObligationLog
+    undo_log: UndoLog
 
     def home(self, node: str) -> Path:
         """The folder of a node, across its lives."""

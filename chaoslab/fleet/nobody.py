@@ -12,18 +12,18 @@ from typing import Self
 
 from chaoslab.core.clock import Clock, VirtualClock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Sighting
+from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import (
     Ability,
     Damage,
     Node,
+    NodeSite,
     NodeSpec,
-    Premises,
+    gone,
     known_already,
     probed,
-    unborn,
 )
-from chaoslab.fleet.stressors import Burden
+from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link, NoLinks
 
 
@@ -35,7 +35,7 @@ class NoFleet:
 
     kind = "none"
     abilities = frozenset(Ability)
-    premises = Premises()
+    node_site = NodeSite()
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -68,7 +68,7 @@ class NoFleet:
         """Write the name down as one that should be dead; FleetError if it is there already."""
         if spec.name in self._nodes:
             raise known_already(spec)
-        self._nodes[spec.name] = unborn(spec)
+        self._nodes[spec.name] = gone(spec)
         return self._nodes[spec.name]
 
     def restart(self, name: str) -> Node:
@@ -108,7 +108,7 @@ class NoFleet:
         """Nothing, to a node that should be alive."""
         self._require_alive(name)
 
-    def burden(self, name: str, injection: str, burden: Burden) -> None:  # noqa: ARG002
+    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:  # noqa: ARG002
         """Nothing, to a node that should be alive."""
         self._require_alive(name)
 
@@ -144,7 +144,7 @@ class NoFleet:
         """Nothing: there are no files."""
         self._nodes[name]
 
-    def probe(self, name: str) -> Sighting:
+    def probe(self, name: str) -> Observation:
         """There is no process, so its state is `gone`."""
         return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
 
@@ -157,7 +157,7 @@ class NoFleet:
         """Every link that was asked for."""
         return self._links.links
 
-    def poll(self, until_s: float) -> Sequence[Sighting]:
+    def poll(self, until_s: float) -> Sequence[Observation]:
         """No news, ever; the clock shows `until_s` afterwards, or more."""
         left_s = until_s - self._clock.now_s()
         if left_s <= 0:

@@ -1,6 +1,6 @@
 """What every fleet does with links: make them, report what is done to them, notice their loss.
 
-    Fleet.link ──► Linkage ──► Links.create, then the standing effects of the node
+    Fleet.link ──► NodeLinks ──► Links.create, then the standing effects of the node
     faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
     Fleet.poll ◄── news ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
 
@@ -15,7 +15,7 @@ from typing import Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.links.base import Counters, Direction, Effect, Link, Links, NoLinks, Shaping
 
 HARNESS = "harness"
@@ -26,7 +26,7 @@ _LOOK_S = 0.5
 
 
 @dataclass(slots=True, kw_only=True)
-class Linkage:
+class NodeLinks:
     """The links of one fleet."""
 
     clock: Clock
@@ -36,7 +36,7 @@ class Linkage:
     is_excused: Callable[[], bool] = lambda: False
     """Whether what is not as it was left is the janitor's work, and no loss."""
     _links: dict[str, "_Reported"] = field(default_factory=dict)
-    _news: list[Sighting] = field(default_factory=list)
+    _recorder: list[Observation] = field(default_factory=list)
     _look_s: float = 0.0
     _is_lost: bool = False
 
@@ -79,13 +79,13 @@ class Linkage:
         if counters is not None and any(value is not None for value in asdict(counters).values()):
             self.report(Kind.LINK_COUNTED, name, **asdict(counters))
 
-    def news(self) -> list[Sighting]:
+    def recorder(self) -> list[Observation]:
         """What is to be reported since the last call; looks for a loss twice a second."""
         if not self._is_lost and self.clock.now_s() >= self._look_s:
             self._look_s = self.clock.now_s() + _LOOK_S
             self.look()
-        news, self._news = self._news, []
-        return news
+        recorder, self._recorder = self._recorder, []
+        return recorder
 
     def look(self) -> bool:
         """Whether what carries the links is broken; reports it the first time."""
@@ -94,12 +94,12 @@ class Linkage:
             self._is_lost = True
             data: dict[str, Json] = {"kind": self.made_by.kind, "links": sorted(self._links)}
             data["reason"] = "; ".join(troubles)
-            self._news.append(Sighting(source=HARNESS, kind=Kind.LINK_LOST, data=data))
+            self._recorder.append(Observation(source=HARNESS, kind=Kind.LINK_LOST, data=data))
         return self._is_lost
 
     def report(self, event: Kind, name: str, /, **facts: Json) -> None:
         """Put a sighting about one link among the news."""
-        self._news.append(Sighting(source=HARNESS, kind=event, data={"link": name, **facts}))
+        self._recorder.append(Observation(source=HARNESS, kind=event, data={"link": name, **facts}))
 
     def _counters(self, link: "_Reported") -> Counters | None:
         try:
@@ -113,8 +113,8 @@ class Linkage:
 class _Reported:
     """A link that reports what is done to it."""
 
-    def __init__(self, linkage: Linkage, link: Link) -> None:
-        self._linkage, self._link = linkage, link
+    def __init__(self, node_links: NodeLinks, link: Link) -> None:
+        self._node_links, self._link = node_links, link
         self._shaped_by: set[str] = set()
 
     @property
@@ -129,7 +129,7 @@ class _Reported:
         """As the link does, and reported once it holds."""
         self._link.shape(injection, direction, effect)
         self._shaped_by.add(injection)
-        self._linkage.report(
+        self._node_links.report(
             Kind.LINK_SHAPED,
             self.name,
             injection=injection,
@@ -143,11 +143,11 @@ class _Reported:
         try:
             self._link.clear(injection)
         except FleetError:
-            if not self._linkage.look():
+            if not self._node_links.look():
                 raise
         if injection in self._shaped_by:
             self._shaped_by.discard(injection)
-            self._linkage.report(Kind.LINK_CLEARED, self.name, injection=injection)
+            self._node_links.report(Kind.LINK_CLEARED, self.name, injection=injection)
 
     def counters(self) -> Counters:
         return self._link.counters()

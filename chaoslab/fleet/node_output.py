@@ -1,6 +1,6 @@
 """What a node prints, as sightings; a node can never crash the harness or speak for another.
 
-    stdout ──► log (raw, bounded) ──► lines (bounded) ──► hear ──► Sighting
+    stdout ──► log (raw, bounded) ──► lines (bounded) ──► hear ──► Observation
                                                            └─► refused, counted
 
 Ordinary output is no event and stays in the log. A line that claims to be an event is refused when
@@ -14,7 +14,15 @@ import math
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Sighting, encode, read_node_line
+from chaoslab.core.events import (
+    Event,
+    Json,
+    Kind,
+    MalformedEvent,
+    Observation,
+    encode,
+    read_node_line,
+)
 from chaoslab.fleet.base import Role
 
 LINE_BYTES_MOST = 1 << 20
@@ -71,7 +79,7 @@ class NodeOutput:
         self._tail = b""
         self._is_skipping = False
 
-    def take(self, chunk: bytes) -> list[Sighting]:
+    def take(self, chunk: bytes) -> list[Observation]:
         """The sightings in the lines that end within `chunk`."""
         self._keep(chunk)
         *whole, tail = (self._tail + chunk).split(b"\n")
@@ -81,9 +89,9 @@ class NodeOutput:
             tail, self._is_skipping = b"", True
         self._tail = tail
         heard = (self._hear(line) for line in whole)
-        return [sighting for sighting in heard if sighting is not None]
+        return [observation for observation in heard if observation is not None]
 
-    def end(self) -> list[Sighting]:
+    def end(self) -> list[Observation]:
         """The sighting in a last line without a newline.
 
         One that is no JSON was torn by the end of the node, and is not counted as refused.
@@ -93,10 +101,10 @@ class NodeOutput:
             json.loads(tail)
         except (ValueError, RecursionError):
             return []
-        sighting = self._hear(tail)
-        return [] if sighting is None else [sighting]
+        observation = self._hear(tail)
+        return [] if observation is None else [observation]
 
-    def _hear(self, line: bytes) -> Sighting | None:
+    def _hear(self, line: bytes) -> Observation | None:
         if len(line) > LINE_BYTES_MOST:
             return None
         try:
@@ -117,7 +125,7 @@ class NodeOutput:
         self.lost_log_bytes += len(chunk) - len(kept)
 
 
-def hear(line: str, *, node: str, role: Role) -> Sighting | None:
+def hear(line: str, *, node: str, role: Role) -> Observation | None:
     """The sighting in one line of a node's output; None for ordinary output.
 
     MalformedEvent, and nothing else, for a line that claims to be an event and is refused.
@@ -134,19 +142,19 @@ def hear(line: str, *, node: str, role: Role) -> Sighting | None:
         raise MalformedEvent(f"a {role} does not report {report.kind}: {line[:200]!r}")
     if report.node_s is not None and not math.isfinite(report.node_s):
         raise MalformedEvent(f"node_s is {report.node_s}: {line[:200]!r}")
-    sighting = Sighting(source=node, kind=report.kind, data=report.data, node_s=report.node_s)
-    _require_keys(sighting, role)
-    return sighting
+    observation = Observation(source=node, kind=report.kind, data=report.data, node_s=report.node_s)
+    _require_keys(observation, role)
+    return observation
 
 
-def _require_keys(sighting: Sighting, role: Role) -> None:
-    kind = sighting.kind
-    event = Event(seq=-1, time_s=0.0, source=sighting.source, kind=kind, data=sighting.data)
+def _require_keys(observation: Observation, role: Role) -> None:
+    kind = observation.kind
+    event = Event(seq=-1, time_s=0.0, source=observation.source, kind=kind, data=observation.data)
     about_one = kind.split(".")[0] in ("member", "push", "learner", "link")
     for key, read in {**(_MEMBER if about_one else {}), **_STEERS.get(kind, {})}.items():
         read(event, key)
-    if role is Role.LEARNER and event.text("learner") != sighting.source:
-        raise MalformedEvent(f"{sighting.source} spoke as {event.text('learner')}")
+    if role is Role.LEARNER and event.text("learner") != observation.source:
+        raise MalformedEvent(f"{observation.source} spoke as {event.text('learner')}")
 
 
 def _require_sound(value: Json, *, depth: int) -> None:

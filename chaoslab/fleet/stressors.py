@@ -77,4 +77,4 @@ class MemoryLimit:
     kind: ClassVar[str] = "memory_limit"
 
 
-Burden: TypeAlias = Slowness | Neighbours | HeldMemory | MemoryLimit
+Stressor: TypeAlias = Slowness | Neighbours | HeldMemory | MemoryLimit

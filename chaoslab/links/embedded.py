@@ -22,11 +22,11 @@ from chaoslab.links.packet_rules import PACKET_ABILITIES
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied_links import ProxiedLinks
 from chaoslab.links.proxy.access import TOKEN
-from chaoslab.links.proxy_client import Carrier, Sight, Toxic
-from chaoslab.links.proxy_host import House
+from chaoslab.links.proxy_client import ProxyClient, ProxyState, Toxic
+from chaoslab.links.proxy_host import ProxyHost
 from chaoslab.links.proxy_process import Server
-from chaoslab.links.toxics import STREAMS, require_same, sight, translate
-from chaoslab.undo.base import NoObligations, ObligationLog
+from chaoslab.links.toxics import STREAMS, proxy_state, require_same, translate
+from chaoslab.undo.base import NoUndoLog, UndoLog
 
 _LOOK_S = 2.0
 
@@ -41,23 +41,23 @@ class EmbeddedLinks(ProxiedLinks):
         self,
         directory: Path,
         *,
-        obligations: ObligationLog | None = None,
+        undo_log: UndoLog | None = None,
         seed: int = 0,
-        house: House | None = None,
+        proxy_host: ProxyHost | None = None,
     ) -> None:
         """The proxy's log goes to `directory`; how to end it is written to `obligations`.
 
         In a `house` it is that one's to log and to end.
         """
-        super().__init__(directory, obligations or NoObligations(), house)
+        super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
         self._directory, self._seed = directory, seed
         self._server: Server | None = None
         self._api = Endpoint(address="")
 
-    def _begin(self) -> Carrier:
-        if self._house is not None:
-            self._api = self._house.open(self.kind)
-            return EmbeddedCarrier(self._api, self._seed)
+    def _begin(self) -> ProxyClient:
+        if self._proxy_host is not None:
+            self._api = self._proxy_host.open(self.kind)
+            return EmbeddedProxyClient(self._api, self._seed)
 
         def command(port: HeldPort) -> Sequence[str]:
             module = "chaoslab.links.embedded_proxy"
@@ -68,22 +68,22 @@ class EmbeddedLinks(ProxiedLinks):
             "embedded-proxy",
             command,
             self._directory,
-            self.obligations,
+            self.undo_log,
             environment={TOKEN: token},
             token=token,
         )
         self._api = self._server.api
-        return EmbeddedCarrier(self._api, self._seed)
+        return EmbeddedProxyClient(self._api, self._seed)
 
     def _end(self) -> None:
         if self._server is not None:
             self._server.stop()
-        if self._house is not None:
-            self._house.close()
+        if self._proxy_host is not None:
+            self._proxy_host.close()
 
     def _ended(self) -> str:
-        if self._house is not None:
-            return self._house.ended()
+        if self._proxy_host is not None:
+            return self._proxy_host.ended()
         return self._server.ended() if self._server is not None else "it was never started"
 
     def _proxy_name(self, link: str) -> str:
@@ -100,7 +100,7 @@ class EmbeddedLinks(ProxiedLinks):
         return self._server.pid if self._server is not None else None
 
 
-class EmbeddedCarrier:
+class EmbeddedProxyClient:
     """The embedded proxy, asked by its API; see `carrier.Carrier`."""
 
     def __init__(self, api: Endpoint, seed: int) -> None:
@@ -114,10 +114,10 @@ class EmbeddedCarrier:
         """End it."""
         self._ask("DELETE", f"/proxies/{proxy}")
 
-    def look(self) -> Mapping[str, Sight]:
+    def look(self) -> Mapping[str, ProxyState]:
         """All proxies as they are."""
         found = an_object(call(self._api, "GET", "/proxies", within_s=_LOOK_S))
-        return {name: sight(an_object(one)) for name, one in found.items()}
+        return {name: proxy_state(an_object(one)) for name, one in found.items()}
 
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
         """One toxic, also for both directions."""

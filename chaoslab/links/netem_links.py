@@ -38,7 +38,7 @@ from chaoslab.links.gateway import INTERFACE, Ends, Forwarding, Gateway
 from chaoslab.links.kernel_queues import Queued, Queues
 from chaoslab.links.netfilter import Drops
 from chaoslab.links.packet_rules import KernelPackets
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 
 _FIRST_PORT: Final = 4701
 ABILITIES: Final = frozenset(
@@ -163,7 +163,7 @@ class NetemLinks:
         """Nothing is begun before it is entered."""
         self.gateway = gateway
         self.host = ""
-        self.packets = KernelPackets(NoObligations(), _There(gateway))
+        self.packets = KernelPackets(NoUndoLog(), _There(gateway))
         self._links: dict[str, ForwardedLink] = {}
         self._rules: Forwarding | None = None
         self._queues: Queues | None = None

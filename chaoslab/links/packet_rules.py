@@ -19,7 +19,7 @@ from chaoslab.links import netem, netfilter
 from chaoslab.links.effects import Direction, LinkAbility, Loss, PacketEffect
 from chaoslab.links.netem import FIRST_BAND, Shake
 from chaoslab.links.netfilter import Drop, Drops, Seen
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 BY_NETEM = frozenset({LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT})
 PACKET_ABILITIES = BY_NETEM | {LinkAbility.LOSS}
@@ -48,7 +48,7 @@ class _Rule:
     """What is in the kernel, and its obligation."""
 
     what: Drop | Shake
-    obligation: int
+    undo_entry: int
 
 
 class Place(Protocol):
@@ -93,10 +93,8 @@ class KernelPackets:
     `run` is in their comments (`run_of`); rules that vanish with a container need none.
     """
 
-    def __init__(
-        self, obligations: ObligationLog, place: Place | None = None, *, run: str = ""
-    ) -> None:
-        self._obligations, self._place = obligations, place or Here()
+    def __init__(self, undo_log: UndoLog, place: Place | None = None, *, run: str = "") -> None:
+        self._undo_log, self._place = undo_log, place or Here()
         self._interface = self._place.interface
         self._run = run
         self._rules: dict[tuple[str, int, Direction, str], _Rule] = {}
@@ -145,7 +143,7 @@ class KernelPackets:
             del self._rules[key]
         if self._bands is not None:
             netem.close_bands(self._interface)
-            self._obligations.close(self._bands)
+            self._undo_log.close(self._bands)
             self._bands = None
 
     def count(self, port: int) -> tuple[int, int] | None:
@@ -186,13 +184,13 @@ class KernelPackets:
 
     def _drop(self, drop: Drop) -> _Rule:
         tool: Drops = self._place.drops()
-        owed = self._obligations.open(UNDO_DROPS, tool=tool.tool, comment=drop.comment)
+        owed = self._undo_log.open(UNDO_DROPS, tool=tool.tool, comment=drop.comment)
         tool.add(drop)
-        return _Rule(what=drop, obligation=owed)
+        return _Rule(what=drop, undo_entry=owed)
 
     def _shake(self, port: int, way: Direction, effect: PacketEffect) -> _Rule:
         if self._bands is None:
-            self._bands = self._obligations.open(UNDO_BANDS, interface=self._interface)
+            self._bands = self._undo_log.open(UNDO_BANDS, interface=self._interface)
             netem.open_bands(self._interface)
         band = next((one.band for one in self._shakes if one.effect == effect), None)
         number = _free((one.number for one in self._shakes), 1)
@@ -213,7 +211,7 @@ class KernelPackets:
             if band is None:
                 netem.close_band(shake)
             raise
-        return _Rule(what=shake, obligation=self._bands)
+        return _Rule(what=shake, undo_entry=self._bands)
 
     @property
     def _shakes(self) -> tuple[Shake, ...]:
@@ -230,7 +228,7 @@ class KernelPackets:
         port = rule.what.port
         seen = self._place.drops().remove(rule.what.comment)
         self._gone[port] = self._gone.get(port, Seen()) + seen
-        self._obligations.close(rule.obligation)
+        self._undo_log.close(rule.undo_entry)
 
 
 def _free(taken: Iterable[int], first: int) -> int:

@@ -32,11 +32,11 @@ from chaoslab.links.effects import (
 from chaoslab.links.http_api import Endpoint, NotThere
 from chaoslab.links.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxy_client import Carrier, Sight, Toxic
-from chaoslab.links.proxy_host import House, LinkPort
+from chaoslab.links.proxy_client import ProxyClient, ProxyState, Toxic
+from chaoslab.links.proxy_host import LinkPort, ProxyHost
 from chaoslab.links.proxy_undo import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.links.toxics import interference
-from chaoslab.undo.base import Debts, NoObligations, ObligationLog
+from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
 
 
 class ProxiedLink:
@@ -49,15 +49,15 @@ class ProxiedLink:
         port: LinkPort,
         *,
         links: "ProxiedLinks",
-        carrier: Carrier,
+        proxy_client: ProxyClient,
         packets: KernelPackets,
     ) -> None:
         """`proxy` is what the server calls it; `port` is where it listens."""
         self.name, self.proxy = name, proxy
         self.address = port.address
         self._port, self._links = port, links
-        self._carrier, self._packets = carrier, packets
-        self.debts = Debts(links.obligations)
+        self._proxy_client, self._packets = proxy_client, packets
+        self.pending_undos = PendingUndos(links.undo_log)
         self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
         self._in_doubt: set[tuple[str, Direction, str]] = set()
@@ -73,11 +73,11 @@ class ProxiedLink:
         require(self._links, direction, effect)
         match effect:
             case Reset():
-                self._carrier.reset(self.proxy)
+                self._proxy_client.reset(self.proxy)
             case Refuse():
                 self._owe(ENABLE_PROXY)
                 self._refused_by.add(injection)
-                self._carrier.switch(self.proxy, is_on=False)
+                self._proxy_client.switch(self.proxy, is_on=False)
             case Loss() | Duplicate() | Reorder() | Corrupt():
                 self._shaken_by.add(injection)
                 self._packets.add(injection, self._port.number, direction, effect)
@@ -90,24 +90,24 @@ class ProxiedLink:
         keys = [key for key in self._standing if key[0] == injection]
         toxics = [toxic for key in keys for toxic in self._standing[key]]
         self._in_doubt.update(keys)
-        for verb in (self._carrier.release, self._carrier.remove):
+        for verb in (self._proxy_client.release, self._proxy_client.remove):
             for toxic in reversed(toxics):  # what bytes meet last holds up what they meet first
                 self._undo(verb, toxic)
         for key in keys:
             self._strike(key)
-        self.debts.settle(CLEAR_EFFECTS, injection)
+        self.pending_undos.settle(CLEAR_EFFECTS, injection)
         if injection in self._shaken_by:
             self._packets.remove(injection, self._port.number)
             self._shaken_by.remove(injection)
         if injection in self._refused_by:
             if self._refused_by == {injection}:
-                self._carrier.switch(self.proxy, is_on=True)
-                self.debts.settle(ENABLE_PROXY)
+                self._proxy_client.switch(self.proxy, is_on=True)
+                self.pending_undos.settle(ENABLE_PROXY)
             self._refused_by.remove(injection)
 
     def counters(self) -> Counters:
         """See `base.Link.counters`."""
-        found = self._carrier.count(self.proxy, self._port.number)
+        found = self._proxy_client.count(self.proxy, self._port.number)
         packets, dropped = self._packets.count(self._port.number) or (None, None)
         return Counters(
             up_bytes=found.up_bytes,
@@ -120,7 +120,7 @@ class ProxiedLink:
 
     # ---------------------------------------------------------------- the book
 
-    def trouble(self, seen: Sight | None) -> str:
+    def trouble(self, seen: ProxyState | None) -> str:
         """How it differs from the book, as a sentence; empty if it does not."""
         if seen is None:
             return f"the link of {self.name} is gone from the proxy: somebody else deleted it"
@@ -133,12 +133,12 @@ class ProxiedLink:
 
     def _owe(self, do: str, injection: str = "") -> None:
         facts = self._links.api.facts
-        self.debts.owe(do, injection, **facts, proxy=self.proxy, injection=injection)
+        self.pending_undos.owe(do, injection, **facts, proxy=self.proxy, injection=injection)
 
     def _put(self, injection: str, direction: Direction, effect: Effect) -> None:
         key = (injection, direction, effect.kind)
         name = f"{injection}.{effect.kind}.{direction}"
-        toxics = self._carrier.toxics(name, direction, effect)
+        toxics = self._proxy_client.toxics(name, direction, effect)
         if key not in self._standing:
             self._standing[key] = toxics
             self._in_doubt.add(key)
@@ -149,7 +149,7 @@ class ProxiedLink:
             raise HarnessBug(f"{name} would change from {self._standing[key]} to {toxics}")
         self._in_doubt.add(key)
         for toxic in toxics:
-            self._carrier.change(self.proxy, toxic)
+            self._proxy_client.change(self.proxy, toxic)
         self._standing[key] = toxics
         self._in_doubt.remove(key)
 
@@ -157,11 +157,11 @@ class ProxiedLink:
         """All of them or none."""
         try:
             for toxic in toxics:
-                self._carrier.add(self.proxy, toxic)
+                self._proxy_client.add(self.proxy, toxic)
         except FleetError as error:
             try:
                 for toxic in toxics:
-                    self._undo(self._carrier.remove, toxic)
+                    self._undo(self._proxy_client.remove, toxic)
                 self._strike(key)
             except FleetError as worse:  # it stays in the book, and `clear` tries again
                 error.add_note(f"and what was put on it could not be taken away: {worse}")
@@ -183,22 +183,22 @@ class ProxiedLinks(ABC):
     stream_abilities: ClassVar[frozenset[LinkAbility]]
 
     def __init__(
-        self, run_directory: Path, obligations: ObligationLog, house: House | None = None
+        self, run_directory: Path, undo_log: UndoLog, proxy_host: ProxyHost | None = None
     ) -> None:
         """The server is a process of this machine's own, unless there is a house for it."""
-        self._house = house
-        self.obligations = obligations
+        self._proxy_host = proxy_host
+        self.undo_log = undo_log
         self._packets = KernelPackets(
-            obligations if house is None else NoObligations(), house, run=run_of(run_directory)
+            undo_log if proxy_host is None else NoUndoLog(), proxy_host, run=run_of(run_directory)
         )
         self._links: dict[str, ProxiedLink] = {}
         self._ports: list[LinkPort] = []
-        self._carrier: Carrier | None = None
+        self._proxy_client: ProxyClient | None = None
 
     # ---------------------------------------------------------------- the server
 
     @abstractmethod
-    def _begin(self) -> Carrier:
+    def _begin(self) -> ProxyClient:
         """Have a server that answers. FleetError or AbilityError if there is none."""
 
     @abstractmethod
@@ -236,7 +236,7 @@ class ProxiedLinks(ABC):
         return ()
 
     def __enter__(self) -> Self:
-        self._carrier = self._begin()
+        self._proxy_client = self._begin()
         return self
 
     def __exit__(
@@ -250,15 +250,15 @@ class ProxiedLinks(ABC):
         In a house the rules go with its network.
         """
         try:
-            if self._house is None:
+            if self._proxy_host is None:
                 self._packets.close()
         finally:
             for port in self._ports:
                 port.close()
             self._end()
             for link in self._links.values():  # whatever stood on it is gone with what carried it
-                link.debts.settle_all()
-            self._carrier = None
+                link.pending_undos.settle_all()
+            self._proxy_client = None
 
     @property
     def links(self) -> Mapping[str, ProxiedLink]:
@@ -269,16 +269,16 @@ class ProxiedLinks(ABC):
         """A proxy on a port that stays ours as long as the links are open."""
         if name in self._links:
             raise FleetError(f"there is a link for {name} already")
-        carrier = self._open_carrier()
+        proxy_client = self._open_carrier()
         try:
-            port = self._house.port() if self._house is not None else HeldPort()
+            port = self._proxy_host.port() if self._proxy_host is not None else HeldPort()
         except OSError as error:
             raise FleetError(f"no port is free for the link of {name}: {error}") from error
         self._ports.append(port)
         proxy = self._proxy_name(name)
-        carrier.create(proxy, port.listen, upstream)
+        proxy_client.create(proxy, port.listen, upstream)
         self._links[name] = ProxiedLink(
-            name, proxy, port, links=self, carrier=carrier, packets=self._packets
+            name, proxy, port, links=self, proxy_client=proxy_client, packets=self._packets
         )
         return self._links[name]
 
@@ -296,7 +296,7 @@ class ProxiedLinks(ABC):
             if (trouble := link.trouble(seen.get(link.proxy)))
         )
 
-    def _open_carrier(self) -> Carrier:
-        if self._carrier is None:
+    def _open_carrier(self) -> ProxyClient:
+        if self._proxy_client is None:
             raise HarnessBug("links are used between entering and leaving their context")
-        return self._carrier
+        return self._proxy_client

@@ -30,7 +30,7 @@ class Toxic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ProxyState:
     """What a server says of one of its proxies."""
 
     is_on: bool
@@ -38,7 +38,7 @@ class Sight:
     """By name, what each is: `Toxic.facts`, and whatever attributes the server added."""
 
 
-class Carrier(Protocol):
+class ProxyClient(Protocol):
     """The server, asked by the names of proxies. Every verb raises FleetError when it fails."""
 
     def create(self, proxy: str, listen: str, upstream: str) -> None:
@@ -49,7 +49,7 @@ class Carrier(Protocol):
         """NotThere if it is not."""
         ...
 
-    def look(self) -> Mapping[str, Sight]:
+    def look(self) -> Mapping[str, ProxyState]:
         """Every proxy of the server, soon or not at all."""
         ...
 

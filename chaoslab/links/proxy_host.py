@@ -35,7 +35,7 @@ class LinkPort(Protocol):
         ...
 
 
-class House(Place, Protocol):
+class ProxyHost(Place, Protocol):
     """A place for one proxy server, and for rules on the packets of its links."""
 
     def open(self, kind: str) -> Endpoint:

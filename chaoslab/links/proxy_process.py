@@ -23,7 +23,7 @@ from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import SPAWN_GUARD, end_tree
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import HeldPort
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 _READY_S = 20.0
 """How long a server may take until its API answers."""
@@ -39,7 +39,7 @@ class Server:
         name: str,
         command: Callable[[HeldPort], Sequence[str]],
         directory: Path,
-        obligations: ObligationLog,
+        undo_log: UndoLog,
         *,
         environment: Mapping[str, str] | None = None,
         token: str = "",
@@ -50,7 +50,7 @@ class Server:
         """
         self.name, self._token = name, token
         self.log = directory / f"{name}.log"
-        self._obligations = obligations
+        self._undo_log = undo_log
         self._mark = f"{directory.resolve()}/links/{name}"
         self._obligation: int | None = None
         with ExitStack() as if_it_fails:
@@ -98,7 +98,7 @@ class Server:
         if self._process.poll() is None:
             raise FleetError(f"{self.name} (process {self.pid}) cannot be ended")
         if self._obligation is not None:
-            self._obligations.close(self._obligation)
+            self._undo_log.close(self._obligation)
             self._obligation = None
 
     # ---------------------------------------------------------------- beginning
@@ -135,7 +135,7 @@ class Server:
     def _write_down(self, process: "subprocess.Popen[bytes]") -> None:
         found = identify(process.pid)
         if found is not None:
-            self._obligation = self._obligations.open(
+            self._obligation = self._undo_log.open(
                 "end_process", node=self.name, **found.facts, mark=self._mark
             )
 

@@ -72,7 +72,7 @@ def _proxy(api: Endpoint, proxy: str) -> Mapping[str, Json]:
 
 
 def _release(api: Endpoint, path: str) -> None:
-    """A freeze of Toxiproxy's is a latency without end: see `ToxiproxyCarrier.release`."""
+    """A freeze of Toxiproxy's is a latency without end: see `ToxiproxyClient.release`."""
     toxic = an_object(call(api, "GET", path))
     if an_object(toxic.get("attributes")).get("latency") != HELD_BACK_MS:
         return

@@ -23,7 +23,7 @@ from chaoslab.links.effects import (
     Slice,
 )
 from chaoslab.links.http_api import an_object
-from chaoslab.links.proxy_client import Sight, Toxic
+from chaoslab.links.proxy_client import ProxyState, Toxic
 
 STREAMS: Mapping[Direction, str] = MappingProxyType(
     {Direction.UP: "upstream", Direction.DOWN: "downstream", Direction.BOTH: "both"}
@@ -113,11 +113,11 @@ def _whole(value: float, what: str) -> int:
 # ---------------------------------------------------------------- answers
 
 
-def sight(proxy: Mapping[str, Json]) -> Sight:
+def proxy_state(proxy: Mapping[str, Json]) -> ProxyState:
     """What a server says of one proxy."""
     toxics = proxy.get("toxics")
     found = map(an_object, toxics if isinstance(toxics, list) else [])
-    return Sight(
+    return ProxyState(
         is_on=proxy.get("enabled") is True,
         toxics={str(toxic.get("name")): _facts(toxic) for toxic in found},
     )
@@ -128,7 +128,7 @@ def _facts(toxic: Mapping[str, Json]) -> Mapping[str, Json]:
     return {**an_object(toxic.get("attributes")), **facts}
 
 
-def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: Sight, where: str) -> str:
+def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: ProxyState, where: str) -> str:
     """What somebody else did to the toxics of a link, as a sentence; empty if nobody did.
 
     Of `ours`, by name, the `doubted` ones may be in any state, or gone.

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.base import Ability, Fleet, Premises
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.base import Ability, Fleet, NodeSite
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Containers, FaultPlan
 from chaoslab.prepare.launch import Command, programs, task_trial
 from chaoslab.prepare.task_trial import TRIAL_S, problem_in
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 if TYPE_CHECKING:
     from chaoslab.fleet.docker.engine import Engine
@@ -52,7 +52,7 @@ class ContainerFleets:
             engine.close()
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
         """One for this run."""
         from chaoslab.fleet.docker.engine import Limits  # noqa: PLC0415  # needs the SDK
@@ -72,8 +72,8 @@ class ContainerFleets:
             mounts=self._mounts(engine),
         )
         return DockerFleet(
-            run_directory, clock, obligations=obligations, engine=engine, setup=setup,
-            linkage=linkage,
+            run_directory, clock, undo_log=undo_log, engine=engine, setup=setup,
+            node_links=node_links,
         )  # fmt: skip
 
     def _require_image(self, engine: "Engine") -> str:
@@ -149,7 +149,7 @@ def containers(plan: FaultPlan) -> ContainerFleets:
         containers=plan.fleet.containers,
         data=plan.training.data,
         modules=tuple(programs(plan).values()),
-        trial=task_trial(plan, Premises(python="python3")),
+        trial=task_trial(plan, NodeSite(python="python3")),
     )
 
 

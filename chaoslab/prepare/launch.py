@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets, reference
-from chaoslab.fleet.base import Ability, NodeSpec, Premises, Role
+from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.plan.model import Algorithm, FaultPlan, Inner, Training
 
 SYNCER = "syncer"
@@ -47,14 +47,14 @@ class Command:
     environment: Mapping[str, str]
 
 
-def task_trial(plan: FaultPlan, premises: Premises | None = None) -> Command | None:
+def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> Command | None:
     """What tries a task of the plan's own where its learners are to run; None for a preset."""
     training = plan.training
     if training.task is None:
         return None
     fragments = settings(training)["fragments"]
     argv = (
-        (premises or Premises()).python, "-m", "chaoslab.diloco.task_trial",
+        (node_site or NodeSite()).python, "-m", "chaoslab.diloco.task_trial",
         "--task", training.task, "--data", training.data,
         "--batch", str(training.inner.batch), "--sequence", str(training.inner.sequence),
         "--fragments", str(fragments), "--shards", str(len(training.roster)),
@@ -71,7 +71,7 @@ class Launch:
     """Where the syncer writes snapshots and the evaluator reads them, unless the premises say."""
     tokens: Path
     """Where the syncer puts what each learner must show it, unless the premises say."""
-    premises: Premises = field(default_factory=Premises)
+    node_site: NodeSite = field(default_factory=NodeSite)
     """The place in which the nodes are to run."""
     secrets: Secrets = field(default_factory=Secrets)
     """Of the plan: command lines, which every user of a machine sees, name them instead."""
@@ -84,7 +84,7 @@ class Launch:
         return self._node(
             SYNCER,
             Role.SYNCER,
-            "--address", self.premises.listen,
+            "--address", self.node_site.listen,
             "--snapshots", self._shared_snapshots,
             "--tokens", self._shared_tokens,
             "--settings-json", json.dumps(settings(self.plan.training, kept=self._kept)),
@@ -144,15 +144,15 @@ class Launch:
 
     @property
     def _shared_snapshots(self) -> str:
-        return self.premises.snapshots or str(self.snapshots.absolute())
+        return self.node_site.snapshots or str(self.snapshots.absolute())
 
     @property
     def _shared_tokens(self) -> str:
-        return self.premises.tokens or str(self.tokens.absolute())
+        return self.node_site.tokens or str(self.tokens.absolute())
 
     @property
     def _cache(self) -> str:
-        return self.premises.cache or str(compilation_cache())
+        return self.node_site.cache or str(compilation_cache())
 
     def _model(self) -> tuple[str, ...]:
         training = self.plan.training
@@ -161,7 +161,7 @@ class Launch:
 
     def _node(self, name: str, role: Role, *flags: str) -> NodeSpec:
         identity = ("--name", name, "--incarnation", "{incarnation}")
-        place = ("--directory", "{directory}", *self.premises.flags)
+        place = ("--directory", "{directory}", *self.node_site.flags)
         place = () if role is Role.EVALUATOR else place
         hears = self._has_hooks and role is not Role.EVALUATOR
         hooks = ("--test-hooks",) if hears else ()
@@ -169,7 +169,7 @@ class Launch:
         return NodeSpec(
             name=name,
             role=role,
-            command=(self.premises.python, "-m", program, *identity, *place, *hooks, *flags),
+            command=(self.node_site.python, "-m", program, *identity, *place, *hooks, *flags),
             environment=_ENVIRONMENT,
             secrets=self._named_in(flags),
             labels=self.plan.labels.get(name, {}),

@@ -19,7 +19,7 @@ from chaoslab.links.profiles import profile
 from chaoslab.plan.model import REGION, FaultPlan, FaultSpec, FleetKind, LinkKind
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.setup import LinkSetup, LinksFactory
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 
 def link_setup(plan: FaultPlan) -> LinkSetup:
@@ -106,25 +106,25 @@ def _needs_links(plan: FaultPlan) -> bool:
 # ---------------------------------------------------------------- the concrete kinds
 
 
-def _none(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001 - nothing is owed
+def _none(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001 - nothing is owed
     return NoLinks()
 
 
-def _housed(run_directory: Path, /, *, obligations: ObligationLog, seed: int | None) -> Links:
+def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
     """In a container; with a seed the embedded proxy, without one Toxiproxy."""
     from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.proxy import ContainerHouse  # noqa: PLC0415
+    from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415
 
-    house = ContainerHouse(run_directory, Engine.connect())
+    proxy_host = ContainerProxyHost(run_directory, Engine.connect())
     if seed is not None:
-        return EmbeddedLinks(run_directory, obligations=obligations, seed=seed, house=house)
+        return EmbeddedLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 
-    house.require_toxiproxy()
-    return ToxiproxyLinks(run_directory, obligations=obligations, house=house)
+    proxy_host.require_toxiproxy()
+    return ToxiproxyLinks(run_directory, undo_log=undo_log, proxy_host=proxy_host)
 
 
-def _forwarded(run_directory: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001
+def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
     """By a gateway of the run's network: what it leaves goes with that."""
     from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
@@ -133,17 +133,17 @@ def _forwarded(run_directory: Path, /, *, obligations: ObligationLog) -> Links: 
     return NetemLinks(ContainerGateway(run_directory, Engine.connect()))
 
 
-def _only_between_containers(_: Path, /, *, obligations: ObligationLog) -> Links:  # noqa: ARG001
+def _only_between_containers(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
     raise AbilityError(
         "links: netem need a network of the run's own, which only containers have: use --fleet "
         "docker, or links: embedded"
     )
 
 
-def _toxiproxy(run_directory: Path, /, *, obligations: ObligationLog, address: str | None) -> Links:
+def _toxiproxy(run_directory: Path, /, *, undo_log: UndoLog, address: str | None) -> Links:
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
 
-    return ToxiproxyLinks(run_directory, obligations=obligations, address=address)
+    return ToxiproxyLinks(run_directory, undo_log=undo_log, address=address)
 
 
 FACTORIES: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {

@@ -24,10 +24,12 @@ from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.containers import containers
 from chaoslab.prepare.links import link_kind, link_setup
 from chaoslab.prepare.lint import doubtful, impossible
-from chaoslab.prepare.setup import Ground, LinkSetup, PlanText, refuse_impossible
+from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText, refuse_impossible
 from chaoslab.prepare.task_trial import refuse_untrainable
 
-GROUNDS: dict[FleetKind, Ground] = {FleetKind.LOCAL: Ground(fleet=LocalFleet, clock=WallClock)}
+GROUNDS: dict[FleetKind, FleetSetup] = {
+    FleetKind.LOCAL: FleetSetup(fleet=LocalFleet, clock=WallClock)
+}
 """Of the kinds that need nothing from a plan."""
 
 
@@ -62,14 +64,14 @@ class Prepared:
     roster: tuple[RosterEntry, ...]
     schedule: Schedule
     text: PlanText
-    ground: Ground
+    fleet_setup: FleetSetup
     links: LinkSetup
     warnings: tuple[str, ...] = ()
     """What of the plan is likely a mistake, a sentence each."""
 
     def refuse_impossible(self) -> None:
         """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
-        refuse_impossible(self.plan, self.schedule, self.ground.fleet, self.links)
+        refuse_impossible(self.plan, self.schedule, self.fleet_setup.fleet, self.links)
 
 
 def prepare(asked: Asked) -> Prepared:
@@ -91,15 +93,15 @@ def prepare(asked: Asked) -> Prepared:
             resolved=resolved_yaml(_with_links(plan), secrets=secrets),
             secrets=secrets,
         ),
-        ground=_ground(plan),
+        fleet_setup=_ground(plan),
         links=link_setup(plan),
         warnings=doubtful(plan, drawn),
     )
 
 
-def _ground(plan: FaultPlan) -> Ground:
+def _ground(plan: FaultPlan) -> FleetSetup:
     if plan.fleet.kind is FleetKind.DOCKER:
-        return Ground(fleet=containers(plan), clock=WallClock)
+        return FleetSetup(fleet=containers(plan), clock=WallClock)
     return GROUNDS[plan.fleet.kind]
 
 

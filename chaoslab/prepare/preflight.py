@@ -85,7 +85,7 @@ def _refuse_wrong_roles(injection: Injection, fault: Fault, where: str) -> None:
 
 def _refuse_late_beats(injection: Injection, fault: Fault, where: str) -> None:
     """PlanError if a fault that acts again and again would be healed before it is through."""
-    last_s = max(fault.beats(), default=0.0)
+    last_s = max(fault.steps(), default=0.0)
     if injection.for_s is not None and last_s >= injection.for_s > 0:
         raise PlanError(
             f"{injection.fault} (fault {injection.spec!r}) acts for the last time after "

@@ -8,12 +8,12 @@ from typing import Protocol
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import Links, NoLinks, Shaping
 from chaoslab.plan.model.whole import FaultPlan
 from chaoslab.plan.schedule.lines import Schedule
 from chaoslab.prepare.preflight import refuse_missing_abilities, require_all
-from chaoslab.undo.base import NoObligations, ObligationLog
+from chaoslab.undo.base import NoUndoLog, UndoLog
 
 
 class FleetFactory(Protocol):
@@ -30,12 +30,12 @@ class FleetFactory(Protocol):
         ...
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class FleetSetup:
     """What a run stands on: a fleet, and the clock that goes with it."""
 
     fleet: FleetFactory
@@ -45,20 +45,20 @@ class Ground:
 class LinksFactory(Protocol):
     """Makes the links of one run. Nothing is started before they are entered."""
 
-    def __call__(self, run_directory: Path, /, *, obligations: ObligationLog) -> Links: ...
+    def __call__(self, run_directory: Path, /, *, undo_log: UndoLog) -> Links: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSetup:
     """By which links the learners of a plan reach the syncer, and what holds from the start."""
 
-    factory: LinksFactory = lambda _run_directory, *, obligations: NoLinks()  # noqa: ARG005 - none owe
+    factory: LinksFactory = lambda _run_directory, *, undo_log: NoLinks()  # noqa: ARG005 - none owe
     standing: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
     """By learner: the profile of its region."""
 
     def ask(self) -> Links:
         """Links that are never entered: what can they do here? AbilityError if there are none."""
-        return self.factory(Path(), obligations=NoObligations())
+        return self.factory(Path(), undo_log=NoUndoLog())
 
     def refuse_what_cannot_be(self) -> None:
         """AbilityError or PlanError when these links, or their profiles, cannot be had here."""

@@ -86,7 +86,7 @@ def _node_exited(event: Event) -> str:
     return f"{event.text('node')} exited: {signal or f'exit code {code}'}"
 
 
-def _burdened(event: Event) -> str:
+def _stress_registry(event: Event) -> str:
     settings = event.mapping("settings")
     asked = ", ".join(f"{key} {value}" for key, value in settings.items() if key not in _UNSAID)
     return f"{event.text('node')} bears {event.text('burden')} ({asked}): {event.text('mechanism')}"
@@ -155,7 +155,7 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
     Kind.RUN_FINISHED: (Tone.PLAIN, _run_finished),
     Kind.NODE_STARTED: (Tone.PLAIN, _node_started),
     Kind.NODE_EXITED: (Tone.BAD, _node_exited),
-    Kind.NODE_BURDENED: (Tone.PLAIN, _burdened),
+    Kind.NODE_STRESSED: (Tone.PLAIN, _stress_registry),
     Kind.SYNCER_READY: (Tone.PLAIN, _ready),
     Kind.SYNCER_BLOCKED: (
         Tone.BAD,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Sighting
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent, Observation
 from chaoslab.fleet.base import Fleet
 from chaoslab.record.journal import Journal
 from chaoslab.run.triggers import Progress
@@ -18,7 +18,7 @@ _DRAINS_MOST = 10
 
 
 @dataclass(slots=True, kw_only=True)
-class News:
+class EventRecorder:
     """What happens on a fleet, as the journal and the progress of its run."""
 
     fleet: Fleet
@@ -32,8 +32,8 @@ class News:
 
     def read(self, until_s: float) -> None:
         """Take in what the fleet reports; waits for something until the clock shows `until_s`."""
-        for sighting in self.fleet.poll(until_s):
-            self.take(sighting)
+        for observation in self.fleet.poll(until_s):
+            self.take(observation)
 
     def drain(self) -> None:
         """Take in everything that can be known now, without waiting."""
@@ -43,16 +43,16 @@ class News:
             if len(self.journal.history.events) == known:
                 return
 
-    def take(self, sighting: Sighting) -> Event:
+    def take(self, observation: Observation) -> Event:
         """Record one sighting. FleetError when a node broke the contract of its events."""
         event = self.journal.write(
-            sighting.kind, sighting.data, source=sighting.source, node_s=sighting.node_s
+            observation.kind, observation.data, source=observation.source, node_s=observation.node_s
         )
         try:
-            self.progress.see(replace(event, data=sighting.data))  # secrets included: it steers
+            self.progress.see(replace(event, data=observation.data))  # secrets included: it steers
         except MalformedEvent as error:
             raise FleetError(
-                f"{sighting.source} printed an event that breaks the node contract: {error}"
+                f"{observation.source} printed an event that breaks the node contract: {error}"
             ) from error
         return event
 

@@ -18,10 +18,10 @@ from types import FrameType
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Control, FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule, to_lines
-from chaoslab.prepare.setup import FleetFactory, Ground, LinkSetup, PlanText, refuse_impossible
+from chaoslab.prepare.setup import FleetFactory, FleetSetup, LinkSetup, PlanText, refuse_impossible
 from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
@@ -30,9 +30,9 @@ from chaoslab.run.machine_load import Machine
 from chaoslab.run.run import Basis, Run
 from chaoslab.run.run_loop import Interrupts, Outcome
 from chaoslab.undo.actions import leftovers
-from chaoslab.undo.heartbeat import UNDONE, Lapse, Lifeline, Silence
+from chaoslab.undo.heartbeat import UNDONE, Heartbeat, Lapse, Silence
 from chaoslab.undo.janitor import start_janitor
-from chaoslab.undo.log import Obligations, open_obligations
+from chaoslab.undo.log import UndoLogFile, open_undos
 
 _TWIN_GOES_ON = 1.1
 """Times the committed tokens of the run that it is for."""
@@ -43,14 +43,14 @@ _SIGNALS = ("SIGINT", "SIGTERM", "SIGHUP")
 class _Means:
     """What carries out the run and its twin alike."""
 
-    ground: Ground
+    fleet_setup: FleetSetup
     links: LinkSetup
     secrets: Secrets
     interrupts: Interrupts
     beat: Callable[[], Silence | None]
     """To the janitor, which stands behind both."""
     lapse: Callable[[], Lapse | None]
-    obligations: Obligations
+    undo_log: UndoLogFile
 
 
 def run_plan(
@@ -59,7 +59,7 @@ def run_plan(
     *,
     text: PlanText,
     root: Path,
-    ground: Ground,
+    fleet_setup: FleetSetup,
     links: LinkSetup | None = None,
     observers: Sequence[Observer] = (),
     made: Callable[[RunDirectory], object] = lambda _: None,
@@ -72,26 +72,26 @@ def run_plan(
     """
     links = links or LinkSetup()
     kind = links.ask().kind
-    refuse_impossible(plan, schedule, ground.fleet, links)
-    clock = ground.clock()
+    refuse_impossible(plan, schedule, fleet_setup.fleet, links)
+    clock = fleet_setup.clock()
     directory = RunDirectory.create(root, plan.name, clock)
     made(directory)
-    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, ground.fleet))
+    directory.note(started=clock.wall(), links=kind, **_facts(plan, schedule, fleet_setup.fleet))
     directory.write_plan(source=text.source, resolved=text.resolved)
     directory.write_schedule(text.secrets.lines(to_lines(schedule)))
     with (
         _counted_signals() as interrupts,
         start_janitor(directory.path) as guard,
-        Obligations(directory.path) as obligations,  # so it is held until the twin is there, too
+        UndoLogFile(directory.path) as undo_log,  # so it is held until the twin is there, too
     ):
         means = _Means(
-            ground=ground,
+            fleet_setup=fleet_setup,
             links=links,
             secrets=text.secrets,
             interrupts=interrupts,
             beat=guard.beat,
             lapse=guard.lapse,
-            obligations=obligations,
+            undo_log=undo_log,
         )
         basis = Basis(
             provenance=twin.provenance(plan, links=kind), plan_digest=directory.plan_digest() or ""
@@ -119,28 +119,28 @@ def _carry_out(
     basis: Basis,
     observers: Sequence[Observer],
 ) -> Outcome:
-    clock = means.ground.clock()
-    obligations = means.obligations
+    clock = means.fleet_setup.clock()
+    undo_log = means.undo_log
     with Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal:
-        linkage = Linkage(
+        node_links = NodeLinks(
             clock=clock,
-            made_by=means.links.factory(directory.path, obligations=obligations),
+            made_by=means.links.factory(directory.path, undo_log=undo_log),
             standing=means.links.standing,
             is_excused=(directory.path / UNDONE).exists,
         )
         run = Run(
             plan,
             injections,
-            fleet=means.ground.fleet(
-                directory.path, clock, obligations=obligations, linkage=linkage
+            fleet=means.fleet_setup.fleet(
+                directory.path, clock, undo_log=undo_log, node_links=node_links
             ),
             journal=journal,
             directory=directory,
             interrupts=means.interrupts,
-            lifeline=Lifeline(
+            heartbeat=Heartbeat(
                 beat=means.beat,
                 lapse=means.lapse,
-                owing=obligations.due_within,
+                owing=undo_log.due_within,
                 residue=partial(_residue, directory),
             ),
             machine=Machine(),
@@ -161,7 +161,7 @@ def _carry_out(
 def _residue(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
     """Name what the fleet could not end; the janitor tries next, `chaoslab heal` at any time."""
     try:
-        owed = open_obligations(directory.path)
+        owed = open_undos(directory.path)
     except FleetError as error:
         yield directory.residue(str(error))
         return
@@ -187,10 +187,10 @@ def _make_twin(
     name = twin.key(plan, links=links.kind)
     if name is not None and twin.fetch(name, root, control, run):
         return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
-    control.note(plan=plan.name, seed=plan.seed, started=means.ground.clock().wall())
+    control.note(plan=plan.name, seed=plan.seed, started=means.fleet_setup.clock().wall())
     try:
-        with Obligations(control.path) as obligations:
-            its_own = replace(means, obligations=obligations)
+        with UndoLogFile(control.path) as undo_log:
+            its_own = replace(means, undo_log=undo_log)
             basis = Basis(
                 provenance=twin.provenance(plan, links=links.kind),
                 is_twin=True,

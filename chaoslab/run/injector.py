@@ -21,8 +21,8 @@ from chaoslab.plan.model import Injection, Limits
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
 from chaoslab.run.blast_radius import Forbidden, Obstacle, forbidden
-from chaoslab.run.event_recorder import News
-from chaoslab.run.phase_triggers import Watches
+from chaoslab.run.event_recorder import EventRecorder
+from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.triggers import due_s
 from chaoslab.undo.heartbeat import Owing, StillThere, nothing_owed
 
@@ -37,7 +37,7 @@ class _Open:
     injection: Injection
     fault: Fault
     injected_s: float
-    beats: list[tuple[float, int]] = field(default_factory=list)
+    steps: list[tuple[float, int]] = field(default_factory=list)
     """What is still to come: when, on the harness clock, and which."""
     is_measured: bool = False
     still_there: list[StillThere] = field(default_factory=list)
@@ -63,7 +63,7 @@ class _Open:
 class Injector:
     """All injections of one run."""
 
-    news: News
+    recorder: EventRecorder
     directory: RunDirectory
     limits: Limits
     waiting: list[Injection]
@@ -72,18 +72,18 @@ class Injector:
     _healed_s: dict[str, float] = field(default_factory=dict)
     """Learners that a fault took away and gave back: when, the last time."""
     _opened: list[_Open] = field(default_factory=list)
-    _watches: Watches = field(init=False)
+    _phase_triggers: PhaseTriggers = field(init=False)
     _armed_s: float | None = None
     _shift_s: float = 0.0
 
     def __post_init__(self) -> None:
-        self._watches = Watches(news=self.news)
+        self._phase_triggers = PhaseTriggers(recorder=self.recorder)
 
     # ---------------------------------------------------------------- what the run asks
 
     def arm(self) -> None:
         """From now on triggers count; those by time that are overdue move later together."""
-        self._armed_s = self.news.now_s
+        self._armed_s = self.recorder.now_s
         times_s = [one.trigger.time_s for one in self.waiting if one.trigger.time_s is not None]
         self._shift_s = max(0.0, self._armed_s - min(times_s, default=self._armed_s))
 
@@ -112,7 +112,7 @@ class Injector:
 
     def pending(self) -> list[str]:
         """Who is not back yet from a fault that gives its victims back, one sentence each."""
-        progress = self.news.progress
+        progress = self.recorder.progress
         held = [f"{name} is still under a fault" for name in sorted(self.returning)]
         missed = [
             f"{name} has not contributed since it was healed at {healed_s:.1f} s"
@@ -136,8 +136,8 @@ class Injector:
         """Do everything that is due, in the order in which it fell due; whether anything was."""
         has_acted = False
         if self._armed_s is not None:
-            self._watches.ask(self.waiting)
-        while due := [item for item in self._agenda() if item[0] <= self.news.now_s]:
+            self._phase_triggers.ask(self.waiting)
+        while due := [item for item in self._agenda() if item[0] <= self.recorder.now_s]:
             _, action = min(due, key=lambda item: item[0])
             action()
             has_acted = True
@@ -176,8 +176,8 @@ class Injector:
         for one in self._opened:
             if one.heals_s is not None and one.again_s is None:
                 yield one.heals_s, partial(self._heal, one)
-            if one.beats:
-                yield one.beats[0][0], partial(self._step, one)
+            if one.steps:
+                yield one.steps[0][0], partial(self._step, one)
         if self._armed_s is None:
             return
         for injection in self.waiting:
@@ -188,15 +188,15 @@ class Injector:
 
     def _due_s(self, injection: Injection) -> float | None:
         if injection.trigger.phase is None:
-            return due_s(injection.trigger, self.news.progress, shift_s=self._shift_s)
-        announced = self._watches.announced(injection)
+            return due_s(injection.trigger, self.recorder.progress, shift_s=self._shift_s)
+        announced = self._phase_triggers.announced(injection)
         return announced.time_s if announced else None
 
     # ---------------------------------------------------------------- one injection
 
     def _inject(self, injection: Injection, asked_s: float) -> None:
         """Begin it; whoever announced the phase that it waited for may go on afterwards."""
-        announced = self._watches.announced(injection)
+        announced = self._phase_triggers.announced(injection)
         if announced is None:
             self._begin(injection, asked_s)
             return
@@ -204,7 +204,7 @@ class Injector:
         known = replace(injection, targets=injection.targets or (announced.source,))
         self.waiting.append(known)
         self._begin(known, asked_s, reached=announced.seq)
-        self._watches.let_go(self.waiting)
+        self._phase_triggers.let_go(self.waiting)
 
     def _begin(self, injection: Injection, asked_s: float, **facts: Json) -> None:
         fault = fault_of(injection)
@@ -225,19 +225,23 @@ class Injector:
         )
         one = _Open(injection=injection, fault=fault, injected_s=asked_s)
         self._opened.append(one)
-        if self._carry_out(one, partial(fault.inject, injection, self.news.fleet)):
+        if self._carry_out(one, partial(fault.inject, injection, self.recorder.fleet)):
             one.injected_s = self._write(Kind.FAULT_INJECTED, injection).time_s
-            one.beats = [(one.injected_s + at_s, beat) for beat, at_s in enumerate(fault.beats())]
+            one.steps = [
+                (one.injected_s + at_s, step_index) for step_index, at_s in enumerate(fault.steps())
+            ]
             self._probe(injection)
 
     def _step(self, one: _Open) -> None:
-        _, beat = one.beats.pop(0)
-        if self._carry_out(one, partial(one.fault.step, beat, one.injection, self.news.fleet)):
-            self._write(Kind.FAULT_STEPPED, one.injection, beat=beat)
+        _, step_index = one.steps.pop(0)
+        if self._carry_out(
+            one, partial(one.fault.step, step_index, one.injection, self.recorder.fleet)
+        ):
+            self._write(Kind.FAULT_STEPPED, one.injection, beat=step_index)
 
     def _carry_out(self, one: _Open, verb: Callable[[], None]) -> bool:
         """Whether the world let us. If not, what was half done is undone at once."""
-        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.news.now_s)
+        left_s = None if one.heals_s is None else max(0.0, one.heals_s - self.recorder.now_s)
         try:
             with self.owing(left_s) as still_there:
                 one.still_there.append(still_there)
@@ -258,9 +262,9 @@ class Injector:
 
     def _undo(self, one: _Open, **facts: Json) -> None:
         """Undo it, and look whether it is; what is not is tried again, and others go on."""
-        one.beats.clear()
+        one.steps.clear()
         if reason := self._left(one):
-            one.again_s = self.news.now_s + _AGAIN_S
+            one.again_s = self.recorder.now_s + _AGAIN_S
             if reason != one.unhealed:
                 self._write(Kind.FAULT_HEAL_FAILED, one.injection, reason=reason)
             one.unhealed = reason
@@ -273,7 +277,7 @@ class Injector:
     def _left(self, one: _Open) -> str:
         """What is left of it after it was undone; empty: nothing."""
         try:
-            one.fault.heal(one.injection, self.news.fleet)
+            one.fault.heal(one.injection, self.recorder.fleet)
         except FleetError as error:
             return str(error)
         left = [what for still_there in one.still_there for what in still_there()]
@@ -281,16 +285,16 @@ class Injector:
 
     def _missing(self, injection: Injection) -> Iterator[str]:
         """Targets that the fleet takes for alive, and that have no process seen from outside."""
-        self.news.drain()
+        self.recorder.drain()
         for name in injection.targets:
-            seen, node = self.news.fleet.probe(name), self.news.fleet.nodes[name]
-            self.news.take(seen)
+            seen, node = self.recorder.fleet.probe(name), self.recorder.fleet.nodes[name]
+            self.recorder.take(seen)
             if node.is_alive and seen.data["state"] == "gone":
                 yield f"{name} has no process"
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
         """The learners that must show that they are back: all of them if it was the syncer."""
-        progress = self.news.progress
+        progress = self.recorder.progress
         has_hit_syncer = any(progress.roles.get(n) is Role.SYNCER for n in injection.targets)
         hit = frozenset(progress.alive(Role.LEARNER)) if has_hit_syncer else injection.targets
         return progress.learners & frozenset(hit)
@@ -301,8 +305,8 @@ class Injector:
             return
         one.is_measured = True
         self._probe(one.injection)
-        self.news.drain()
-        pieces = one.fault.evidence(one.injection, self.news.journal.history)
+        self.recorder.drain()
+        pieces = one.fault.evidence(one.injection, self.recorder.journal.history)
         for piece in pieces:
             self._write_evidence(one.injection, piece)
         self._file_evidence(one, pieces)
@@ -318,7 +322,7 @@ class Injector:
             takes_away=fault.takes_away,
             brings_in=_brings_in(fault),
             limits=self.limits,
-            progress=self.news.progress,
+            progress=self.recorder.progress,
             away=self.away,
             affected=_held(one for one in binding if not _brings_in(one.fault)),
             held=_held(one for one in binding if not _go_together(one.fault, fault)),
@@ -327,7 +331,7 @@ class Injector:
     # ---------------------------------------------------------------- what is written
 
     def _write(self, kind: Kind, injection: Injection, **facts: Json) -> Event:
-        return self.news.note(
+        return self.recorder.note(
             kind,
             {
                 "injection": injection.id,
@@ -340,10 +344,10 @@ class Injector:
 
     def _probe(self, injection: Injection) -> None:
         for name in injection.targets:
-            self.news.take(self.news.fleet.probe(name))
+            self.recorder.take(self.recorder.fleet.probe(name))
 
     def _write_evidence(self, injection: Injection, piece: Evidence) -> None:
-        self.news.note(
+        self.recorder.note(
             Kind.EVIDENCE_MEASURED,
             {
                 "injection": injection.id,
@@ -360,11 +364,11 @@ class Injector:
 
     def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
         targets = set(one.injection.targets)
-        probes = self.news.journal.history.of(Kind.NODE_PROBED)
+        probes = self.recorder.journal.history.of(Kind.NODE_PROBED)
         found: Mapping[str, Json] = {
             "injection": plain(one.injection),
             "injected_s": one.injected_s,
-            "measured_s": self.news.now_s,
+            "measured_s": self.recorder.now_s,
             "evidence": [plain(piece) for piece in pieces],
             "probes": [
                 {"time_s": probe.time_s, **probe.data}
@@ -372,7 +376,7 @@ class Injector:
                 if probe.time_s >= one.injected_s and probe.text("node") in targets
             ],
         }
-        hidden = self.news.journal.secrets.data(found)
+        hidden = self.recorder.journal.secrets.data(found)
         self.directory.write_evidence(one.injection.id, hidden)
 
 

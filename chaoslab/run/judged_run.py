@@ -62,7 +62,7 @@ def carry_out(
             prepared.schedule,
             text=prepared.text,
             root=root,
-            ground=prepared.ground,
+            fleet_setup=prepared.fleet_setup,
             links=prepared.links,
             observers=observers,
             made=made,

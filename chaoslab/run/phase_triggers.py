@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Kind
 from chaoslab.plan.model import Injection, Trigger
-from chaoslab.run.event_recorder import News
+from chaoslab.run.event_recorder import EventRecorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +24,16 @@ class _Life:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watches:
+class PhaseTriggers:
     """Who has been asked what, in one run."""
 
-    news: News
+    recorder: EventRecorder
     _asked: dict[tuple[_Life, Trigger], int] = field(default_factory=dict)
     """With how many events in the journal: only what came later is an answer."""
 
     def ask(self, injections: Iterable[Injection]) -> None:
         """Ask all living nodes that these wait for and that have not been asked yet."""
-        progress = self.news.progress
+        progress = self.recorder.progress
         for injection in injections:
             if injection.trigger.phase is None or progress.rounds < injection.trigger.after_round:
                 continue
@@ -42,7 +42,7 @@ class Watches:
 
     def announced(self, injection: Injection) -> Event | None:
         """The first answer to the question of this injection."""
-        for event in self.news.journal.history.of(Kind.PHASE_REACHED):
+        for event in self.recorder.journal.history.of(Kind.PHASE_REACHED):
             life = _Life(event.source, event.integer("incarnation"))
             asked = self._asked.get((life, injection.trigger))
             if asked is None or event.seq < asked or event.source not in injection.watched:
@@ -54,7 +54,7 @@ class Watches:
     def let_go(self, injections: Iterable[Injection]) -> None:
         """One is carried out: everybody goes on, and only for these others is anybody watched."""
         for life in dict.fromkeys(life for life, _ in self._asked):
-            if self.news.progress.is_alive(life.node):
+            if self.recorder.progress.is_alive(life.node):
                 self._tell(life.node, "watch")
         self._asked.clear()
         self.ask(injections)
@@ -62,14 +62,14 @@ class Watches:
     def _ask(self, life: _Life, trigger: Trigger) -> None:
         if (life, trigger) in self._asked or trigger.phase is None:
             return
-        since = len(self.news.journal.history.events)
+        since = len(self.recorder.journal.history.events)
         if self._tell(life.node, "watch", phase=trigger.phase.value, hold_s=trigger.hold_s):
             self._asked[life, trigger] = since
 
     def _tell(self, node: str, do: str, **facts: str | float) -> bool:
         """Whether it could be told: it may have died a moment ago, and nobody knows it yet."""
         try:
-            self.news.fleet.tell(node, do, **facts)
+            self.recorder.fleet.tell(node, do, **facts)
         except FleetError:
             return False
         return True

@@ -6,7 +6,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.record.journal import JOURNAL, History
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 
 
 def run_json(run: RunDirectory) -> Mapping[str, Json]:
@@ -43,7 +43,7 @@ def _left_open(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
     a record is judged elsewhere, too.
     """
     try:
-        owed = open_obligations(directory.path)
+        owed = open_undos(directory.path)
     except FleetError as error:
         yield directory.residue(str(error))
         return

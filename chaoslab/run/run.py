@@ -22,11 +22,11 @@ from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
 from chaoslab.record.journal import RECORD_FORMAT, Journal
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run.baseline import Measured, measure
-from chaoslab.run.event_recorder import News
+from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
-from chaoslab.run.run_loop import Ended, Interrupts, Outcome, Watch
-from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.run.run_loop import Ended, Interrupts, Outcome, RunLoop
+from chaoslab.undo.heartbeat import Heartbeat
 
 BASELINE_WINDOWS = 3
 """How many windows may turn out unsteady before the run gives up."""
@@ -64,34 +64,34 @@ class Run:
         journal: Journal,
         directory: RunDirectory,
         interrupts: Interrupts,
-        lifeline: Lifeline | None = None,
+        heartbeat: Heartbeat | None = None,
         machine: Machine | None = None,
     ) -> None:
         self.plan, self.injections = plan, tuple(injections)
-        self.lifeline = lifeline = lifeline or Lifeline()
+        self.heartbeat = heartbeat = heartbeat or Heartbeat()
         self.fleet, self.directory = fleet, directory
-        self.news = News(fleet=fleet, journal=journal)
-        self.progress = self.news.progress
+        self.recorder = EventRecorder(fleet=fleet, journal=journal)
+        self.progress = self.recorder.progress
         self.launch = Launch(
             plan=plan,
             snapshots=directory.snapshots,
             tokens=directory.tokens,
-            premises=fleet.premises,
+            node_site=fleet.node_site,
             secrets=journal.secrets,
         )
         self.injector = Injector(
-            news=self.news,
+            recorder=self.recorder,
             directory=directory,
             limits=plan.limits,
             waiting=list(self.injections),
-            owing=lifeline.owing,
+            owing=heartbeat.owing,
         )
-        self.watch = Watch(
+        self.run_loop = RunLoop(
             plan=plan,
-            news=self.news,
+            recorder=self.recorder,
             injector=self.injector,
             interrupts=interrupts,
-            lifeline=lifeline,
+            heartbeat=heartbeat,
             machine=machine,
         )
         self.outcome = Outcome.BROKEN
@@ -132,7 +132,7 @@ class Run:
             lambda name: name in progress.members and name in progress.steps,
             "join and step",
         )
-        self.watch.begin_training()
+        self.run_loop.begin_training()
 
     def _measure_baseline(self) -> None:
         """Faults wait for a window of rounds with a steady rate."""
@@ -143,31 +143,31 @@ class Run:
             measured = self._measure_window(first_round)
             if measured.is_steady or not self.injections:
                 return
-            if self.watch.is_over:
+            if self.run_loop.is_over:
                 break
             first_round += frame.window_rounds
         raise Ended(Outcome.ABORTED, f"nothing was injected: {measured.reason}")
 
     def _measure_window(self, first_round: int) -> Measured:
         last_round = first_round + self.plan.baseline.window_rounds
-        self.watch.until(lambda: self.progress.rounds >= last_round or self.watch.is_over)
+        self.run_loop.until(lambda: self.progress.rounds >= last_round or self.run_loop.is_over)
         measured = measure(
-            self.news.journal.history,
+            self.recorder.journal.history,
             first_round=first_round,
             last_round=last_round,
             max_variation=self.plan.baseline.max_variation,
         )
-        self.news.note(Kind.BASELINE_MEASURED, measured.data())
+        self.recorder.note(Kind.BASELINE_MEASURED, measured.data())
         return measured
 
     def _inject(self) -> None:
         """All faults. Training that has reached its stop rule goes on while one is at work."""
         self._enter("inject")
         self.injector.arm()
-        self.watch.until(
+        self.run_loop.until(
             lambda: (
                 self.injector.is_done
-                or self.watch.is_over
+                or self.run_loop.is_over
                 or (self.progress.is_held and not self.injector.is_busy)
             )
         )
@@ -178,11 +178,12 @@ class Run:
         Then, if there were faults, as many rounds follow as there were before them to compare.
         """
         self._enter("settle")
-        self.watch.until(
-            lambda: not self.injector.pending() or self.watch.is_over, within_s=self.plan.settle_s
+        self.run_loop.until(
+            lambda: not self.injector.pending() or self.run_loop.is_over,
+            within_s=self.plan.settle_s,
         )
         pending = self.injector.pending()
-        self.news.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
+        self.recorder.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
         if self.injections:
             self._train_on()
 
@@ -193,31 +194,31 @@ class Run:
         """
         while True:
             last_round = self.progress.rounds + self.plan.baseline.window_rounds
-            self.watch.until(partial(self._has_reached, last_round), within_s=self.plan.settle_s)
-            if self.watch.is_over or not self.injector.is_busy:
+            self.run_loop.until(partial(self._has_reached, last_round), within_s=self.plan.settle_s)
+            if self.run_loop.is_over or not self.injector.is_busy:
                 return
-            self.watch.until(lambda: not self.injector.is_busy or self.watch.is_over)
-            self.watch.until(
-                lambda: not self.injector.pending() or self.watch.is_over,
+            self.run_loop.until(lambda: not self.injector.is_busy or self.run_loop.is_over)
+            self.run_loop.until(
+                lambda: not self.injector.pending() or self.run_loop.is_over,
                 within_s=self.plan.settle_s,
             )
 
     def _has_reached(self, round_: int) -> bool:
         """Whether so many rounds are merged, or something else is to be done first."""
         is_there = self.progress.rounds >= round_
-        return is_there or self.injector.is_busy or self.watch.is_over
+        return is_there or self.injector.is_busy or self.run_loop.is_over
 
     def _stop(self) -> None:
         """Training ends by its own rule; what is still open then is measured and healed."""
         self._enter("stop")
-        self.watch.until(lambda: self._is_long_enough or self.watch.is_over)
-        if not self.watch.is_over:
+        self.run_loop.until(lambda: self._is_long_enough or self.run_loop.is_over)
+        if not self.run_loop.is_over:
             self.fleet.kill(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
-            self.watch.until(lambda: self.watch.is_over)
+            self.run_loop.until(lambda: self.run_loop.is_over)
         outside = set(filter(self.progress.is_outside, self.progress.alive()))
         finishing = set(self.progress.alive()) - self.injector.away - outside
         self.injector.close("training ended")
-        if not self.watch.until(
+        if not self.run_loop.until(
             lambda: not finishing & set(self.progress.alive()), within_s=FINISH_S
         ):
             late = ", ".join(sorted(finishing & set(self.progress.alive())))
@@ -230,7 +231,7 @@ class Run:
     def _evaluate(self) -> None:
         self._enter("evaluate")
         self.fleet.start(self.launch.evaluator())
-        self.watch.until(lambda: EVALUATOR in self.progress.endings, within_s=EVALUATE_S)
+        self.run_loop.until(lambda: EVALUATOR in self.progress.endings, within_s=EVALUATE_S)
         ending = self.progress.endings.get(EVALUATOR, f"still at it after {EVALUATE_S:g} s")
         if ending != "exit code 0":
             self.remarks.append(f"the evaluator failed: {ending}{self._last_words(EVALUATOR)}")
@@ -239,7 +240,7 @@ class Run:
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
-        self.news.note(
+        self.recorder.note(
             Kind.RUN_STARTED,
             {
                 "plan": self.plan.name,
@@ -274,11 +275,11 @@ class Run:
             self.remarks.append(str(error))
             raise
         finally:
-            for left in self.lifeline.residue():  # before the last line: a record ends with it
-                self.news.note(Kind.RESIDUE_FOUND, left)
+            for left in self.heartbeat.residue():  # before the last line: a record ends with it
+                self.recorder.note(Kind.RESIDUE_FOUND, left)
             is_crash = self.outcome is Outcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
-            self.news.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
+            self.recorder.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
 
     @contextmanager
     def _every_fault_healed(self) -> Iterator[None]:
@@ -292,13 +293,13 @@ class Run:
         try:
             yield
         finally:
-            self.watch.end_nodes("SIGTERM", within_s=END_S)
-            self.watch.end_nodes("SIGKILL", within_s=END_S)
+            self.run_loop.end_nodes("SIGTERM", within_s=END_S)
+            self.run_loop.end_nodes("SIGKILL", within_s=END_S)
 
     # ---------------------------------------------------------------- helpers
 
     def _enter(self, phase: str) -> None:
-        self.news.note(Kind.PHASE_ENTERED, {"phase": phase})
+        self.recorder.note(Kind.PHASE_ENTERED, {"phase": phase})
 
     def _await(self, names: Iterable[str], is_up: Callable[[str], bool], what: str) -> None:
         """Wait until all are up. FleetError names who is not, and what they said last."""
@@ -310,7 +311,7 @@ class Run:
             ended = self.progress.endings
             return not missing() or SYNCER in ended or any(name in ended for name in missing())
 
-        self.watch.until(is_decided, within_s=START_S)
+        self.run_loop.until(is_decided, within_s=START_S)
         if absent := missing():
             ended = self.progress.endings
             culprits = [name for name in (*absent, SYNCER) if name in ended] or absent

@@ -19,11 +19,11 @@ from chaoslab.core.realtime import first_in_line
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.launch import SYNCER
-from chaoslab.run.event_recorder import News
+from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
 from chaoslab.run.triggers import Progress, fired, fires_s, rule_text
-from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Lifeline
+from chaoslab.undo.heartbeat import BEAT_S, SILENT_S, Heartbeat
 
 SAMPLE_S = 1.0
 _SOON_S = 0.2
@@ -55,14 +55,14 @@ class Interrupts:
 
 
 @dataclass(slots=True, kw_only=True)
-class Watch:
+class RunLoop:
     """Waiting, for one run. Rules about training hold between `begin_training` and its end."""
 
     plan: FaultPlan
-    news: News
+    recorder: EventRecorder
     injector: Injector
     interrupts: Interrupts
-    lifeline: Lifeline
+    heartbeat: Heartbeat
     machine: Machine | None = None
     """Where the run goes on, to be sampled; None: nobody asks how busy it is."""
     _training_since_s: float | None = None
@@ -70,41 +70,41 @@ class Watch:
     _deadline_s: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self._sample_s = self.news.now_s + SAMPLE_S
-        self._deadline_s = self.news.now_s + self.plan.limits.timeout_s
-        self.lifeline.beat()  # what was before is no part of this run
+        self._sample_s = self.recorder.now_s + SAMPLE_S
+        self._deadline_s = self.recorder.now_s + self.plan.limits.timeout_s
+        self.heartbeat.beat()  # what was before is no part of this run
 
     def until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> bool:
         """Wait until `is_done`, at most `within_s`; whether it came to pass. Raises Ended."""
-        until_s = self.news.now_s + within_s
+        until_s = self.recorder.now_s + within_s
         while not is_done():
-            if self.news.now_s >= until_s:
+            if self.recorder.now_s >= until_s:
                 return False
             with first_in_line(is_urgent=self._is_due_soon()):
-                self.news.read(min(until_s, self._next_due_s()))
+                self.recorder.read(min(until_s, self._next_due_s()))
                 self._show_life()
                 has_acted = self.injector.act()
                 self._show_life()
             if has_acted:
-                self.news.drain()  # what it started and ended counts from now on
+                self.recorder.drain()  # what it started and ended counts from now on
             self._sample()
             self._end_if_due()
         return True
 
     def begin_training(self) -> None:
         """From now on the plan's abort rules count."""
-        self._training_since_s = self.news.now_s
+        self._training_since_s = self.recorder.now_s
 
     def end_nodes(self, signal: str, *, within_s: float) -> None:
         """Send every living node a signal and wait for their ends; a second interrupt hurries."""
-        self.news.drain()
+        self.recorder.drain()
         for name in self._progress.alive():
-            self.news.fleet.kill(name, signal=signal)
-        until_s = self.news.now_s + within_s
-        while self._progress.alive() and self.news.now_s < until_s:
+            self.recorder.fleet.kill(name, signal=signal)
+        until_s = self.recorder.now_s + within_s
+        while self._progress.alive() and self.recorder.now_s < until_s:
             if signal != "SIGKILL" and self.interrupts.count > 1:
                 return
-            self.news.read(min(until_s, self.news.now_s + within_s / 20))
+            self.recorder.read(min(until_s, self.recorder.now_s + within_s / 20))
 
     @property
     def is_over(self) -> bool:
@@ -113,7 +113,7 @@ class Watch:
 
     @property
     def _progress(self) -> Progress:
-        return self.news.progress
+        return self.recorder.progress
 
     @property
     def _since_s(self) -> float | None:
@@ -122,10 +122,10 @@ class Watch:
 
     def _is_due_soon(self) -> bool:
         next_time_s = self.injector.next_time_s
-        return next_time_s is not None and self.news.now_s >= next_time_s - _SOON_S
+        return next_time_s is not None and self.recorder.now_s >= next_time_s - _SOON_S
 
     def _next_due_s(self) -> float:
-        times_s = [self._sample_s, self._deadline_s, self.news.now_s + BEAT_S]
+        times_s = [self._sample_s, self._deadline_s, self.recorder.now_s + BEAT_S]
         if (next_time_s := self.injector.next_time_s) is not None:
             times_s.append(next_time_s if self._is_due_soon() else next_time_s - _SOON_S)
         if (since_s := self._since_s) is not None:
@@ -138,14 +138,14 @@ class Watch:
         While training goes on, a long one ends the run: what was due meanwhile was not done. The
         death of the janitor is noted, too.
         """
-        if (lapse := self.lifeline.lapse()) is not None:
-            self.news.note(Kind.JANITOR_DIED, asdict(lapse))
-        silence = self.lifeline.beat()
+        if (lapse := self.heartbeat.lapse()) is not None:
+            self.recorder.note(Kind.JANITOR_DIED, asdict(lapse))
+        silence = self.heartbeat.beat()
         if silence is None:
             return
-        since_s = self.news.now_s - silence.for_s
-        self.news.drain()
-        self.news.note(
+        since_s = self.recorder.now_s - silence.for_s
+        self.recorder.drain()
+        self.recorder.note(
             Kind.HARNESS_STALLED,
             {"silent_s": silence.for_s, "since_s": since_s, "undone": list(silence.undone)},
         )
@@ -158,30 +158,30 @@ class Watch:
             )
 
     def _sample(self) -> None:
-        now_s = self.news.now_s
+        now_s = self.recorder.now_s
         if now_s < self._sample_s:
             return
         patience_s = self.plan.training.suspect_after_s
         counts = self._progress.counts(now_s, stepping_within_s=patience_s)
-        self.news.note(Kind.COUNTS_SAMPLED, counts)
+        self.recorder.note(Kind.COUNTS_SAMPLED, counts)
         self._sample_machine(now_s)
         self._sample_s += SAMPLE_S * math.ceil((now_s - self._sample_s + 1e-9) / SAMPLE_S)
 
     def _sample_machine(self, now_s: float) -> None:
         if self.machine is None:
             return
-        started = self.news.journal.history.of(Kind.NODE_STARTED)
+        started = self.recorder.journal.history.of(Kind.NODE_STARTED)
         pids = {event.text("node"): event.integer("pid") for event in started}
         alive = [pids[name] for name in self._progress.alive()]
         if (sampled := self.machine.sample(now_s, alive)) is not None:
-            self.news.note(Kind.MACHINE_SAMPLED, sampled)
+            self.recorder.note(Kind.MACHINE_SAMPLED, sampled)
 
     # ---------------------------------------------------------------- reasons to end
 
     def _end_if_due(self) -> None:
         if self.interrupts.count:
             raise Ended(Outcome.INTERRUPTED, "interrupted by a signal")
-        now_s, limit_s = self.news.now_s, self.plan.limits.timeout_s
+        now_s, limit_s = self.recorder.now_s, self.plan.limits.timeout_s
         if now_s >= self._deadline_s:
             self._abort("limits.timeout", f"the run took longer than {limit_s:g} s")
         if self._progress.links_lost and not self.is_over:
@@ -204,5 +204,5 @@ class Watch:
         return None
 
     def _abort(self, rule: str, observed: str) -> NoReturn:
-        self.news.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})
+        self.recorder.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})
         raise Ended(Outcome.ABORTED, f"{rule}: {observed}")

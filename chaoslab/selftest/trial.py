@@ -66,7 +66,7 @@ class Trial:
         if not self.fleet:
             return prepared
         module = importlib.import_module(f"{MUTANTS}.{self.fleet}")
-        return replace(prepared, ground=replace(prepared.ground, fleet=module.FLEET))
+        return replace(prepared, fleet_setup=replace(prepared.fleet_setup, fleet=module.FLEET))
 
 
 class Answer(StrEnum):

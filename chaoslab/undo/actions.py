@@ -1,6 +1,6 @@
 """How what a harness did is undone from what it wrote down, one verb at a time.
 
-    Obligation(do, facts) ─► undo ──────► Healed: what was done, and what could not be
+    UndoEntry(do, facts) ─► undo ──────► Healed: what was done, and what could not be
                           └► leftovers ─► what of it is still there
 
     end_process            a tree of processes (a node's, a proxy's …), by its `identity`
@@ -46,13 +46,13 @@ from chaoslab.undo.facts import (
     ContainerFacts,
     EffectFacts,
     EngineFacts,
-    EstateFacts,
     LimitFacts,
     OwnProxyFacts,
     PlugFacts,
     ProcessFacts,
     ProxyFacts,
     RuleFacts,
+    RunResourcesFacts,
     StoreFacts,
     VolumeFacts,
     decode,
@@ -63,7 +63,7 @@ _UNDO_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Obligation:
+class UndoEntry:
     """One undo that is still owed."""
 
     number: int
@@ -104,7 +104,7 @@ class Verb(Generic[AnyFacts]):
     """Whether `left` looks at the world; else it only repeats what was written down."""
 
 
-def undo(owed: Obligation) -> Healed:
+def undo(owed: UndoEntry) -> Healed:
     """Do it. What cannot be done is said and does not keep the others from it."""
     verb = VERBS.get(owed.do)
     if verb is None:
@@ -115,7 +115,7 @@ def undo(owed: Obligation) -> Healed:
         return Healed(remaining=(str(error),))
 
 
-def leftovers(owed: Obligation) -> tuple[str, ...]:
+def leftovers(owed: UndoEntry) -> tuple[str, ...]:
     """What an obligation is about and is there now, in a few words each."""
     verb = VERBS.get(owed.do)
     try:
@@ -124,22 +124,22 @@ def leftovers(owed: Obligation) -> tuple[str, ...]:
         return (str(error),)
 
 
-def still_there(owed: Obligation) -> tuple[str, ...]:
+def still_there(owed: UndoEntry) -> tuple[str, ...]:
     """As `leftovers`, by a look at the world alone; nothing where nobody can look."""
     return leftovers(owed) if looks(owed) else ()
 
 
-def looks(owed: Obligation) -> bool:
+def looks(owed: UndoEntry) -> bool:
     """Whether the world shows if it was done."""
     return owed.do in VERBS and VERBS[owed.do].looks
 
 
-def lets_go(owed: Obligation) -> bool:
+def lets_go(owed: UndoEntry) -> bool:
     """Whether it may be done in the midst of a run, when its time is over."""
     return owed.do in VERBS and VERBS[owed.do].lets_go
 
 
-def _facts(owed: Obligation, verb: Verb[AnyFacts]) -> AnyFacts:
+def _facts(owed: UndoEntry, verb: Verb[AnyFacts]) -> AnyFacts:
     try:
         return decode(verb.facts, owed.facts, owed.directory)
     except FleetError as error:
@@ -355,7 +355,9 @@ VERBS: Mapping[str, Verb[Any]] = MappingProxyType(
         ),
         files.UNDO_VOLUME: Verb(facts=VolumeFacts, undo=_unmount, left=_volume),
         files.UNDO_FILLED: Verb(facts=VolumeFacts, undo=_free, left=_full, lets_go=True),
-        containers.EMPTY_ESTATE: _on_engine(containers.EMPTY_ESTATE, EstateFacts, lets_go=False),
+        containers.EMPTY_RUN_RESOURCES: _on_engine(
+            containers.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False
+        ),
         containers.UNPAUSE: _on_engine(containers.UNPAUSE, ContainerFacts),
         containers.UNWEDGE: _on_engine(containers.UNWEDGE, ContainerFacts),
         containers.UNLIMIT: _on_engine(containers.UNLIMIT, LimitFacts),

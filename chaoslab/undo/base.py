@@ -1,8 +1,8 @@
 """Where a run writes down how to undo what it is about to do: the interface, and who keeps none.
 
-    ObligationLog.open(verb, facts) ─► the action ─► … ─► close(number)
+    UndoLog.open(verb, facts) ─► the action ─► … ─► close(number)
 
-The durable log is `obligations.Obligations`. Fleets and links only see this interface.
+The durable log is `obligations.UndoLogFile`. Fleets and links only see this interface.
 """
 
 from typing import Protocol
@@ -10,8 +10,8 @@ from typing import Protocol
 from chaoslab.core.events import Json
 
 
-class ObligationLog(Protocol):
-    """What must be undone should the harness die; `janitor.Obligations` is the durable one."""
+class UndoLog(Protocol):
+    """What must be undone should the harness die; `janitor.UndoLogFile` is the durable one."""
 
     def open(self, do: str, **facts: Json) -> int:
         """Write down the undo verb `do` and all it needs, durably, BEFORE the action."""
@@ -22,7 +22,7 @@ class ObligationLog(Protocol):
         ...
 
 
-class NoObligations:
+class NoUndoLog:
     """The log that remembers nothing: for fleets that leave nothing behind."""
 
     def open(self, do: str, **facts: Json) -> int:  # noqa: ARG002 - the protocol's signature
@@ -33,10 +33,10 @@ class NoObligations:
         """Nothing was kept."""
 
 
-class Debts:
+class PendingUndos:
     """What one thing owes now, by verb and by `whose`: which injection, where several may owe."""
 
-    def __init__(self, log: ObligationLog) -> None:
+    def __init__(self, log: UndoLog) -> None:
         self._log = log
         self._owed: dict[tuple[str, str], int] = {}
 

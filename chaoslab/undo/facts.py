@@ -239,7 +239,7 @@ class EngineFacts(Facts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EstateFacts(EngineFacts):
+class RunResourcesFacts(EngineFacts):
     """All that a run made on an engine."""
 
     run: str
@@ -287,14 +287,14 @@ class PlugFacts(ContainerFacts):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreFacts(EstateFacts):
+class StoreFacts(RunResourcesFacts):
     """A volume of the run on an engine, and the image of whoever frees it."""
 
     volume: str
     image: str
 
     def __post_init__(self) -> None:
-        EstateFacts.__post_init__(self)
+        RunResourcesFacts.__post_init__(self)
         _require_own_name(self, self.volume, "volume")
 
 

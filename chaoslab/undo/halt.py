@@ -25,7 +25,7 @@ from chaoslab.core.process_identity import NODE_MARK, Identity, send
 from chaoslab.core.process_tree import is_running
 from chaoslab.undo.actions import Healed, leftovers
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, may_owe, open_obligations
+from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, may_owe, open_undos
 
 _JANITOR = "chaoslab.undo.janitor"
 _CONTROL = "control"
@@ -142,7 +142,7 @@ def _finish(one: _Ending) -> Halted:
 def _left(run: Path) -> tuple[str, ...]:
     """What is owed and still there; nothing that is known, if the book cannot be read."""
     try:
-        owing = open_obligations(run)
+        owing = open_undos(run)
     except FleetError:
         return ()
     return tuple(dict.fromkeys(what for owed in owing for what in leftovers(owed)))

@@ -61,7 +61,7 @@ class Lapse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lifeline:
+class Heartbeat:
     """The harness's side of what stands behind it; by default nobody does."""
 
     beat: Callable[[], Silence | None] = lambda: None
@@ -86,8 +86,8 @@ class Pulse:
     _known: int = 0
 
     def beat(self) -> Silence | None:
-        """See `Lifeline.beat`. A janitor that is stopped is no trouble; one that is gone is
-        `Lifeline.lapse`'s.
+        """See `Heartbeat.beat`. A janitor that is stopped is no trouble; one that is gone is
+        `Heartbeat.lapse`'s.
         """
         now_s = time.monotonic()
         silent_s, self._last_s = now_s - self._last_s, now_s
@@ -97,9 +97,9 @@ class Pulse:
                 os.write(self.pipe, b".")
         if silent_s < STALL_S:
             return None
-        return Silence(for_s=silent_s, undone=tuple(self._news()))
+        return Silence(for_s=silent_s, undone=tuple(self._recorder()))
 
-    def _news(self) -> Sequence[str]:
+    def _recorder(self) -> Sequence[str]:
         said = list(read_undone(self.run_directory))
         new, self._known = said[self._known :], len(said)
         return new

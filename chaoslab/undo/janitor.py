@@ -26,15 +26,15 @@ import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import NotPrivate, remove
-from chaoslab.undo.actions import Healed, Obligation, lets_go, undo
+from chaoslab.undo.actions import Healed, UndoEntry, lets_go, undo
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pulse, Silence
 from chaoslab.undo.log import (
     append,
-    books,
     holder_of,
     is_held,
     may_owe,
     runs_that_owe,
+    syncer_state,
     unknown_holder,
 )
 
@@ -78,7 +78,7 @@ def perform(run_directory: Path) -> Healed:
     """
     actions: list[str] = []
     remaining: list[str] = []
-    for book in books(run_directory):
+    for book in syncer_state(run_directory):
         for owed in book.owed:
             done = undo(owed)
             actions += done.actions
@@ -94,7 +94,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     return tuple(run for run in runs_that_owe(root) if not is_held(run))
 
 
-def _close(path: Path, owed: Obligation, done: Healed) -> None:
+def _close(path: Path, owed: UndoEntry, done: Healed) -> None:
     try:
         append(path, {"close": owed.number, "by": "janitor", "did": list(done.actions)})
     except OSError as error:
@@ -149,11 +149,11 @@ class Guard:
         return self._process.pid if self._process is not None else None
 
     def beat(self) -> Silence | None:
-        """See `Lifeline.beat`."""
+        """See `Heartbeat.beat`."""
         return self._pulse.beat()
 
     def lapse(self) -> Lapse | None:
-        """See `Lifeline.lapse`."""
+        """See `Heartbeat.lapse`."""
         dead = self._process
         code = None if dead is None else dead.poll()
         if dead is None or code is None:
@@ -260,13 +260,13 @@ class _Stand:
     def _let_go(self) -> None:
         """Of everything whose time is over and that can be let go of."""
         now_s = time.monotonic()
-        for book in books(self.run_directory):
+        for book in syncer_state(self.run_directory):
             for owed in book.owed:
                 is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
                 if is_due and lets_go(owed) and (book.path, owed.number) not in self._done:
                     self._undo(book.path, owed)
 
-    def _undo(self, path: Path, owed: Obligation) -> None:
+    def _undo(self, path: Path, owed: UndoEntry) -> None:
         """What cannot be undone is tried again at the next look."""
         done = undo(owed)
         if not done.remaining:

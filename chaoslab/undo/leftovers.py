@@ -25,10 +25,10 @@ from chaoslab.fleet.docker.labels import LABEL_RUN
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.storage import volume
 from chaoslab.links import kernel
-from chaoslab.undo.actions import Obligation, leftovers
+from chaoslab.undo.actions import UndoEntry, leftovers
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.janitor import find_runs, half_written
-from chaoslab.undo.log import is_held, may_owe, open_obligations
+from chaoslab.undo.log import is_held, may_owe, open_undos
 
 _ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
 """What takes in the children of the dead beside process 1."""
@@ -37,7 +37,7 @@ _LABEL = "chaoslab:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Residue:
+class Leftover:
     """Something that an earlier run left, and the command that removes it."""
 
     what: str
@@ -45,7 +45,7 @@ class Residue:
     remedy: str
 
 
-def find(runs_root: Path) -> tuple[Residue, ...]:
+def find(runs_root: Path) -> tuple[Leftover, ...]:
     """Everything, looked for on the machine and below `runs_root`, which need not exist."""
     return (
         *_owed(runs_root),
@@ -61,49 +61,49 @@ def find(runs_root: Path) -> tuple[Residue, ...]:
 # ---------------------------------------------------------------- by the books
 
 
-def _owed(runs_root: Path) -> Iterator[Residue]:
+def _owed(runs_root: Path) -> Iterator[Leftover]:
     """What is left of runs whose harness is dead."""
     for run in find_runs(runs_root):
         try:
-            left = sorted({what for owed in open_obligations(run) for what in leftovers(owed)})
+            left = sorted({what for owed in open_undos(run) for what in leftovers(owed)})
         except FleetError as error:
-            yield Residue(what=f"a book that cannot be read: {error}", where=str(run),
+            yield Leftover(what=f"a book that cannot be read: {error}", where=str(run),
                           remedy=f"chaoslab heal {run}")  # fmt: skip
             continue
         if left:
             shown = ", ".join(left[:5]) + (", …" if len(left) > 5 else "")
-            yield Residue(
+            yield Leftover(
                 what=f"{len(left)} things outlived their run ({shown})",
                 where=str(run),
                 remedy=f"chaoslab heal {run}",
             )
 
 
-def _half_written(runs_root: Path) -> Iterator[Residue]:
+def _half_written(runs_root: Path) -> Iterator[Leftover]:
     """Files that a harness was about to put in place of others."""
     for run in runs_root.glob("[!.]*/[!.]*"):
         if run.is_symlink() or run.parent.is_symlink() or is_held(run):
             continue
         for path in half_written(run):
-            yield Residue(what=f"half a file, {path.name}", where=str(path.parent),
+            yield Leftover(what=f"half a file, {path.name}", where=str(path.parent),
                           remedy=f"chaoslab heal {run}")  # fmt: skip
 
 
 # ---------------------------------------------------------------- by the machine itself
 
 
-def strays() -> tuple[Residue, ...]:
+def strays() -> tuple[Leftover, ...]:
     """Nodes and proxies whose parent is dead, whichever run they belonged to."""
     return tuple(_strays())
 
 
-def _strays() -> Iterator[Residue]:
+def _strays() -> Iterator[Leftover]:
     for process in psutil.process_iter():
         try:
             words, environment = process.cmdline(), process.environ()
             is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
             if is_ours and not _is_contained(process) and _is_orphan(process):
-                yield Residue(
+                yield Leftover(
                     what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
                     where=environment.get(NODE_MARK, "unknown run"),
                     remedy=f"kill -KILL {process.pid}",
@@ -126,14 +126,14 @@ def _is_orphan(process: psutil.Process) -> bool:
     return is_adopter and not any("chaoslab" in word for word in parent.cmdline())
 
 
-def _cgroups() -> Iterator[Residue]:
+def _cgroups() -> Iterator[Leftover]:
     """Those whose harness, by whose pid they are called, is dead."""
     for path, back in cgroups.made():
         pid = path.name.partition("-")[0]
         if pid.isdecimal() and is_running(int(pid)):
             continue
         here, there = (shlex.quote(str(one / "cgroup.procs")) for one in (path, back))
-        yield Residue(
+        yield Leftover(
             what=f"a cgroup of the dead harness {pid}",
             where=str(path),
             remedy=f"while read p; do echo $p > {there}; done < {here}; "
@@ -141,17 +141,17 @@ def _cgroups() -> Iterator[Residue]:
         )
 
 
-def _volumes() -> Iterator[Residue]:
+def _volumes() -> Iterator[Leftover]:
     """Those below no run that somebody runs: RUN/nodes/<name>/<folder>."""
     for where in volume.mounted():
         folder = Path(where)
         run = folder.parents[2] if len(folder.parents) > 2 else folder
         if not is_held(run):
-            yield Residue(what="a volume of a node", where=where,
+            yield Leftover(what="a volume of a node", where=where,
                           remedy=f"umount {shlex.quote(where)}")  # fmt: skip
 
 
-def _rules(runs_root: Path) -> Iterator[Residue]:
+def _rules(runs_root: Path) -> Iterator[Leftover]:
     """By iptables or nft, those with our label that no book names; only root sees any."""
     if not kernel.may_administer_network():
         return
@@ -163,29 +163,29 @@ def _rules(runs_root: Path) -> Iterator[Residue]:
         words = shlex.split(line)
         comment = next((word for word in words if word.startswith(_LABEL)), None)
         if comment is not None and comment not in named:
-            yield Residue(what=f"a rule for packets ({comment})", where="iptables, INPUT",
+            yield Leftover(what=f"a rule for packets ({comment})", where="iptables, INPUT",
                           remedy=f"iptables -D {line.removeprefix('-A ')}")  # fmt: skip
     code, listed = kernel.ask(("nft", "list", "table", "inet", "chaoslab"))
     if code == 0 and not any(comment and comment in listed for comment in named):
-        yield Residue(what="a table of rules for packets", where="nft, inet chaoslab",
+        yield Leftover(what="a table of rules for packets", where="nft, inet chaoslab",
                       remedy="nft delete table inet chaoslab")  # fmt: skip
 
 
-def _legible(run: Path) -> tuple[Obligation, ...]:
+def _legible(run: Path) -> tuple[UndoEntry, ...]:
     try:
-        return open_obligations(run)
+        return open_undos(run)
     except FleetError:  # which `_owed` tells
         return ()
 
 
-def _containers() -> Iterator[Residue]:
+def _containers() -> Iterator[Leftover]:
     """On the engine that answers here: what this machine made for runs that nobody runs."""
     try:
-        from chaoslab.fleet.docker.cleanup import estates  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.cleanup import all_run_resources  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
 
         with closing(Engine.connect()) as engine:
-            url, found = engine.url, estates(engine)
+            url, found = engine.url, all_run_resources(engine)
     except (AbilityError, FleetError):
         return  # no engine, or one that refuses, which `doctor` says: nothing on it can be seen
     for run, directory in found.items():
@@ -194,7 +194,7 @@ def _containers() -> Iterator[Residue]:
         if not path.exists() or not is_held(holding):
             here = f"$(docker ps -aq --filter label={LABEL_RUN}={run})"
             is_known = path.exists() and may_owe(holding)
-            yield Residue(
+            yield Leftover(
                 what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
                 where=url,
                 remedy=f"chaoslab heal {holding}"

@@ -32,7 +32,7 @@ from chaoslab.core.process_identity import (
     names_process,
 )
 from chaoslab.core.process_tree import is_running
-from chaoslab.undo.actions import Obligation, lets_go, looks, still_there
+from chaoslab.undo.actions import UndoEntry, lets_go, looks, still_there
 from chaoslab.undo.heartbeat import StillThere
 
 OBLIGATIONS = "obligations.jsonl"
@@ -42,8 +42,8 @@ _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
 
 
-class Obligations:
-    """The writer for one run; satisfies `fleet.base.ObligationLog`.
+class UndoLogFile:
+    """The writer for one run; satisfies `fleet.base.UndoLog`.
 
     While the process that made it lives, the run counts as running and `heal` leaves it alone;
     used as a context manager, until the block ends.
@@ -56,13 +56,13 @@ class Obligations:
         self._next = book.next if book else 0
         self._until_s: float | None = None
         self._open: set[int] = set()
-        self._opening: list[Obligation] | None = None
+        self._opening: list[UndoEntry] | None = None
         """What was opened in the block of `due_within`; None outside of one."""
         holder = identify(os.getpid())
         if holder is not None:
             self._append({"held_by": {**holder.facts, "host": socket.gethostname()}})
 
-    def __enter__(self) -> "Obligations":
+    def __enter__(self) -> "UndoLogFile":
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -79,7 +79,7 @@ class Obligations:
         self._open.add(number)
         if self._opening is not None:
             self._opening.append(
-                Obligation(number=number, do=do, facts=entry, directory=self._path.parent)
+                UndoEntry(number=number, do=do, facts=entry, directory=self._path.parent)
             )
         return number
 
@@ -99,14 +99,14 @@ class Obligations:
         Yields what tells, at any later time, how much of it is still there.
         """
         self._until_s = None if for_s is None else time.monotonic() + for_s
-        opened: list[Obligation] = []
+        opened: list[UndoEntry] = []
         self._opening = opened
         try:
             yield partial(self._still_there, opened)
         finally:
             self._until_s = self._opening = None
 
-    def _still_there(self, opened: list[Obligation]) -> tuple[str, ...]:
+    def _still_there(self, opened: list[UndoEntry]) -> tuple[str, ...]:
         """What was closed all the same is owed again. Of what nobody can see the book tells."""
         found: list[str] = []
         for index, owed in enumerate(opened):
@@ -168,13 +168,13 @@ class Book:
     """What stands in one file."""
 
     path: Path
-    owed: tuple[Obligation, ...]
+    owed: tuple[UndoEntry, ...]
     """Oldest first."""
     next: int
     """The number after the greatest."""
 
 
-def books(run_directory: Path) -> tuple[Book, ...]:
+def syncer_state(run_directory: Path) -> tuple[Book, ...]:
     """Those of a run and its twin. FleetError, which names the line, if one cannot be read.
 
     NotPrivate if others could have written one, NotOwned if it is another user's.
@@ -183,15 +183,15 @@ def books(run_directory: Path) -> tuple[Book, ...]:
     return tuple(book for book in found if book is not None)
 
 
-def open_obligations(run_directory: Path) -> tuple[Obligation, ...]:
+def open_undos(run_directory: Path) -> tuple[UndoEntry, ...]:
     """What is still owed for a run and its twin, oldest first."""
-    return tuple(owed for book in books(run_directory) for owed in book.owed)
+    return tuple(owed for book in syncer_state(run_directory) for owed in book.owed)
 
 
 def may_owe(run_directory: Path) -> bool:
     """Whether it owes something; a book that cannot be read may, another user's is not asked."""
     try:
-        return bool(open_obligations(run_directory))
+        return bool(open_undos(run_directory))
     except NotOwned:
         return False
     except FleetError:
@@ -264,13 +264,13 @@ def _read(run_directory: Path, names: tuple[str, ...]) -> Book | None:
     if lines is None:
         return None
     path = run_directory.joinpath(*names)
-    owed: dict[int, Obligation] = {}
+    owed: dict[int, UndoEntry] = {}
     following = 0
     for facts in _entries(path, lines):
         if "open" in facts:
             number = _number(facts["open"])
             following = max(following, number + 1)
-            owed[number] = Obligation(
+            owed[number] = UndoEntry(
                 number=number, do=str(facts.get("do")), facts=facts, directory=path.parent
             )
         elif "close" in facts:

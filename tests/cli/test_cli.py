@@ -19,14 +19,14 @@ from chaoslab.cli.main import SUMMARIES, main
 from chaoslab.core.clock import Clock, VirtualClock
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import FleetKind
 from chaoslab.prepare import plans
 from chaoslab.record.journal import JOURNAL
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
-from chaoslab.undo.base import ObligationLog
-from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.undo.base import UndoLog
+from chaoslab.undo.heartbeat import Heartbeat
 from tests.fakes import FakeFleet, Troubles
 
 PLAN = """
@@ -58,10 +58,10 @@ class FakeFleets:
         """Happens right before the crash."""
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> FakeFleet:
         assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, self.troubles, linkage)
+        fleet = FakeFleet(clock, self.troubles, node_links)
         if self.interrupted_at_s is not None:
             fleet.at(self.interrupted_at_s, lambda: os.kill(os.getpid(), signal.SIGINT))
         if self.crash is not None:
@@ -79,12 +79,12 @@ def fleets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFleets:
     """An empty folder to work in, with one plan in it and a fake fleet under the command line."""
 
     @contextmanager
-    def idle(_run_directory: Path) -> Iterator[Lifeline]:
-        yield Lifeline()
+    def idle(_run_directory: Path) -> Iterator[Heartbeat]:
+        yield Heartbeat()
 
     fakes = FakeFleets()
-    ground = plans.Ground(fleet=fakes, clock=VirtualClock)
-    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, ground)
+    fleet_setup = plans.FleetSetup(fleet=fakes, clock=VirtualClock)
+    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, fleet_setup)
     monkeypatch.setattr(experiment, "start_janitor", idle)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one_dies.yaml").write_text(PLAN)

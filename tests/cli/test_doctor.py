@@ -18,7 +18,7 @@ from chaoslab.links import netfilter, toxiproxy_binary
 from chaoslab.links.effects import Direction
 from chaoslab.links.netfilter import Drop, Iptables
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import OBLIGATIONS, Obligations
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
 from tests.contracts.fleet_kit import wait_until
 
 pytestmark = pytest.mark.slow
@@ -124,7 +124,7 @@ def test_a_run_that_owes_living_processes_is_residue_until_it_is_healed(
     run.mkdir(parents=True)
     orphaned = identify(orphan.pid)
     assert orphaned is not None
-    with Obligations(run) as log:
+    with UndoLogFile(run) as log:
         log.open("end_process", **orphaned.facts, mark="")
     (owed,) = [one for one in examine(tmp_path).residue if one.where == str(run)]
     assert owed.remedy == f"chaoslab heal {run}"

@@ -19,7 +19,7 @@ from chaoslab.faults.base import Fault, Layer, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence, Status
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, Role
 from chaoslab.fleet.nobody import NoFleet
-from chaoslab.fleet.stressors import Burden
+from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
@@ -62,10 +62,10 @@ class Director:
         fault.inject(injection, self.fleet)
         begin_s = self.write(Kind.FAULT_INJECTED, injection)
         self.probe(injection)
-        for beat, offset_s in enumerate(fault.beats()):
+        for step_index, offset_s in enumerate(fault.steps()):
             self.wait(begin_s + offset_s)
-            fault.step(beat, injection, self.fleet)
-            self.write(Kind.FAULT_STEPPED, injection, beat=beat)
+            fault.step(step_index, injection, self.fleet)
+            self.write(Kind.FAULT_STEPPED, injection, beat=step_index)
         self.wait(begin_s + (injection.for_s or 0.0))
         self.probe(injection)
         self.wait(self.clock.now_s())
@@ -153,9 +153,9 @@ class WatchedFleet(NoFleet):
         self.touched.add(name)
         super().tell(name, do, **facts)
 
-    def burden(self, name: str, injection: str, burden: Burden) -> None:
+    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
         self.touched.add(name)
-        super().burden(name, injection, burden)
+        super().stressor(name, injection, stressor)
 
     def unplug(self, name: str) -> None:
         self.touched.add(name)
@@ -211,9 +211,9 @@ class FaultKit:
         assert fault.needs <= frozenset(Ability)
 
     def test_its_beats_come_in_order_after_the_injection(self, fault: Fault) -> None:
-        beats = fault.beats()
-        assert list(beats) == sorted(beats)
-        assert all(beat >= 0 for beat in beats)
+        steps = fault.steps()
+        assert list(steps) == sorted(steps)
+        assert all(step_index >= 0 for step_index in steps)
 
     def test_it_acts_on_its_targets_and_nobody_else(
         self, fault: Fault, fleet: WatchedFleet, director: Director

@@ -14,7 +14,7 @@ import pytest
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind, Sighting
+from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec
 from chaoslab.fleet.stressors import Neighbours, Slowness
 
@@ -28,29 +28,29 @@ class Stage:
 
     fleet: Fleet
     clock: Clock
-    seen: list[Sighting] = field(default_factory=list)
+    seen: list[Observation] = field(default_factory=list)
 
-    def poll(self, limit_s: float = 1.0) -> list[Sighting]:
+    def poll(self, limit_s: float = 1.0) -> list[Observation]:
         """The next batch, also kept."""
         batch = list(self.fleet.poll(self.clock.now_s() + limit_s))
         self.seen += batch
         return batch
 
-    def until(self, kind: Kind, *, node: str | None = None) -> Sighting:
+    def until(self, kind: Kind, *, node: str | None = None) -> Observation:
         """The first sighting of this kind from now on; fails after a minute."""
         begin = len(self.seen)
         deadline = time.monotonic() + PATIENCE_S
         while True:
-            for sighting in self.seen[begin:]:
-                if sighting.kind is kind and node in (None, sighting.source):
-                    return sighting
+            for observation in self.seen[begin:]:
+                if observation.kind is kind and node in (None, observation.source):
+                    return observation
             assert time.monotonic() < deadline, f"no {kind} in {self.kinds[begin:]}"
             self.poll()
 
     @property
     def kinds(self) -> list[Kind]:
         """Of everything seen but an engine's own word, which comes when it comes."""
-        kinds = (sighting.kind for sighting in self.seen)
+        kinds = (observation.kind for observation in self.seen)
         return [kind for kind in kinds if kind is not Kind.ENGINE_REPORTED]
 
     @property
@@ -102,7 +102,7 @@ class FleetKit:
 
     def test_nobody_bears_nothing(self, stage: Stage) -> None:
         with pytest.raises(KeyError):
-            stage.fleet.burden("nobody", "injection-0", Slowness(factor=2))
+            stage.fleet.stressor("nobody", "injection-0", Slowness(factor=2))
         with pytest.raises(KeyError):
             stage.fleet.relieve("nobody", "injection-0")
 
@@ -111,8 +111,8 @@ class FleetKit:
     ) -> None:
         stage.fleet.start(spec)
         stage.fleet.kill(spec.name)
-        burden = Neighbours(count=1)
-        wait_until(lambda: _is_refused(lambda: stage.fleet.burden(spec.name, "i", burden)))
+        stressor = Neighbours(count=1)
+        wait_until(lambda: _is_refused(lambda: stage.fleet.stressor(spec.name, "i", stressor)))
         stage.fleet.relieve(spec.name, "i")
 
     def test_nobody_is_told_nothing(self, stage: Stage) -> None:

@@ -14,7 +14,7 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.undo.janitor import start_janitor
-from chaoslab.undo.log import Obligations
+from chaoslab.undo.log import UndoLogFile
 from tests.contracts import node_program
 
 
@@ -24,17 +24,17 @@ def main(run_directory: Path, *, with_janitor: bool) -> None:
     with ExitStack() as stack:
         if with_janitor:
             stack.enter_context(start_janitor(run_directory))
-        obligations = stack.enter_context(Obligations(run_directory))
-        fleet = stack.enter_context(LocalFleet(run_directory, clock, obligations=obligations))
+        undo_log = stack.enter_context(UndoLogFile(run_directory))
+        fleet = stack.enter_context(LocalFleet(run_directory, clock, undo_log=undo_log))
         for name in ("learner-0", "learner-1"):
             program = (sys.executable, "-S", node_program.__file__)
             command = (*program, "--name", name, "--incarnation", "1", "--children", "1")
             fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=command))
         stepping: set[str] = set()
         while len(stepping) < 2:
-            news = fleet.poll(clock.now_s() + 1.0)
-            stepping |= {one.source for one in news if one.kind is Kind.LEARNER_STEP}
-            for one in news:
+            recorder = fleet.poll(clock.now_s() + 1.0)
+            stepping |= {one.source for one in recorder if one.kind is Kind.LEARNER_STEP}
+            for one in recorder:
                 if one.kind is Kind.NODE_STARTED:
                     sys.stdout.write(f"{one.data['pid']}\n")
         for log in run_directory.glob("nodes/*/1/stdout.log"):

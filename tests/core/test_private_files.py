@@ -17,7 +17,7 @@ from chaoslab.core.private_files import (
     replace_file,
 )
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import OBLIGATIONS, Obligations, append, books, is_held, may_owe
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, append, is_held, may_owe, syncer_state
 
 STRANGER = 65_534
 """The uid of `nobody`."""
@@ -143,7 +143,7 @@ def test_no_run_begins_where_everybody_could_replace_it(tmp_path: Path) -> None:
 
 
 def test_a_book_is_written_for_its_owner_alone(tmp_path: Path) -> None:
-    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    UndoLogFile(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
     assert (tmp_path / OBLIGATIONS).stat().st_mode & 0o777 == 0o600
 
 
@@ -160,11 +160,11 @@ def test_nothing_is_appended_through_a_link(tmp_path: Path) -> None:
 
 @needs_root
 def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
-    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    UndoLogFile(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
     assert may_owe(tmp_path)
     os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
     with pytest.raises(NotOwned):
-        books(tmp_path)
+        syncer_state(tmp_path)
     assert not may_owe(tmp_path)
     assert is_held(tmp_path)
 

@@ -24,7 +24,7 @@ from chaoslab.core.process_identity import (
     send,
 )
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import OBLIGATIONS, Obligations, holder_of, open_obligations
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, open_undos
 from tests.contracts.fleet_kit import wait_until
 
 MARK = "/runs/kill_half/1/learner-0/1"
@@ -73,7 +73,7 @@ def test_what_is_stopped_is_let_go_after_the_clock_was_set(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     who = known(sleeper)
-    with Obligations(tmp_path) as log:
+    with UndoLogFile(tmp_path) as log:
         log.open("resume_process", node="learner-0", **who.facts)
     os.killpg(sleeper.pid, signal.SIGSTOP)
     wait_until(lambda: process_tree.look(who).state == "T")
@@ -85,7 +85,7 @@ def test_what_is_stopped_is_let_go_after_the_clock_was_set(
 def test_a_run_is_held_by_its_harness_after_the_clock_was_set(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    with Obligations(tmp_path):
+    with UndoLogFile(tmp_path):
         set_the_clock(monkeypatch, -7200.0)
         holder = holder_of(tmp_path)
         assert holder is not None
@@ -137,19 +137,19 @@ def test_a_name_with_brackets_and_blanks_hides_no_start(tmp_path: Path) -> None:
 def test_a_process_of_another_namespace_is_reported_and_not_taken_for_gone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    with Obligations(tmp_path) as log:
+    with UndoLogFile(tmp_path) as log:
         log.open("end_process", node="learner-0", **known(sleeper).facts)
     monkeypatch.setattr(process_identity, "_namespaces", lambda: "pid:[1] time:[1]")
     (said,) = heal(tmp_path).remaining
     assert "of another namespace" in said
-    assert open_obligations(tmp_path)
+    assert open_undos(tmp_path)
     assert sleeper.poll() is None
 
 
 def test_a_run_of_another_namespace_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    log = Obligations(tmp_path)
+    log = UndoLogFile(tmp_path)
     log.open("end_process", pid=NOBODY, start_ticks=1, boot_id="another", mark=MARK)
     monkeypatch.setattr(process_identity, "_namespaces", lambda: "pid:[1] time:[1]")
     (said,) = heal(tmp_path).remaining
@@ -180,18 +180,18 @@ def test_an_older_entry_is_known_by_its_date_or_by_its_mark(
 def test_an_older_entry_that_cannot_be_told_needs_a_hand(
     tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    with Obligations(tmp_path) as log:
+    with UndoLogFile(tmp_path) as log:
         log.open("end_process", **dated(sleeper, off_by_s=3600.0))
     (said,) = heal(tmp_path).remaining
     assert f"whether process {sleeper.pid} is the one that is meant cannot be told" in said
-    assert open_obligations(tmp_path)
+    assert open_undos(tmp_path)
     assert sleeper.poll() is None
 
 
 def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
     tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
-    log = Obligations(tmp_path)
+    log = UndoLogFile(tmp_path)
     log.open("end_process", **known(sleeper).facts, mark=MARK)
     held_by = {"pid": os.getppid(), "start_time": 1.0, "host": os.uname().nodename}
     with (tmp_path / OBLIGATIONS).open("a") as file:

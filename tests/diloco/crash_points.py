@@ -29,10 +29,10 @@ from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node import files
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import Given, TapeLine
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Given
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
-from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from tests.diloco.disk_model import Killed, Operation, PowerCut, Recorder, State, lay_out
 from tests.memory_folder import in_memory
 
@@ -136,9 +136,9 @@ def syncer_life(account: Account, root: Path, merges: int, *, durable: bool) -> 
     """Take up what is there, or begin; then merge so many times, each fragment in its turn."""
     files.make_folder(root / _NODE, durable=True)
     store = SyncerStore(root / _FOLDER, durable=durable)
-    books, policy = Books(RULES, store, snapshots=None), Policy(RULES)
+    syncer_state, policy = SyncerState(RULES, store, snapshots=None), Policy(RULES)
     try:
-        books.restore(policy, 0.0)
+        syncer_state.restore(policy, 0.0)
         versions = list(policy.versions)
         if not versions:
             versions = [0] * RULES.fragments
@@ -182,7 +182,7 @@ def _tensors(fragment: int, seed: int) -> Tensors:
     return Tensors(theta={spec.name: theta}, momentum={spec.name: momentum})
 
 
-def _line(number: int, fragment: int, version: int, epoch: int) -> TapeLine:
+def _line(number: int, fragment: int, version: int, epoch: int) -> CommitRecord:
     given = tuple(
         Given(
             learner=f"learner-{which}", incarnation=1, epoch=epoch, step=number, c_steps=6,
@@ -190,7 +190,7 @@ def _line(number: int, fragment: int, version: int, epoch: int) -> TapeLine:
         )
         for which in range(4)
     )  # fmt: skip
-    return TapeLine(
+    return CommitRecord(
         round=number, fragment=fragment, version=version, begun=number, contributors=given,
         last_epoch=epoch,
     )  # fmt: skip
@@ -206,9 +206,9 @@ def _payload(step: int) -> bytes:
 def syncer_starts(root: Path, account: Account, promise: Promise) -> Outcome:
     """The syncer's recovery, one merge more, and what is on the disk then."""
     store = SyncerStore(root / _FOLDER, durable=False)
-    books, policy = Books(RULES, store, snapshots=None), Policy(RULES)
+    syncer_state, policy = SyncerState(RULES, store, snapshots=None), Policy(RULES)
     try:
-        books.restore(policy, 0.0)
+        syncer_state.restore(policy, 0.0)
         found = store.load()
     except (CorruptState, ValueError, KeyError, OSError):
         return Outcome.REFUSED
@@ -247,7 +247,7 @@ def _goes_on(store: SyncerStore, policy: Policy, found: StoredState, root: Path)
     store.save_round(line, _tensors(0, 0))
     store.close()
     again = SyncerStore(root / _FOLDER, durable=False).load()
-    return again is not None and again.tape == (*found.tape, line)
+    return again is not None and again.commit_log == (*found.commit_log, line)
 
 
 def learner_starts(root: Path, _account: Account, promise: Promise) -> Outcome:

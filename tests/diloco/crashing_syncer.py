@@ -39,7 +39,7 @@ class CrashingSyncer:
         self.told: list[tuple[int, Kind, Mapping[str, Any]]] = []
         """(life, kind, data) of every line, in order."""
         self.life = 0
-        self._news = threading.Condition()
+        self._recorder = threading.Condition()
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
 
@@ -98,7 +98,7 @@ class CrashingSyncer:
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    def watch(self, phase: str) -> None:
+    def run_loop(self, phase: str) -> None:
         """Let it stop at this point when it is next there, until it is killed."""
         assert self._process is not None
         assert self._process.stdin is not None
@@ -108,7 +108,7 @@ class CrashingSyncer:
 
     def of(self, kind: Kind, *, life: int = 0) -> list[Mapping[str, Any]]:
         """What was said of a kind, in all lives or in one."""
-        with self._news:
+        with self._recorder:
             lines = list(self.told)
         return [data for when, said, data in lines if said is kind and life in (0, when)]
 
@@ -118,8 +118,8 @@ class CrashingSyncer:
         while len(found := self.of(kind, life=self.life)) < times:
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"no {kind} in life {self.life}: {self._last_words()}"
-            with self._news:
-                self._news.wait(min(left_s, 0.05))
+            with self._recorder:
+                self._recorder.wait(min(left_s, 0.05))
         return found[times - 1]
 
     def _read(self, process: subprocess.Popen[str], life: int) -> None:
@@ -128,9 +128,9 @@ class CrashingSyncer:
             for text in lines:
                 report = read_node_line(text.rstrip("\n")) if text.endswith("\n") else None
                 if report is not None:
-                    with self._news:
+                    with self._recorder:
                         self.told.append((life, report.kind, report.data))
-                        self._news.notify_all()
+                        self._recorder.notify_all()
 
     def _last_words(self) -> str:
         errors = (self.folder / "stderr.log").read_text()[-3000:]
@@ -227,7 +227,7 @@ def _tape_is_sound(syncer: CrashingSyncer, merged: list[Mapping[str, Any]]) -> i
     """No token of a learner is in a fragment twice, and the tape is what was said, or one more."""
     stored = SyncerStore(syncer.folder / "syncer" / "state").load()
     assert stored is not None
-    made = [line for line in stored.tape if line.version]
+    made = [line for line in stored.commit_log if line.version]
     said = [(one["round"], one["fragment"], one["version"]) for one in merged]
     taped = [(line.round, line.fragment, line.version) for line in made]
     assert said in (taped, taped[:-1])

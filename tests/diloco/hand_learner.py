@@ -18,7 +18,7 @@ from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
-from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Closed, Connection, Hub, Limits, Received, Tls
 from tests.diloco.known import TOKENS
@@ -75,12 +75,12 @@ class RunningSyncer:
         self.told = Told()
         self.hub = Hub("127.0.0.1:0", tokens=TOKENS, limits=limits, tls=tls)
         store = SyncerStore(directory / "state", durable=False)
-        self.books = Books(settings, store, snapshots=directory / "snapshots")
+        self.syncer_state = SyncerState(settings, store, snapshots=directory / "snapshots")
         began_s = time.monotonic()
         self.syncer = Syncer(
             settings,
             self.hub,
-            self.books,
+            self.syncer_state,
             emit=self.told.emit,
             now=lambda: time.monotonic() - began_s,
         )
@@ -92,7 +92,7 @@ class RunningSyncer:
         self.syncer.end("the test is over")
         self.thread.join(PATIENCE_S)
         self.hub.stop()
-        self.books.close()
+        self.syncer_state.close()
         assert not self.thread.is_alive(), "the syncer did not end"
 
 

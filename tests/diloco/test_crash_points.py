@@ -102,12 +102,12 @@ def some_late(operations: int) -> range:
     return range(operations - 9, operations)
 
 
-def in_one_piece(self: store.SyncerStore, line: store.TapeLine, tensors: store.Tensors) -> None:
+def in_one_piece(self: store.SyncerStore, line: store.CommitRecord, tensors: store.Tensors) -> None:
     """`save_round` with the newline of a line in the same write as the line."""
-    tape = self._tape or self._open_tape()
+    commit_log = self._commit_log or self._open_tape()
     self._write_slot(line.fragment, line.version, tensors)
-    tape.append(line.to_bytes())
-    tape.flush()
+    commit_log.append(line.to_bytes())
+    commit_log.flush()
 
 
 def test_a_line_whose_end_came_to_the_disk_before_its_middle_would_stop_the_syncer(

@@ -16,10 +16,10 @@ from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import Given, TapeLine
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Given
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
-from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 
 SPECS = '[{"name": "embedding"}]'
 SHAPES = {
@@ -41,12 +41,12 @@ def tensors(fragment: int, seed: int) -> Tensors:
     return Tensors(theta=drawn[0], momentum=drawn[1])
 
 
-def line(round_: int, fragment: int, version: int) -> TapeLine:
+def line(round_: int, fragment: int, version: int) -> CommitRecord:
     given_ = Given(
         learner="learner-1", incarnation=2, epoch=5, step=10 * round_, c_steps=6, c_tokens=6144,
         weight=1.5e6, tokens_from=100, tokens_to=6244,
     )  # fmt: skip
-    return TapeLine(
+    return CommitRecord(
         round=round_, fragment=fragment, version=version, begun=round_ + 1, contributors=(given_,),
         last_epoch=5, incarnations={"learner-1": 2}, data_positions={"learner-1": 77 * round_},
     )  # fmt: skip
@@ -116,8 +116,8 @@ def test_committed_merges_outlive_the_process(tmp_path: Path, durable: bool) -> 
             merge(store, round_, versions)
             state = loaded(tmp_path)
             assert holds(state, versions)
-            assert state.tape[-1] == line(round_, round_ % 3, versions[round_ % 3])
-    assert len(state.tape) == 3 + 8
+            assert state.commit_log[-1] == line(round_, round_ % 3, versions[round_ % 3])
+    assert len(state.commit_log) == 3 + 8
 
 
 def test_a_restarted_syncer_goes_on(tmp_path: Path) -> None:
@@ -161,8 +161,8 @@ def test_a_second_writer_is_refused_and_readers_are_not(tmp_path: Path) -> None:
 
 def test_reading_changes_no_file(tmp_path: Path) -> None:
     trained(tmp_path, 5)
-    with (tmp_path / "tape.jsonl").open("ab") as tape:
-        tape.write(b'{"torn')
+    with (tmp_path / "tape.jsonl").open("ab") as commit_log:
+        commit_log.write(b'{"torn')
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     loaded(tmp_path)
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
@@ -174,17 +174,17 @@ def test_reading_changes_no_file(tmp_path: Path) -> None:
 def test_a_tape_cut_at_any_byte_of_its_last_line_leaves_the_state_before(tmp_path: Path) -> None:
     before = trained(tmp_path / "made", 6)
     store = SyncerStore(tmp_path / "made", durable=False)
-    tape = tmp_path / "made" / "tape.jsonl"
-    start = tape.stat().st_size
+    commit_log = tmp_path / "made" / "tape.jsonl"
+    start = commit_log.stat().st_size
     after = list(before)
     merge(store, 7, after)
     store.close()
-    for cut in range(start, tape.stat().st_size + 1):
+    for cut in range(start, commit_log.stat().st_size + 1):
         copy = tmp_path / "copy"
         shutil.copytree(tmp_path / "made", copy)
         with (copy / "tape.jsonl").open("r+b") as file:
             file.truncate(cut)
-        is_whole = cut == tape.stat().st_size
+        is_whole = cut == commit_log.stat().st_size
         now = list(after if is_whole else before)
         assert holds(loaded(copy), now)
         again = SyncerStore(copy, durable=False)
@@ -252,8 +252,8 @@ def test_the_tape_never_names_a_version_whose_slot_is_not_written(tmp_path: Path
 
 def test_a_torn_line_longer_than_the_next_one_leaves_nothing_of_itself(tmp_path: Path) -> None:
     versions = trained(tmp_path, 6)
-    with (tmp_path / "tape.jsonl").open("ab") as tape:
-        tape.write(b'{"blake2b":"' + b"0" * 5000)
+    with (tmp_path / "tape.jsonl").open("ab") as commit_log:
+        commit_log.write(b'{"blake2b":"' + b"0" * 5000)
     with closing(SyncerStore(tmp_path, durable=False)) as store:
         merge(store, 7, versions)
         merge(store, 8, versions)
@@ -274,10 +274,10 @@ def test_momentum_belongs_to_a_tensor_by_name_whatever_the_order(tmp_path: Path)
     )
     SyncerStore(tmp_path, durable=False).begin(specs_to_json(specs), {0: backwards})
     rules = Settings(learners=("learner-0",), fragments=1)
-    books = Books(rules, SyncerStore(tmp_path, durable=False), snapshots=None)
-    books.restore(Policy(rules), 0.0)
+    syncer_state = SyncerState(rules, SyncerStore(tmp_path, durable=False), snapshots=None)
+    syncer_state.restore(Policy(rules), 0.0)
     (fragment,) = Layout.balance(specs, 1).fragments
-    assert books.momentum_digest(0) == digest(fragment.flatten(momentum))
+    assert syncer_state.momentum_digest(0) == digest(fragment.flatten(momentum))
 
 
 # ---------------------------------------------------------------- damage
@@ -311,8 +311,10 @@ def test_a_damaged_byte_anywhere_in_the_tape_is_found_and_named(tmp_path: Path, 
     directory = tmp_path / "state"
     shutil.rmtree(directory, ignore_errors=True)
     trained(directory, 4)
-    tape = directory / "tape.jsonl"
-    flip(tape, at % (tape.stat().st_size - 1))  # without its last newline the line is torn
+    commit_log = directory / "tape.jsonl"
+    flip(
+        commit_log, at % (commit_log.stat().st_size - 1)
+    )  # without its last newline the line is torn
     with pytest.raises(CorruptState, match=r"tape\.jsonl, line \d+"):
         loaded(directory)
 
@@ -359,7 +361,7 @@ def test_after_falling_back_training_goes_on_and_the_lost_merges_are_kept_aside(
     store.close()
     assert holds(loaded(tmp_path), now)
     lost = (tmp_path / "tape.lost.jsonl").read_bytes().splitlines()
-    assert [TapeLine.from_bytes(text) for text in lost] == list(state.lost)
+    assert [CommitRecord.from_bytes(text) for text in lost] == list(state.lost)
 
 
 def test_damage_to_both_slots_cannot_be_left_behind(tmp_path: Path) -> None:
@@ -405,17 +407,17 @@ def test_any_history_of_merges_and_crashes_keeps_what_was_committed(
         store.close()
         if death != "quietly" and merges:
             versions[merges[-1]] -= 1
-            tape = directory / "tape.jsonl"
-            size = len(tape.read_bytes().splitlines(keepends=True)[-1])
-            with tape.open("r+b") as file:
+            commit_log = directory / "tape.jsonl"
+            size = len(commit_log.read_bytes().splitlines(keepends=True)[-1])
+            with commit_log.open("r+b") as file:
                 cut = size if death == "before the line" else min(bytes_lost, size)
-                file.truncate(tape.stat().st_size - cut)
+                file.truncate(commit_log.stat().st_size - cut)
     assert holds(loaded(directory), versions)
 
 
 def test_equal_lines_read_back_equal_and_changed_ones_are_refused() -> None:
     text = line(3, 1, 2).to_bytes()
-    assert TapeLine.from_bytes(text[:-1]) == line(3, 1, 2)
-    assert TapeLine.from_bytes(replace(line(3, 1, 2), begun=9).to_bytes()[:-1]).begun == 9
+    assert CommitRecord.from_bytes(text[:-1]) == line(3, 1, 2)
+    assert CommitRecord.from_bytes(replace(line(3, 1, 2), begun=9).to_bytes()[:-1]).begun == 9
     with pytest.raises(ValueError, match="do not fit"):
-        TapeLine.from_bytes(text[:-1].replace(b'"begun":4', b'"begun":5'))
+        CommitRecord.from_bytes(text[:-1].replace(b'"begun":4', b'"begun":5'))

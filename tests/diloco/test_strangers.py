@@ -174,7 +174,7 @@ def test_a_payload_larger_than_this_training_has_is_refused(tmp_path: Path) -> N
         learner = HandLearner(syncer, "learner-0")
         learner.join()
         pull = learner.pulled()
-        most = syncer.books.payload_bytes_max
+        most = syncer.syncer_state.payload_bytes_max
         header = learner.answer(pull)
         header.payload.bytes = most + 1
         learner.connection._outbox.put(frame_of(pb.FromLearner(epoch=learner.epoch, push=header)))

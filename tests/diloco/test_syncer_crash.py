@@ -47,7 +47,7 @@ def crash(
 ) -> None:
     """Kill it there, start it again, and let it merge for a while."""
     if point in list(Phase):
-        syncer.watch(point)
+        syncer.run_loop(point)
         assert syncer.wait(Kind.PHASE_REACHED)["phase"] == point
         syncer.kill()
     elif point == "after the pull":

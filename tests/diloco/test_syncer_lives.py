@@ -12,7 +12,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import TapeLine
+from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.membership import Hello
 from chaoslab.diloco.syncer.options import once_there_is_room
 from chaoslab.diloco.syncer.policy import Policy
@@ -31,7 +31,7 @@ class RefusingStore(SyncerStore):
 
     is_full = False
 
-    def save_round(self, line: TapeLine, tensors: Tensors) -> None:
+    def save_round(self, line: CommitRecord, tensors: Tensors) -> None:
         if self.is_full:
             raise OSError(errno.ENOSPC, "No space left on device")
         super().save_round(line, tensors)
@@ -61,7 +61,7 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
 ) -> None:
     with running_syncer(tmp_path) as syncer:
         store = RefusingStore(tmp_path / "refusing", durable=False)
-        syncer.books._store = store
+        syncer.syncer_state._store = store
         with training(syncer) as learners:
             syncer.told.wait(Kind.ROUND_MERGED, version=2)
             store.is_full = True
@@ -87,7 +87,7 @@ def test_nothing_is_published_that_is_not_on_disk_and_all_of_it_is_once_there_is
 def test_training_does_not_end_before_its_last_merge_is_on_disk(tmp_path: Path) -> None:
     with running_syncer(tmp_path) as syncer:
         store = RefusingStore(tmp_path / "refusing", durable=False)
-        syncer.books._store = store
+        syncer.syncer_state._store = store
         with training(syncer):
             syncer.told.wait(Kind.ROUND_MERGED)
             store.is_full = True
@@ -173,8 +173,8 @@ def test_the_time_of_training_is_added_up_over_the_lives(tmp_path: Path) -> None
     store = SyncerStore(tmp_path)
     store.begin(SPECS, {fragment: tensors(fragment, 0) for fragment in SHAPES})
     merged = line(7, 0, 1)
-    fields = {name: getattr(merged, name) for name in TapeLine.__slots__}
-    store.save_round(TapeLine(**{**fields, "trained_s": 50.0}), tensors(0, 1))
+    fields = {name: getattr(merged, name) for name in CommitRecord.__slots__}
+    store.save_round(CommitRecord(**{**fields, "trained_s": 50.0}), tensors(0, 1))
     store.close()
     policy = Policy(rules)
     go_on(policy, store.load(), Reserved(), 3.0)

@@ -69,8 +69,8 @@ def test_a_storm_that_cannot_be_is_a_plan_error(wrong: dict[str, float]) -> None
 
 
 def test_a_storm_returns_first_and_dies_again_before_each_further_return() -> None:
-    assert ControlRejoinStorm(down_s=4.0).beats() == (4.0,)
-    assert ControlRejoinStorm(times=3, down_s=4.0, up_s=12.0).beats() == (4, 16, 20, 32, 36)
+    assert ControlRejoinStorm(down_s=4.0).steps() == (4.0,)
+    assert ControlRejoinStorm(times=3, down_s=4.0, up_s=12.0).steps() == (4, 16, 20, 32, 36)
 
 
 # ---------------------------------------------------------------- records made by hand

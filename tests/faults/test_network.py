@@ -189,9 +189,9 @@ class Record:
     def cleared(self, time_s: float, injection: str) -> "Record":
         return self.add(time_s, Kind.LINK_CLEARED, link="learner-1", injection=injection)
 
-    def stepped(self, time_s: float, beat: int) -> "Record":
+    def stepped(self, time_s: float, step_index: int) -> "Record":
         about: dict[str, Json] = {"injection": "injection-0", "targets": ["learner-1"]}
-        return self.add(time_s, Kind.FAULT_STEPPED, **about, beat=beat)
+        return self.add(time_s, Kind.FAULT_STEPPED, **about, beat=step_index)
 
     def until(self, end_s: float, **more: Json) -> "Record":
         """Both ends go on to report every second, with these figures."""
@@ -655,10 +655,10 @@ def test_a_profile_that_nobody_could_feel_proves_nothing() -> None:
     assert Record(NetworkRegionProfile(profile="lan")).until(30).evidence.status is Status.FAILED
 
 
-def traced(rtts_s: dict[int, float], *, file: str = TRACE, beats: int = 1, **more: Json) -> Record:
+def traced(rtts_s: dict[int, float], *, file: str = TRACE, steps: int = 1, **more: Json) -> Record:
     record = Record(NetworkTrace(file=file))
-    for beat in range(beats):
-        record.stepped(24.0, beat)
+    for step_index in range(steps):
+        record.stepped(24.0, step_index)
     for second in range(21, 31):
         rtt_s = next(value for begin, value in reversed(rtts_s.items()) if second >= begin)
         record.reported(second + 0.5, rtt_s=rtt_s, **more)
@@ -677,7 +677,7 @@ def test_a_trace_whose_later_rows_did_nothing_is_weak() -> None:
 
 
 def test_a_trace_whose_later_rows_never_came_is_weak_and_says_how_many_did() -> None:
-    found = traced({20: 0.044, 24: 0.244}, beats=0, bytes_per_s=1e6).evidence
+    found = traced({20: 0.044, 24: 0.244}, steps=0, bytes_per_s=1e6).evidence
     assert found.status is Status.WEAK
     assert "1 of 2 rows had their turn" in found.text
     assert found.measured["rows"] == 1
@@ -685,11 +685,11 @@ def test_a_trace_whose_later_rows_never_came_is_weak_and_says_how_many_did() -> 
 
 def test_a_trace_of_rates_that_the_link_never_reached_cannot_be_shown(tmp_path: Path) -> None:
     (tmp_path / "fast.csv").write_text("time,rate\n0s,1GB/s\n")
-    fast = traced({20: 0.004}, file=str(tmp_path / "fast.csv"), beats=0).evidence
+    fast = traced({20: 0.004}, file=str(tmp_path / "fast.csv"), steps=0).evidence
     assert fast.status is Status.WEAK
     assert "such a limit cannot be shown" in fast.text
     (tmp_path / "slow.csv").write_text("time,rate\n0s,1MB/s\n")
-    slow = traced({20: 0.004}, file=str(tmp_path / "slow.csv"), beats=0, bytes_per_s=1e6).evidence
+    slow = traced({20: 0.004}, file=str(tmp_path / "slow.csv"), steps=0, bytes_per_s=1e6).evidence
     assert slow.status is Status.PROVED
 
 
@@ -731,5 +731,5 @@ def test_packets_of_a_link_that_carried_nothing_were_not_touched() -> None:
 
 def test_a_trace_changes_the_strength_of_what_is_there() -> None:
     fault = NetworkTrace(file=TRACE)
-    assert fault.beats() == (4.0,)
+    assert fault.steps() == (4.0,)
     assert len(fault.shapings()) == 4

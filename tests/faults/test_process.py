@@ -19,7 +19,7 @@ from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, injection_of
 
@@ -360,7 +360,7 @@ def director(tmp_path: Path) -> Iterator[Director]:
     clock = WallClock()
     with (
         Journal(tmp_path, clock) as journal,
-        LocalFleet(tmp_path, clock, obligations=NoObligations()) as fleet,
+        LocalFleet(tmp_path, clock, undo_log=NoUndoLog()) as fleet,
     ):
         for name in LEARNERS:
             fleet.start(stand_in(name))
@@ -398,7 +398,7 @@ def test_on_a_program_without_hooks_a_hook_does_nothing(
     clock = WallClock()
     with (
         Journal(tmp_path, clock) as journal,
-        LocalFleet(tmp_path, clock, obligations=NoObligations()) as fleet,
+        LocalFleet(tmp_path, clock, undo_log=NoUndoLog()) as fleet,
     ):
         for name in VICTIMS:
             fleet.start(stand_in(name, "--deaf"))

@@ -14,7 +14,7 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.events import Kind
 from chaoslab.fleet.stressors import Neighbours
 from chaoslab.undo.janitor import start_janitor
-from chaoslab.undo.log import Obligations
+from chaoslab.undo.log import UndoLogFile
 from tests.engine import Engine, learner, small_fleet
 
 
@@ -23,18 +23,18 @@ def main(run_directory: Path) -> None:
     clock = WallClock()
     with (
         start_janitor(run_directory),
-        Obligations(run_directory) as obligations,
-        small_fleet(run_directory, clock, Engine.connect(), obligations) as fleet,
+        UndoLogFile(run_directory) as undo_log,
+        small_fleet(run_directory, clock, Engine.connect(), undo_log) as fleet,
     ):
         stepping: set[str] = set()
         fleet.start(learner("learner-0"))
         fleet.start(replace(learner("learner-1"), keeps="state", has_volume=True))
         while len(stepping) < 2:
-            news = fleet.poll(clock.now_s() + 1.0)
-            stepping |= {one.source for one in news if one.kind is Kind.LEARNER_STEP}
+            recorder = fleet.poll(clock.now_s() + 1.0)
+            stepping |= {one.source for one in recorder if one.kind is Kind.LEARNER_STEP}
         fleet.pause("learner-1")
         fleet.fill_disk("learner-1")
-        fleet.burden("learner-0", "injection-0", Neighbours(count=1))
+        fleet.stressor("learner-0", "injection-0", Neighbours(count=1))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         while True:

@@ -5,7 +5,7 @@ import pytest
 from chaoslab.core.clock import VirtualClock, WallClock
 from chaoslab.fleet.base import Fleet, NodeSpec, Role
 from chaoslab.fleet.nobody import NoFleet
-from chaoslab.undo.base import NoObligations, ObligationLog
+from chaoslab.undo.base import NoUndoLog, UndoLog
 from tests.contracts.fleet_kit import FleetKit, Stage
 
 
@@ -37,5 +37,5 @@ class TestNoFleet(FleetKit):
 
 
 def test_the_log_that_remembers_nothing_is_a_log() -> None:
-    log: ObligationLog = NoObligations()
+    log: UndoLog = NoUndoLog()
     log.close(log.open("end_process", pid=1))

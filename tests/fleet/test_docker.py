@@ -22,17 +22,17 @@ from chaoslab.plan.model import Containers
 from chaoslab.prepare.containers import ContainerFleets
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.actions import VERBS, leftovers
-from chaoslab.undo.base import NoObligations
-from chaoslab.undo.facts import EstateFacts
+from chaoslab.undo.base import NoUndoLog
+from chaoslab.undo.facts import RunResourcesFacts
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import Obligations, open_obligations
+from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
 from chaoslab.fleet.docker import cleanup, images, labels  # isort: skip  # after the engine
 from chaoslab.fleet.docker.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip
-from chaoslab.fleet.docker.run_resources import Estate, remains, run_name  # isort: skip
+from chaoslab.fleet.docker.run_resources import RunResources, remains, run_name  # isort: skip
 from chaoslab.fleet.docker.image_check import why_unfit  # isort: skip
 from chaoslab.fleet.docker.images import base_here  # isort: skip
 
@@ -47,14 +47,14 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture
-def obligations() -> Remembered:
+def undo_log() -> Remembered:
     return Remembered()
 
 
 @pytest.fixture
-def stage(tmp_path: Path, engine: Engine, obligations: Remembered) -> Iterator[Stage]:
+def stage(tmp_path: Path, engine: Engine, undo_log: Remembered) -> Iterator[Stage]:
     clock = WallClock()
-    with small_fleet(tmp_path, clock, engine, obligations) as fleet:
+    with small_fleet(tmp_path, clock, engine, undo_log) as fleet:
         yield Stage(fleet=fleet, clock=clock)
 
 
@@ -118,7 +118,7 @@ def test_the_engine_tells_of_a_pause_and_of_its_end(stage: Stage, spec: NodeSpec
 
 
 def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
-    stage: Stage, spec: NodeSpec, engine: Engine, obligations: Remembered
+    stage: Stage, spec: NodeSpec, engine: Engine, undo_log: Remembered
 ) -> None:
     stage.fleet.start(spec)
     name = str(stage.until(Kind.NODE_STARTED).data["container"])
@@ -130,8 +130,8 @@ def test_a_node_that_is_unplugged_lives_on_and_is_plugged_in_again(
     for _ in range(2):
         stage.fleet.plug(spec.name)
         assert engine.inspect(name).address
-    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == labels.PLUG]
-    assert owed == obligations.closed
+    owed = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.PLUG]
+    assert owed == undo_log.closed
 
 
 def test_the_next_life_runs_the_release_that_was_asked_for(
@@ -177,29 +177,29 @@ def quota_us(engine: Engine, container: str) -> int:
 
 
 def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
-    stage: Stage, engine: Engine, obligations: Remembered
+    stage: Stage, engine: Engine, undo_log: Remembered
 ) -> None:
     stage.fleet.start(learner("learner-0", "--spew"))
 
     def is_slowed() -> bool:
         stage.poll(0.2)
         try:
-            stage.fleet.burden("learner-0", "injection-0", Slowness(factor=2))
+            stage.fleet.stressor("learner-0", "injection-0", Slowness(factor=2))
         except FleetError:  # nobody knows yet what it uses
             return False
         return True
 
     wait_until(is_slowed)
-    burdened = stage.until(Kind.NODE_BURDENED)
-    assert "cores" in str(burdened.data["mechanism"])
+    stress_registry = stage.until(Kind.NODE_STRESSED)
+    assert "cores" in str(stress_registry.data["mechanism"])
     started = next(one for one in stage.seen if one.kind is Kind.NODE_STARTED)
     container = str(started.data["container"])
     before_us = quota_us(engine, container)
     stage.fleet.relieve("learner-0", "injection-0")
     stage.until(Kind.NODE_RELIEVED)
     assert before_us < quota_us(engine, container) == round(LIMITS.cpus * CPU_PERIOD_US)
-    owed = [number for number, one in enumerate(obligations.opened) if one["do"] == labels.UNLIMIT]
-    assert set(owed) <= set(obligations.closed)
+    owed = [number for number, one in enumerate(undo_log.opened) if one["do"] == labels.UNLIMIT]
+    assert set(owed) <= set(undo_log.closed)
 
 
 # ---------------------------------------------------------------- output and files
@@ -248,7 +248,7 @@ def test_an_end_that_cannot_be_written_down_is_told_all_the_same(
 
 
 def test_leaving_the_fleet_leaves_nothing_on_the_engine(
-    stage: Stage, spec: NodeSpec, engine: Engine, tmp_path: Path, obligations: Remembered
+    stage: Stage, spec: NodeSpec, engine: Engine, tmp_path: Path, undo_log: Remembered
 ) -> None:
     run = run_name(tmp_path)
     stage.fleet.start(spec)
@@ -257,8 +257,8 @@ def test_leaving_the_fleet_leaves_nothing_on_the_engine(
     with_engine = Engine.connect()
     assert not remains(with_engine, run)
     with_engine.close()
-    assert obligations.opened[0]["do"] == labels.EMPTY_ESTATE
-    assert obligations.closed == [0]
+    assert undo_log.opened[0]["do"] == labels.EMPTY_RUN_RESOURCES
+    assert undo_log.closed == [0]
 
 
 @pytest.mark.parametrize(
@@ -282,19 +282,19 @@ def test_a_harness_that_is_killed_leaves_nothing(
     harness.wait()
     harness.stdout.close()
     wait_until(lambda: not remains(engine, run_name(tmp_path)))
-    wait_until(lambda: not open_obligations(tmp_path))
+    wait_until(lambda: not open_undos(tmp_path))
 
 
 def test_what_is_left_is_healed_from_the_run_directory_alone(
     engine: Engine, tmp_path: Path, spec: NodeSpec
 ) -> None:
-    with Obligations(tmp_path) as obligations:
-        fleet = small_fleet(tmp_path, WallClock(), Engine.connect(), obligations)
+    with UndoLogFile(tmp_path) as undo_log:
+        fleet = small_fleet(tmp_path, WallClock(), Engine.connect(), undo_log)
         fleet.__enter__()
         fleet.start(spec)
         fleet.pause(spec.name)
-    owed = open_obligations(tmp_path)
-    assert {one.do for one in owed} == {labels.EMPTY_ESTATE, labels.UNPAUSE}
+    owed = open_undos(tmp_path)
+    assert {one.do for one in owed} == {labels.EMPTY_RUN_RESOURCES, labels.UNPAUSE}
     assert any("is paused" in text for one in owed for text in leftovers(one))
     done = heal(tmp_path)
     assert not done.remaining
@@ -307,52 +307,54 @@ def test_what_is_left_is_healed_from_the_run_directory_alone(
 def test_what_an_engine_still_makes_when_nobody_waits_for_it_goes_too(
     engine: Engine, tmp_path: Path
 ) -> None:
-    estate = Estate(engine=engine, run_directory=tmp_path, obligations=NoObligations())
-    unlabelled = f"{estate.network}-learner-0"  # as an engine makes one that it finds gone
+    run_resources = RunResources(engine=engine, run_directory=tmp_path, undo_log=NoUndoLog())
+    unlabelled = f"{run_resources.network}-learner-0"  # as an engine makes one that it finds gone
     created = ContainerSpec(
-        name=estate.container("learner-0", 1), image=base_here(engine), command=("true",),
-        limits=LIMITS, network="none", labels=estate.labels, volumes={unlabelled: "/state"},
+        name=run_resources.container("learner-0", 1), image=base_here(engine), command=("true",),
+        limits=LIMITS, network="none", labels=run_resources.labels, volumes={unlabelled: "/state"},
     )  # fmt: skip
     late = threading.Timer(0.6, engine.create, [created])
     late.start()
-    facts = EstateFacts(directory=tmp_path, engine=engine.url, run=estate.run)
-    done = cleanup.undo(labels.EMPTY_ESTATE, facts)
+    facts = RunResourcesFacts(directory=tmp_path, engine=engine.url, run=run_resources.run)
+    done = cleanup.undo(labels.EMPTY_RUN_RESOURCES, facts)
     late.join()
     assert set(done) == {f"container {created.name}, removed", f"volume {unlabelled}, removed"}
-    assert not remains(engine, estate.run)
+    assert not remains(engine, run_resources.run)
     assert unlabelled not in engine.volumes({})
 
 
 def test_what_no_harness_answers_for_is_named_with_its_remedy(
     engine: Engine, tmp_path: Path
 ) -> None:
-    estate = Estate(engine=engine, run_directory=tmp_path / "gone", obligations=NoObligations())
-    estate.open()
-    (found,) = (one for one in residue.find(tmp_path) if estate.run in one.what)
-    assert f"docker network rm {estate.network}" in found.remedy
-    estate.close()
-    assert not [one for one in residue.find(tmp_path) if estate.run in one.what]
+    run_resources = RunResources(
+        engine=engine, run_directory=tmp_path / "gone", undo_log=NoUndoLog()
+    )
+    run_resources.open()
+    (found,) = (one for one in residue.find(tmp_path) if run_resources.run in one.what)
+    assert f"docker network rm {run_resources.network}" in found.remedy
+    run_resources.close()
+    assert not [one for one in residue.find(tmp_path) if run_resources.run in one.what]
 
 
 def test_an_engine_that_is_gone_is_said_and_keeps_nothing_from_being_owed(tmp_path: Path) -> None:
     facts = {"engine": f"unix://{tmp_path}/nobody.sock", "run": run_name(tmp_path)}
-    done = heal_of(tmp_path, labels.EMPTY_ESTATE, facts)
+    done = heal_of(tmp_path, labels.EMPTY_RUN_RESOURCES, facts)
     assert "no Docker engine answers" in done
 
 
 def heal_of(run_directory: Path, do: str, facts: dict[str, str]) -> str:
     """What remains of one obligation after an attempt to heal it."""
-    with Obligations(run_directory) as obligations:
-        obligations.open(do, **facts)
+    with UndoLogFile(run_directory) as undo_log:
+        undo_log.open(do, **facts)
     (remaining,) = heal(run_directory).remaining
-    assert open_obligations(run_directory)
+    assert open_undos(run_directory)
     return remaining
 
 
 def test_every_verb_is_known_to_the_undo() -> None:
     letting_go = (labels.UNPAUSE, labels.UNWEDGE, labels.UNLIMIT, labels.PLUG, labels.FREE_VOLUME)
     assert all(VERBS[do].lets_go for do in letting_go)
-    assert not VERBS[labels.EMPTY_ESTATE].lets_go
+    assert not VERBS[labels.EMPTY_RUN_RESOURCES].lets_go
 
 
 def test_an_engine_without_our_images_is_told_how_to_come_by_them(

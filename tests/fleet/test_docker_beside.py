@@ -12,7 +12,7 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.stressors import HeldMemory, Neighbours
 from chaoslab.undo.actions import leftovers, lets_go, undo
-from chaoslab.undo.log import Obligations, open_obligations
+from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
 
@@ -45,7 +45,7 @@ def engine() -> Iterator[Engine]:
 @pytest.fixture
 def stage(tmp_path: Path, engine: Engine) -> Iterator[Stage]:
     clock = WallClock()
-    with Obligations(tmp_path) as owed, small_fleet(tmp_path, clock, engine, owed) as fleet:
+    with UndoLogFile(tmp_path) as owed, small_fleet(tmp_path, clock, engine, owed) as fleet:
         yield Stage(fleet=fleet, clock=clock)
 
 
@@ -122,7 +122,7 @@ def test_a_full_volume_refuses_writes_until_it_has_room_again_and_survives_its_n
     freed = stage.until(Kind.STORAGE_FREED)
     assert int(str(freed.data["free_bytes"])) > MIB
     says(stage, tmp_path, "room", life=2)
-    assert {one.do for one in open_obligations(tmp_path)} == {verbs.EMPTY_ESTATE}
+    assert {one.do for one in open_undos(tmp_path)} == {verbs.EMPTY_RUN_RESOURCES}
 
 
 def test_a_full_volume_gets_room_again_from_its_obligation_alone(
@@ -131,7 +131,7 @@ def test_a_full_volume_gets_room_again_from_its_obligation_alone(
     stage.fleet.start(replace(writer, has_volume=True))
     stage.fleet.fill_disk(writer.name)
     says(stage, tmp_path, "full")
-    owed = next(one for one in open_obligations(tmp_path) if one.do == verbs.FREE_VOLUME)
+    owed = next(one for one in open_undos(tmp_path) if one.do == verbs.FREE_VOLUME)
     assert lets_go(owed)
     assert "may be full" in leftovers(owed)[0]
     assert "has room again" in undo(owed).actions[0]
@@ -144,7 +144,7 @@ def test_room_that_nobody_can_give_is_still_owed(
 ) -> None:
     stage.fleet.start(replace(writer, has_volume=True))
     stage.fleet.fill_disk(writer.name)
-    owed = next(one for one in open_obligations(tmp_path) if one.do == verbs.FREE_VOLUME)
+    owed = next(one for one in open_undos(tmp_path) if one.do == verbs.FREE_VOLUME)
     gone = replace(owed, facts={**owed.facts, "image": "chaoslab-node:removed-meanwhile"})
     assert "removed-meanwhile" in undo(gone).remaining[0]
 
@@ -177,8 +177,8 @@ def test_busy_neighbours_use_the_cores_until_they_are_taken_away(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.burden("learner-0", "injection-0", Neighbours(count=2, for_s=60))
-    assert "2 processes" in str(stage.until(Kind.NODE_BURDENED).data["mechanism"])
+    stage.fleet.stressor("learner-0", "injection-0", Neighbours(count=2, for_s=60))
+    assert "2 processes" in str(stage.until(Kind.NODE_STRESSED).data["mechanism"])
     wait_until(lambda: number(counted(stage, "learner-0"), "cpu_s") > 0.2)
     (name,) = beside(engine, tmp_path)
     stage.fleet.relieve("learner-0", "injection-0")
@@ -191,7 +191,7 @@ def test_memory_is_held_beside_a_node_and_given_back(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.burden("learner-0", "injection-0", HeldMemory(size_bytes=64 * MIB))
+    stage.fleet.stressor("learner-0", "injection-0", HeldMemory(size_bytes=64 * MIB))
     wait_until(lambda: number(counted(stage, "learner-0"), "rss_bytes") >= 64 * MIB)
     assert number(counted(stage, "learner-0"), "available_bytes") > MIB
     stage.fleet.relieve("learner-0", "injection-0")
@@ -204,7 +204,7 @@ def test_more_memory_than_the_machine_can_spare_is_refused(
     stage.fleet.start(learner("learner-0"))
     whole = int(str(engine.facts()["MemTotal"]))
     with pytest.raises(FleetError, match="ask for less"):
-        stage.fleet.burden("learner-0", "injection-0", HeldMemory(size_bytes=whole))
+        stage.fleet.stressor("learner-0", "injection-0", HeldMemory(size_bytes=whole))
     stage.fleet.relieve("learner-0", "injection-0")
     assert not beside(engine, tmp_path)
 
@@ -213,7 +213,7 @@ def test_neighbours_that_somebody_else_removes_are_said_to_have_let_go(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.burden("learner-0", "injection-0", Neighbours(count=1))
+    stage.fleet.stressor("learner-0", "injection-0", Neighbours(count=1))
     (name,) = beside(engine, tmp_path)
     engine.remove(name)
     assert "by itself" in str(stage.until(Kind.NODE_RELIEVED).data["because"])
@@ -224,6 +224,6 @@ def test_neighbours_end_when_their_time_is_over_whoever_forgets_them(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.burden("learner-0", "injection-0", Neighbours(count=2, for_s=0.5))
+    stage.fleet.stressor("learner-0", "injection-0", Neighbours(count=2, for_s=0.5))
     (name,) = beside(engine, tmp_path)
     wait_until(lambda: not engine.inspect(name).is_alive)

@@ -21,7 +21,7 @@ from chaoslab.links.base import (
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.netem_links import ABILITIES, NetemLinks
 from chaoslab.links.proxied_links import ProxiedLinks
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 from tests.contracts.link_kit import LinkKit
 from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
 from tests.contracts.link_stage import (
@@ -37,9 +37,9 @@ from tests.contracts.link_table import dropped_share
 from tests.engine import IS_REQUIRED, Engine, engine_or_skip
 
 from chaoslab.fleet.docker import images  # isort: skip  # after the engine, which may skip all this
-from chaoslab.fleet.docker.run_resources import Estate  # isort: skip
+from chaoslab.fleet.docker.run_resources import RunResources  # isort: skip
 from chaoslab.fleet.docker.gateway import ContainerGateway  # isort: skip
-from chaoslab.fleet.docker.proxy import ContainerHouse  # isort: skip
+from chaoslab.fleet.docker.proxy import ContainerProxyHost  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 
@@ -54,19 +54,23 @@ def engine() -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def estate(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Estate]:
+def run_resources(
+    engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[RunResources]:
     """A run's network, and nothing of it afterwards."""
     folder = tmp_path_factory.mktemp("run")
-    estate = Estate(engine=engine, run_directory=folder.resolve(), obligations=NoObligations())
-    estate.open()
-    yield estate
-    estate.close()
+    run_resources = RunResources(
+        engine=engine, run_directory=folder.resolve(), undo_log=NoUndoLog()
+    )
+    run_resources.open()
+    yield run_resources
+    run_resources.close()
 
 
 @pytest.fixture(scope="module")
-def host(estate: Estate) -> str:
+def host(run_resources: RunResources) -> str:
     """Where containers on it reach this machine."""
-    return this_machine_on(estate.engine, estate.network)
+    return this_machine_on(run_resources.engine, run_resources.network)
 
 
 def this_machine_on(engine: Engine, network: str) -> str:
@@ -76,8 +80,8 @@ def this_machine_on(engine: Engine, network: str) -> str:
 
 
 @pytest.fixture
-def gateway(estate: Estate) -> ContainerGateway:
-    return ContainerGateway(estate.run_directory, Engine.connect())
+def gateway(run_resources: RunResources) -> ContainerGateway:
+    return ContainerGateway(run_resources.run_directory, Engine.connect())
 
 
 @pytest.fixture
@@ -167,8 +171,8 @@ def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
     assert stage.links.troubles() == ("somebody else changed the rules of the gateway",)
 
 
-def test_a_gateway_that_is_gone_is_noticed(stage: Stage, estate: Estate) -> None:
-    estate.engine.kill(f"{estate.network}-gateway", "SIGKILL")
+def test_a_gateway_that_is_gone_is_noticed(stage: Stage, run_resources: RunResources) -> None:
+    run_resources.engine.kill(f"{run_resources.network}-gateway", "SIGKILL")
     (trouble,) = stage.links.troubles()
     assert "has ended with exit code 137" in trouble
     with pytest.raises(FleetError, match="does not answer"):
@@ -185,8 +189,10 @@ class Wandering(ContainerGateway):
         return self.address
 
 
-def test_a_link_follows_the_syncer_to_another_address(estate: Estate, host: str) -> None:
-    gateway = Wandering(estate.run_directory, Engine.connect())
+def test_a_link_follows_the_syncer_to_another_address(
+    run_resources: RunResources, host: str
+) -> None:
+    gateway = Wandering(run_resources.run_directory, Engine.connect())
     with closing(Upstream("0.0.0.0")) as upstream, NetemLinks(gateway) as links:
         link = links.create("learner-0", f"syncer:{upstream.address.rpartition(':')[2]}")
         with pytest.raises(ConnectionRefusedError):
@@ -197,7 +203,7 @@ def test_a_link_follows_the_syncer_to_another_address(estate: Estate, host: str)
         gateway.address = None
         assert not links.troubles()
         assert is_open(pair)
-        gateway.address = this_machine_on(estate.engine, "bridge")
+        gateway.address = this_machine_on(run_resources.engine, "bridge")
         assert not links.troubles()
         assert [how_it_ends(end) for end in (pair.learner, pair.syncer)] == ["reset", "reset"]
         moved = upstream.connect(link)
@@ -226,9 +232,9 @@ SOAK = pytest.mark.soak
     ],
 )
 def test_lost_packets_are_counted_and_sent_again(
-    estate: Estate, host: str, kind: str, way: Direction
+    run_resources: RunResources, host: str, kind: str, way: Direction
 ) -> None:
-    with closing(Upstream(host)) as upstream, links_of(kind, estate) as links:
+    with closing(Upstream(host)) as upstream, links_of(kind, run_resources) as links:
         stage = stage_of(links, upstream)
         share, is_whole = dropped_share(stage, way, 0.1, size=20_000_000)
         assert is_whole
@@ -236,24 +242,26 @@ def test_lost_packets_are_counted_and_sent_again(
         assert not links.troubles()
 
 
-def test_what_a_kernel_can_do_is_known_before_anything_is_started(estate: Estate) -> None:
-    before = estate.engine.names(estate.own)
-    beside, netem = links_of("embedded", estate), links_of("netem", estate)
+def test_what_a_kernel_can_do_is_known_before_anything_is_started(
+    run_resources: RunResources,
+) -> None:
+    before = run_resources.engine.names(run_resources.own)
+    beside, netem = links_of("embedded", run_resources), links_of("netem", run_resources)
     assert LinkAbility.LOSS in beside.abilities & netem.abilities
     assert LinkAbility.DUPLICATE not in beside.abilities
     assert "use links: netem" in beside.why_not(LinkAbility.DUPLICATE)
     for ability in ABILITIES - netem.abilities:
         assert "no tc netem" in netem.why_not(ability)
-    assert estate.engine.names(estate.own) == before
+    assert run_resources.engine.names(run_resources.own) == before
 
 
-def links_of(kind: str, estate: Estate) -> NetemLinks | ProxiedLinks:
-    directory, engine = estate.run_directory, Engine.connect()
+def links_of(kind: str, run_resources: RunResources) -> NetemLinks | ProxiedLinks:
+    directory, engine = run_resources.run_directory, Engine.connect()
     if kind == "netem":
         return NetemLinks(ContainerGateway(directory, engine))
-    house = ContainerHouse(directory, engine)
+    proxy_host = ContainerProxyHost(directory, engine)
     if kind == "embedded":
-        return EmbeddedLinks(directory, house=house)
+        return EmbeddedLinks(directory, proxy_host=proxy_host)
     from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
 
-    return ToxiproxyLinks(directory, house=house)
+    return ToxiproxyLinks(directory, proxy_host=proxy_host)

@@ -17,14 +17,14 @@ from chaoslab.core.events import Kind
 from chaoslab.fleet.base import Damage, NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.storage import volume
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 
 pytestmark = pytest.mark.slow
 
 
-class Remembered(NoObligations):
+class Remembered(NoUndoLog):
     """Obligations in memory."""
 
     def __init__(self) -> None:
@@ -40,14 +40,14 @@ class Remembered(NoObligations):
 
 
 @pytest.fixture
-def obligations() -> Remembered:
+def undo_log() -> Remembered:
     return Remembered()
 
 
 @pytest.fixture
-def stage(tmp_path: Path, obligations: Remembered) -> Iterator[Stage]:
+def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
     clock = WallClock()
-    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+    with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
         yield Stage(fleet=fleet, clock=clock)
 
 
@@ -279,23 +279,23 @@ def test_the_directory_of_a_node_is_filled_in_and_shared_by_its_lives(
 
 
 def test_every_start_is_written_down_and_closed_after_its_end(
-    stage: Stage, spec: NodeSpec, obligations: Remembered
+    stage: Stage, spec: NodeSpec, undo_log: Remembered
 ) -> None:
     stage.fleet.start(spec)
     pid = stage.until(Kind.NODE_STARTED).data["pid"]
-    assert (obligations.opened[0]["do"], obligations.opened[0]["pid"]) == ("end_process", pid)
-    assert not obligations.closed
+    assert (undo_log.opened[0]["do"], undo_log.opened[0]["pid"]) == ("end_process", pid)
+    assert not undo_log.closed
     stage.fleet.__exit__(None, None, None)
-    assert obligations.closed == [0]
+    assert undo_log.closed == [0]
 
 
 def test_a_start_that_cannot_be_written_down_does_not_happen(tmp_path: Path) -> None:
-    class Full(NoObligations):
+    class Full(NoUndoLog):
         def open(self, do: str, **facts: object) -> int:
             raise FleetError("the disk is full")
 
     clock = WallClock()
-    with LocalFleet(tmp_path, clock, obligations=Full()) as fleet:
+    with LocalFleet(tmp_path, clock, undo_log=Full()) as fleet:
         with pytest.raises(FleetError, match="the disk is full"):
             fleet.start(learner("learner-0"))
         assert not psutil.Process().children()
@@ -350,21 +350,21 @@ def test_what_a_dead_node_keeps_is_damaged_and_met_by_its_next_life(
 
 @pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
 def test_a_volume_lives_as_long_as_its_fleet_and_its_undo_is_owed_meanwhile(
-    tmp_path: Path, obligations: Remembered
+    tmp_path: Path, undo_log: Remembered
 ) -> None:
     kept = tmp_path / "nodes" / "learner-0" / "kept"
-    with LocalFleet(tmp_path, WallClock(), obligations=obligations) as fleet:
+    with LocalFleet(tmp_path, WallClock(), undo_log=undo_log) as fleet:
         fleet.start(replace(learner("learner-0"), keeps="kept", has_volume=True))
         assert volume.is_mounted(kept)
         (kept / "state").write_bytes(bytes(100))
         fleet.fill_disk("learner-0")
         with pytest.raises(OSError, match="No space left"):
             (kept / "more").write_bytes(bytes(10_000))
-        assert [owed["do"] for owed in obligations.opened] == [
+        assert [owed["do"] for owed in undo_log.opened] == [
             "unmount", "end_process", "free_volume",
         ]  # fmt: skip
         fleet.free_disk("learner-0")
-        assert obligations.closed == [2]
-    assert sorted(obligations.closed) == [0, 1, 2]
+        assert undo_log.closed == [2]
+    assert sorted(undo_log.closed) == [0, 1, 2]
     assert not volume.is_mounted(kept)
     assert (kept / "state").read_bytes() == bytes(100)

@@ -4,8 +4,8 @@ import pytest
 
 from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind, Sighting
-from chaoslab.fleet.node_links import STANDING, Linkage
+from chaoslab.core.events import Kind, Observation
+from chaoslab.fleet.node_links import STANDING, NodeLinks
 from chaoslab.links.base import Direction, Freeze, Latency
 from tests.fake_links import FakeLinks
 
@@ -18,31 +18,31 @@ def links() -> FakeLinks:
 
 
 @pytest.fixture
-def linkage(links: FakeLinks) -> Linkage:
-    return Linkage(clock=VirtualClock(), made_by=links)
+def node_links(links: FakeLinks) -> NodeLinks:
+    return NodeLinks(clock=VirtualClock(), made_by=links)
 
 
-def kinds(news: list[Sighting]) -> list[Kind]:
-    return [sighting.kind for sighting in news]
+def kinds(recorder: list[Observation]) -> list[Kind]:
+    return [observation.kind for observation in recorder]
 
 
 def test_without_links_a_node_dials_its_upstream_and_nothing_is_counted() -> None:
-    linkage = Linkage(clock=VirtualClock())
-    with linkage:
-        assert linkage.create("learner-0", UP).address == UP
-        linkage.count("learner-0")
-        linkage.count("syncer")
-    (started,) = linkage.news()
+    node_links = NodeLinks(clock=VirtualClock())
+    with node_links:
+        assert node_links.create("learner-0", UP).address == UP
+        node_links.count("learner-0")
+        node_links.count("syncer")
+    (started,) = node_links.recorder()
     assert (started.kind, started.data["kind"]) == (Kind.LINK_STARTED, "none")
 
 
-def test_what_is_done_to_a_link_is_reported_in_order(linkage: Linkage) -> None:
-    linkage.create("learner-0", UP)
-    link = linkage.links["learner-0"]
+def test_what_is_done_to_a_link_is_reported_in_order(node_links: NodeLinks) -> None:
+    node_links.create("learner-0", UP)
+    link = node_links.links["learner-0"]
     link.shape("injection-3", Direction.UP, Latency(mean_s=0.2))
-    linkage.count("learner-0")
+    node_links.count("learner-0")
     link.clear("injection-3")
-    started, shaped, counted, cleared = linkage.news()
+    started, shaped, counted, cleared = node_links.recorder()
     assert started.data["address"] == "127.0.0.1:9000"
     assert shaped.data == {
         "link": "learner-0",
@@ -53,58 +53,58 @@ def test_what_is_done_to_a_link_is_reported_in_order(linkage: Linkage) -> None:
     }
     assert (counted.kind, counted.data["up_bytes"]) == (Kind.LINK_COUNTED, 10)
     assert (cleared.kind, cleared.data["injection"]) == (Kind.LINK_CLEARED, "injection-3")
-    assert not linkage.news()
+    assert not node_links.recorder()
 
 
-def test_clearing_what_never_was_is_not_reported(linkage: Linkage) -> None:
-    linkage.create("learner-0", UP).clear("injection-3")
-    assert kinds(linkage.news()) == [Kind.LINK_STARTED]
+def test_clearing_what_never_was_is_not_reported(node_links: NodeLinks) -> None:
+    node_links.create("learner-0", UP).clear("injection-3")
+    assert kinds(node_links.recorder()) == [Kind.LINK_STARTED]
 
 
 def test_a_standing_effect_is_on_the_link_before_anybody_dials(links: FakeLinks) -> None:
     effect = Latency(mean_s=0.04)
     standing = {"learner-1": ((Direction.BOTH, effect),)}
-    linkage = Linkage(clock=VirtualClock(), made_by=links, standing=standing)
+    node_links = NodeLinks(clock=VirtualClock(), made_by=links, standing=standing)
     for name in ("learner-0", "learner-1"):
-        linkage.create(name, UP)
+        node_links.create(name, UP)
     assert links.made["learner-1"].effects == {(STANDING, Direction.BOTH, "latency"): effect}
     assert not links.made["learner-0"].effects
 
 
-def test_a_loss_is_reported_once(linkage: Linkage, links: FakeLinks) -> None:
-    linkage.create("learner-0", UP)
-    linkage.news()
+def test_a_loss_is_reported_once(node_links: NodeLinks, links: FakeLinks) -> None:
+    node_links.create("learner-0", UP)
+    node_links.recorder()
     links.broken = "process 7 has ended with SIGKILL"
-    linkage.look()
-    linkage.look()
-    (lost,) = linkage.news()
+    node_links.look()
+    node_links.look()
+    (lost,) = node_links.recorder()
     assert lost.kind is Kind.LINK_LOST
     assert lost.data == {"kind": "fake", "links": ["learner-0"], "reason": links.broken}
-    assert not linkage.news()
+    assert not node_links.recorder()
 
 
 def test_a_loss_is_noticed_by_looking_twice_a_second(links: FakeLinks) -> None:
     clock = VirtualClock()
-    linkage = Linkage(clock=clock, made_by=links)
-    linkage.news()
+    node_links = NodeLinks(clock=clock, made_by=links)
+    node_links.recorder()
     links.broken = "gone"
     clock.advance_to(0.4)
-    assert not linkage.news()
+    assert not node_links.recorder()
     clock.advance_to(0.6)
-    assert kinds(linkage.news()) == [Kind.LINK_LOST]
+    assert kinds(node_links.recorder()) == [Kind.LINK_LOST]
 
 
 def test_on_lost_links_a_heal_has_nothing_to_undo_and_a_fault_cannot_be(
-    linkage: Linkage, links: FakeLinks
+    node_links: NodeLinks, links: FakeLinks
 ) -> None:
-    link = linkage.create("learner-0", UP)
+    link = node_links.create("learner-0", UP)
     link.shape("injection-0", Direction.BOTH, Freeze())
     links.broken = "gone"
     link.clear("injection-0")
-    linkage.count("learner-0")
+    node_links.count("learner-0")
     with pytest.raises(FleetError):
         link.shape("injection-1", Direction.BOTH, Freeze())
-    assert kinds(linkage.news()) == [
+    assert kinds(node_links.recorder()) == [
         Kind.LINK_STARTED,
         Kind.LINK_SHAPED,
         Kind.LINK_LOST,
@@ -112,8 +112,10 @@ def test_on_lost_links_a_heal_has_nothing_to_undo_and_a_fault_cannot_be(
     ]
 
 
-def test_a_refusal_of_links_that_are_well_is_an_error(linkage: Linkage, links: FakeLinks) -> None:
-    link = linkage.create("learner-0", UP)
+def test_a_refusal_of_links_that_are_well_is_an_error(
+    node_links: NodeLinks, links: FakeLinks
+) -> None:
+    link = node_links.create("learner-0", UP)
     link.shape("injection-0", Direction.BOTH, Freeze())
 
     def refuse() -> None:
@@ -123,12 +125,12 @@ def test_a_refusal_of_links_that_are_well_is_an_error(linkage: Linkage, links: F
     with pytest.raises(FleetError, match="not now"):
         link.clear("injection-0")
     with pytest.raises(FleetError, match="not now"):
-        linkage.count("learner-0")
+        node_links.count("learner-0")
 
 
 def test_entering_and_leaving_reach_what_carries_the_links(
-    linkage: Linkage, links: FakeLinks
+    node_links: NodeLinks, links: FakeLinks
 ) -> None:
-    with linkage:
+    with node_links:
         assert links.entered == 1
     assert links.entered == 0

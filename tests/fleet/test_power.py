@@ -15,7 +15,7 @@ from chaoslab.fleet.local import fleet
 from chaoslab.fleet.storage import power, volume
 from chaoslab.fleet.storage.files import UNDO_VOLUME, FilesHere, Storage
 from chaoslab.undo.actions import leftovers, undo
-from chaoslab.undo.log import Obligations, open_obligations
+from chaoslab.undo.log import UndoLogFile, open_undos
 
 needs_power = pytest.mark.skipif(
     not volume.can_lose_power(), reason="this machine has no disk whose power can be cut"
@@ -39,7 +39,7 @@ def made(run: Path, *, loses_power: bool = True) -> Storage:
         keeps="kept",
         loses_power=loses_power,
     )
-    place = Place(run_directory=run, clock=WallClock(), obligations=Obligations(run))
+    place = Place(run_directory=run, clock=WallClock(), undo_log=UndoLogFile(run))
     return Storage(spec, FilesHere(spec, place))
 
 
@@ -49,7 +49,7 @@ def storage(tmp_path: Path) -> Iterator[Storage]:
     yield storage
     storage.close()
     assert not mounted_under(tmp_path)
-    assert open_obligations(tmp_path) == ()
+    assert open_undos(tmp_path) == ()
 
 
 def write(path: Path, content: bytes, *, is_flushed: bool) -> None:
@@ -110,7 +110,7 @@ def test_a_disk_whose_harness_died_is_taken_away_from_its_books(
     storage: Storage, tmp_path: Path
 ) -> None:
     write(kept(tmp_path) / "flushed", b"f" * 100, is_flushed=False)
-    (owed,) = open_obligations(tmp_path)
+    (owed,) = open_undos(tmp_path)
     assert owed.do == UNDO_VOLUME
     assert leftovers(owed) == (f"the volume at {kept(tmp_path)}",)
     undo(owed)

@@ -13,14 +13,14 @@ from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import fleet
 from chaoslab.fleet.storage import volume
 from chaoslab.fleet.storage.files import FilesHere, Storage
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 
 
 def storage(run_directory: Path, *, has_volume: bool = False) -> Storage:
     spec = NodeSpec(
         name="learner-1", role=Role.LEARNER, command=("true",), keeps="kept", has_volume=has_volume
     )
-    place = Place(run_directory=run_directory, clock=WallClock(), obligations=NoObligations())
+    place = Place(run_directory=run_directory, clock=WallClock(), undo_log=NoUndoLog())
     return Storage(spec, FilesHere(spec, place))
 
 

@@ -10,15 +10,15 @@ import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind, Sighting
+from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import Ability, NodeSpec, Role
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.local.mechanism import Bearing
 from chaoslab.fleet.local.neighbours import Beside, promised_bytes, refuse_more_memory_than_there_is
+from chaoslab.fleet.local.stress_driver import LocalDriver
 from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
-from chaoslab.undo.actions import Obligation, undo
+from chaoslab.undo.actions import UndoEntry, undo
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.fleet.test_local import Remembered
 
@@ -35,14 +35,14 @@ needs_limit = pytest.mark.skipif(
 
 
 @pytest.fixture
-def obligations() -> Remembered:
+def undo_log() -> Remembered:
     return Remembered()
 
 
 @pytest.fixture
-def stage(tmp_path: Path, obligations: Remembered) -> Iterator[Stage]:
+def stage(tmp_path: Path, undo_log: Remembered) -> Iterator[Stage]:
     clock = WallClock()
-    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+    with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
         yield Stage(fleet=fleet, clock=clock)
 
@@ -56,13 +56,13 @@ def calm(stage: Stage) -> Stage:
     return stage
 
 
-def put(stage: Stage, burden: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Sighting:
+def put(stage: Stage, stressor: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Observation:
     """Burden the node; what was reported of that."""
-    stage.fleet.burden("n", "injection-0", burden)
-    return stage.until(Kind.NODE_BURDENED)
+    stage.fleet.stressor("n", "injection-0", stressor)
+    return stage.until(Kind.NODE_STRESSED)
 
 
-def counted(stage: Stage) -> Sighting:
+def counted(stage: Stage) -> Observation:
     stage.fleet.probe("n")
     return stage.until(Kind.NODE_COUNTED)
 
@@ -90,25 +90,25 @@ def test_the_folder_of_a_harness_that_died_before_its_cgroup_was_made_is_removed
 
 @needs_quota
 def test_a_quota_keeps_a_node_from_the_cores_and_is_gone_afterwards(
-    calm: Stage, obligations: Remembered
+    calm: Stage, undo_log: Remembered
 ) -> None:
     said = put(calm, Slowness(factor=4, mechanism=Mechanism.CGROUP))
     assert "CPU quota" in str(said.data["mechanism"])
     wait_until(lambda: float(str(counted(calm).data["throttled_s"])) > 0.1)
-    (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
+    (owed,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
     calm.fleet.relieve("n", "injection-0")
     assert not Path(str(owed["path"])).exists()
-    assert obligations.opened.index(owed) in obligations.closed
+    assert undo_log.opened.index(owed) in undo_log.closed
 
 
 @needs_quota
 def test_the_janitor_s_undo_removes_a_cgroup_with_the_node_still_in_it(
-    calm: Stage, obligations: Remembered, tmp_path: Path
+    calm: Stage, undo_log: Remembered, tmp_path: Path
 ) -> None:
     put(calm, Slowness(factor=2, mechanism=Mechanism.CGROUP))
-    facts = next(one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP)
+    facts = next(one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP)
     do = cgroups.UNDO_CGROUP
-    owed = Obligation(number=0, do=do, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    owed = UndoEntry(number=0, do=do, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
     assert "removed" in undo(owed).actions[0]
     assert undo(owed).actions == ()
     assert calm.until(Kind.NODE_RELIEVED).data["because"]
@@ -150,11 +150,11 @@ def test_a_node_without_an_ear_cannot_be_told_to_rest(stage: Stage) -> None:
     stage.fleet.relieve("n", "injection-0")
 
 
-def test_another_strength_is_no_second_burden(calm: Stage, obligations: Remembered) -> None:
+def test_another_strength_is_no_second_burden(calm: Stage, undo_log: Remembered) -> None:
     put(calm, Slowness(factor=2, mechanism=Mechanism.DUTY_CYCLE))
-    opened = len(obligations.opened)
+    opened = len(undo_log.opened)
     put(calm, Slowness(factor=5, mechanism=Mechanism.DUTY_CYCLE))
-    assert len(obligations.opened) == opened
+    assert len(undo_log.opened) == opened
     assert len(keepers(1)) == 1
 
 
@@ -186,9 +186,9 @@ def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
         refuse_more_memory_than_there_is(int(0.3 * available), available, int(0.6 * available))
 
 
-def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, obligations: Remembered) -> None:
+def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, undo_log: Remembered) -> None:
     life = cast("LocalFleet", stage.fleet)._lives["n"]
-    bearing = Bearing(life=life, injection="injection-0", obligations=obligations, calm_cores=1.0)
+    bearing = LocalDriver(life=life, injection="injection-0", undo_log=undo_log, calm_cores=1.0)
     beside = Beside(bearing, HeldMemory(size_bytes=MEMORY_BYTES))
     assert promised_bytes([beside]) == MEMORY_BYTES
     beside.begin()
@@ -206,26 +206,24 @@ def test_who_holds_memory_is_the_first_whom_the_kernel_kills(stage: Stage) -> No
 
 
 @needs_limit
-def test_the_kernel_kills_a_node_whose_limit_is_used_up(
-    stage: Stage, obligations: Remembered
-) -> None:
+def test_the_kernel_kills_a_node_whose_limit_is_used_up(stage: Stage, undo_log: Remembered) -> None:
     put(stage, MemoryLimit(limit_bytes=MEMORY_BYTES))
     assert stage.until(Kind.NODE_EXITED).data["signal"] == "SIGKILL"
     assert int(str(counted(stage).data["oom_kills"])) >= 1
     stage.fleet.relieve("n", "injection-0")
-    (owed,) = [one for one in obligations.opened if one["do"] == cgroups.UNDO_CGROUP]
+    (owed,) = [one for one in undo_log.opened if one["do"] == cgroups.UNDO_CGROUP]
     assert not Path(str(owed["path"])).exists()
     assert not keepers()
 
 
-def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, obligations: Remembered) -> None:
+def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, undo_log: Remembered) -> None:
     clock = WallClock()
-    with LocalFleet(tmp_path, clock, obligations=obligations) as fleet:
+    with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
-        fleet.burden("n", "injection-0", Neighbours(count=1))
+        fleet.stressor("n", "injection-0", Neighbours(count=1))
         assert len(keepers(1)) == 1
     assert not keepers()
-    assert sorted(obligations.closed) == list(range(len(obligations.opened)))
+    assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))
 
 
 def test_what_this_machine_lacks_is_no_ability() -> None:

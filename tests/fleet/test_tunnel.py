@@ -62,14 +62,14 @@ def engine_socket(folders: Path) -> Iterator[Path]:
 def said_by(address: str) -> bytes:
     """What is answered at an address of this machine."""
     if address.startswith("unix://"):
-        asking = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        asking.connect(address.removeprefix("unix://"))
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address.removeprefix("unix://"))
     else:
         host, _, port = address.rpartition(":")
-        asking = socket.create_connection((host, int(port)))
-    with asking:
-        asking.sendall(b"hello")
-        return asking.recv(100)
+        connection = socket.create_connection((host, int(port)))
+    with connection:
+        connection.sendall(b"hello")
+        return connection.recv(100)
 
 
 def nothing_is_left(folders: Path) -> bool:
@@ -154,10 +154,10 @@ def test_containers_behind_ssh_are_started_heard_told_and_killed(
         if not near.is_local:
             pytest.skip(f"the engine at {near.url} is on another machine already")
         path = near.url.removeprefix("unix://")
-    obligations, clock = Remembered(), WallClock()
+    undo_log, clock = Remembered(), WallClock()
     far = Engine.connect(f"ssh://there{path}")
     assert not far.is_local
-    with small_fleet(tmp_path, clock, far, obligations) as fleet:
+    with small_fleet(tmp_path, clock, far, undo_log) as fleet:
         stage = Stage(fleet=fleet, clock=clock)
         fleet.start(learner("learner-0"))
         stage.until(Kind.LEARNER_STEP)
@@ -166,4 +166,4 @@ def test_containers_behind_ssh_are_started_heard_told_and_killed(
         if not any(one.kind is Kind.ENGINE_REPORTED for one in stage.seen):
             stage.until(Kind.ENGINE_REPORTED)
     assert nothing_is_left(folders)
-    assert len(obligations.closed) == len(obligations.opened) == 1
+    assert len(undo_log.closed) == len(undo_log.opened) == 1

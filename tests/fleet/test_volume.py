@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.storage import volume
-from chaoslab.undo.actions import Obligation, leftovers, lets_go, undo
+from chaoslab.undo.actions import UndoEntry, leftovers, lets_go, undo
 
 pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
 
@@ -24,10 +24,10 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     volume.release(folder)
 
 
-def owing(do: str, folder: Path) -> Obligation:
+def owing(do: str, folder: Path) -> UndoEntry:
     """As the book of RUN says it of the volume at RUN/nodes/learner-1/<folder>."""
     facts = {"node": "learner-1", "folder": str(folder)}
-    return Obligation(number=0, do=do, facts=facts, directory=folder.parents[2])
+    return UndoEntry(number=0, do=do, facts=facts, directory=folder.parents[2])
 
 
 def test_a_full_volume_refuses_as_a_full_disk_does_until_it_has_room_again(folder: Path) -> None:

@@ -22,7 +22,7 @@ from chaoslab.diloco.model.fragments import TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
-from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import TurnedAway
 from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received
@@ -133,7 +133,7 @@ class _Script:
 
     def _honest(self, session: int) -> Iterator[Arrival[pb.FromLearner]]:
         """A new life of a learner, with the tensors of this training."""
-        name, specs = _NAMES[0], self.syncer._books._specs or _SPECS
+        name, specs = _NAMES[0], self.syncer._syncer_state._specs or _SPECS
         hello = pb.Hello(
             learner=name,
             incarnation=self.syncer.policy.membership.incarnations.get(name, 0) + 1,
@@ -264,10 +264,12 @@ def one(seed: int) -> None:
 
     with in_memory() as folder:
         store = SyncerStore(folder / "state", durable=False)
-        books = Books(_RULES, store, snapshots=None)
-        syncer = Syncer(_RULES, cast("Hub", script), books, emit=emit, now=lambda: script.now_s)
+        syncer_state = SyncerState(_RULES, store, snapshots=None)
+        syncer = Syncer(
+            _RULES, cast("Hub", script), syncer_state, emit=emit, now=lambda: script.now_s
+        )
         script.syncer = syncer
         syncer.run("fuzz:0")
-        books.close()
+        syncer_state.close()
     assert script.is_welcome, "an honest learner was not let in at the end"
     assert lines < 5000

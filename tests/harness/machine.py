@@ -33,7 +33,7 @@ class Machine:
     """What is there now and could be ours."""
 
     processes: frozenset[str]
-    listeners: frozenset[str]
+    sessions: frozenset[str]
     proxies: frozenset[str]
     """On the Toxiproxy server of somebody else that the run used."""
     cgroups: frozenset[str]
@@ -51,7 +51,7 @@ def look(mark: str, root: Path, *, toxiproxy: str | None = None) -> Machine:
     owed = list(_owed(root))
     return Machine(
         processes=frozenset(_processes(mark, root)),
-        listeners=frozenset(_listeners(mark, root)),
+        sessions=frozenset(_sessions(mark, root)),
         proxies=frozenset(_proxies(toxiproxy)),
         cgroups=frozenset(_cgroups(owed)),
         mounts=frozenset(_mounts(root)),
@@ -85,7 +85,7 @@ def _processes(mark: str, root: Path) -> Iterator[str]:
             yield f"{process.pid} {' '.join(words)[:160]}"
 
 
-def _listeners(mark: str, root: Path) -> Iterator[str]:
+def _sessions(mark: str, root: Path) -> Iterator[str]:
     """On every port that the journals name, unless a stranger's process has it by now."""
     ports = set(_ports(root))
     for process in psutil.process_iter():

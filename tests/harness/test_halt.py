@@ -10,7 +10,7 @@ import pytest
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
 from chaoslab.undo.halt import find_runs, halt
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 from tests.harness.machine import look
 from tests.harness.running import begun, chaoslab, little, nothing_is_left, start_run
 
@@ -63,7 +63,7 @@ def test_one_that_does_not_end_is_killed_and_its_heal_is_done(tmp_path: Path) ->
         harness.end()
         assert harness.process.returncode == -signal.SIGKILL
         nothing_is_left(before, harness)
-        assert not open_obligations(harness.record)
+        assert not open_undos(harness.record)
 
 
 def test_one_that_is_stopped_is_let_go_on_so_that_it_can_end(tmp_path: Path) -> None:

@@ -24,9 +24,9 @@ from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxy_process import Server
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RUN_JSON
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 from chaoslab.undo.janitor import find_runs
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 from tests.harness.machine import look
 from tests.harness.running import (
     Harness,
@@ -125,7 +125,7 @@ def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
         return str(binary), "-host", port.host, "-port", str(port.number)
 
     folder = tmp_path_factory.mktemp("somebody")
-    server = Server("somebodys-toxiproxy", command, folder, NoObligations())
+    server = Server("somebodys-toxiproxy", command, folder, NoUndoLog())
     yield server.api.address
     server.stop()
 
@@ -154,7 +154,7 @@ def strike(kill: Kill, root: Path, api: str | None) -> str:
     record = harness.record
     if record is None or not (record / RUN_JSON).exists():
         return "no record yet"
-    assert not open_obligations(record)
+    assert not open_undos(record)
     assert not find_runs(harness.runs)
     return judged(harness, record)
 

@@ -12,7 +12,7 @@ import pytest
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
 from chaoslab.undo.janitor import RESTARTS, find_runs
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, chaoslab, little, nothing_is_left, start_run
 
@@ -45,7 +45,7 @@ def test_its_successor_undoes_what_a_harness_leaves_that_is_killed_next(tmp_path
         harness.end(signal.SIGKILL)
         successor.wait(30.0)
         assert harness.record is not None
-        assert not open_obligations(harness.record)
+        assert not open_undos(harness.record)
         nothing_is_left(before, harness)
 
 
@@ -71,9 +71,9 @@ def test_what_a_harness_and_a_janitor_leave_that_die_together_is_healed(tmp_path
         janitor.kill()
         harness.end(signal.SIGKILL)
         assert harness.record is not None
-        assert open_obligations(harness.record)
+        assert open_undos(harness.record)
         assert harness.record in find_runs(harness.runs)
         healed = chaoslab("heal", str(harness.record))
         assert healed.exit_code == ExitCode.PASS, healed.output
-        assert not open_obligations(harness.record)
+        assert not open_undos(harness.record)
         nothing_is_left(before, harness)

@@ -12,7 +12,7 @@ from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, Kind
 from chaoslab.links.http_api import Endpoint, an_object, call
 from chaoslab.record.journal import History
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 from tests.contracts.fleet_kit import wait_until
 from tests.harness.machine import look
 from tests.harness.running import Harness, begun, little, nothing_is_left, start_run
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 def toxics(harness: Harness) -> Sequence[Json]:
     """What the proxy of the run says is on the link of learner-2, asked from outside."""
     assert harness.record is not None
-    owed = [one for one in open_obligations(harness.record) if one.do == "clear_effects"]
+    owed = [one for one in open_undos(harness.record) if one.do == "clear_effects"]
     (link,) = (one for one in owed if one.facts["proxy"] == "learner-2")
     api = Endpoint(address=str(link.facts["api"]), token=str(link.facts["token"]))
     found = an_object(call(api, "GET", "/proxies/learner-2"))["toxics"]
@@ -67,5 +67,5 @@ def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path
     assert not history.of(Kind.LINK_LOST), "nobody else took the latency away"
     assert all(story.healed for story in history.faults)
     assert harness.record is not None
-    assert not open_obligations(harness.record)
+    assert not open_undos(harness.record)
     nothing_is_left(before, harness)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxy_process import Server
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 
 
 @contextmanager
@@ -18,7 +18,7 @@ def public_proxy(directory: Path) -> Iterator[Server]:
         module = "chaoslab.links.embedded_proxy"
         return sys.executable, "-m", module, "--port", str(port.number)
 
-    server = Server("public-proxy", command, directory, NoObligations())
+    server = Server("public-proxy", command, directory, NoUndoLog())
     try:
         yield server
     finally:

@@ -50,13 +50,13 @@ UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH
 
 
 @pytest.fixture
-def obligations() -> Remembered:
+def undo_log() -> Remembered:
     return Remembered()
 
 
 @pytest.fixture
-def links(tmp_path: Path, obligations: Remembered) -> Iterator[EmbeddedLinks]:
-    with EmbeddedLinks(tmp_path, obligations=obligations, seed=7) as links:
+def links(tmp_path: Path, undo_log: Remembered) -> Iterator[EmbeddedLinks]:
+    with EmbeddedLinks(tmp_path, undo_log=undo_log, seed=7) as links:
         yield links
 
 
@@ -257,13 +257,13 @@ def test_what_a_freeze_hid_is_told_when_it_is_healed(stage: Stage) -> None:
 def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
     tmp_path: Path,
 ) -> None:
-    obligations = Remembered()
-    with EmbeddedLinks(tmp_path, obligations=obligations) as links:
-        (owed,) = obligations.opened
+    undo_log = Remembered()
+    with EmbeddedLinks(tmp_path, undo_log=undo_log) as links:
+        (owed,) = undo_log.opened
         assert (owed["do"], owed["pid"]) == ("end_process", links.pid)
-        assert not obligations.closed
+        assert not undo_log.closed
         pid = links.pid
-    assert obligations.closed == [0]
+    assert undo_log.closed == [0]
     assert pid is not None
     assert not psutil.pid_exists(pid)
 
@@ -344,13 +344,13 @@ def test_a_proxy_that_cannot_start_says_why(
 
 
 def test_loss_is_owed_until_it_is_taken_away(
-    stage: Stage, links: EmbeddedLinks, obligations: Remembered
+    stage: Stage, links: EmbeddedLinks, undo_log: Remembered
 ) -> None:
     if not Loss(share=0.1).needs <= links.abilities:
         pytest.skip("no packet loss here")
     stage.link.shape("injection-0", BOTH, Loss(share=0.1))
-    rules = [one for one in obligations.opened if one["do"] == "drop_rules"]
+    rules = [one for one in undo_log.opened if one["do"] == "drop_rules"]
     assert len(rules) == 2
     assert stage.link.counters().packets is not None
     stage.link.clear("injection-0")
-    assert len(obligations.closed) == 2
+    assert len(undo_log.closed) == 2

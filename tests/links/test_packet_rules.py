@@ -25,7 +25,7 @@ from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.kernel import ask, which
 from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
 from chaoslab.links.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
-from chaoslab.undo.actions import Obligation, still_there, undo
+from chaoslab.undo.actions import UndoEntry, still_there, undo
 from tests.contracts.link_stage import Upstream, is_open, read_exactly
 from tests.fleet.test_local import Remembered
 
@@ -99,28 +99,28 @@ def test_a_rule_that_the_kernel_refuses_is_an_error(tool: Drops) -> None:
 
 def test_rules_are_owed_before_they_are_made_and_closed_when_they_are_gone() -> None:
     needs_loss()
-    obligations = Remembered()
-    packets = KernelPackets(obligations)
+    undo_log = Remembered()
+    packets = KernelPackets(undo_log)
     packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.1))
-    assert [one["do"] for one in obligations.opened] == [UNDO_DROPS, UNDO_DROPS]
+    assert [one["do"] for one in undo_log.opened] == [UNDO_DROPS, UNDO_DROPS]
     assert packets.count(PORT) == (0, 0)
     assert packets.count(PORT + 1) is None
     packets.add("injection-0", PORT, Direction.BOTH, Loss(share=0.2))
-    assert sorted(obligations.closed) == [0, 1]
+    assert sorted(undo_log.closed) == [0, 1]
     packets.remove("injection-1", PORT)
     packets.remove("injection-0", PORT)
-    assert sorted(obligations.closed) == [0, 1, 2, 3]
+    assert sorted(undo_log.closed) == [0, 1, 2, 3]
     assert packets.count(PORT) == (0, 0)
     assert "chaoslab" not in rules()
 
 
 def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) -> None:
     needs_loss()
-    obligations = Remembered()
-    packets = KernelPackets(obligations, run=run_of(tmp_path))
+    undo_log = Remembered()
+    packets = KernelPackets(undo_log, run=run_of(tmp_path))
     packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
-    (facts,) = obligations.opened
-    owed = Obligation(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    (facts,) = undo_log.opened
+    owed = UndoEntry(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
     assert still_there(owed), "a heal that leaves it is no heal"
     for _ in range(2):
         assert not undo(owed).remaining
@@ -269,10 +269,10 @@ def test_the_kernel_counts_packets_that_suffer_and_tcp_repairs_them(
 
 @pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
 def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_path: Path) -> None:
-    obligations = Remembered()
-    KernelPackets(obligations).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
-    (facts,) = obligations.opened
-    owed = Obligation(number=0, do=UNDO_BANDS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
+    undo_log = Remembered()
+    KernelPackets(undo_log).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
+    (facts,) = undo_log.opened
+    owed = UndoEntry(number=0, do=UNDO_BANDS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
     assert still_there(owed)
     for _ in range(2):
         assert not undo(owed).remaining

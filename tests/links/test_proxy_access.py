@@ -52,7 +52,7 @@ def test_a_browser_or_a_foreign_name_is_refused(headers: Mapping[str, str], stat
     ("said", "status"),
     [
         ("Bearer secret", 0), ("bearer  secret ", 0), (basic("secret"), 0),
-        ("", 401), ("Bearer", 401), ("Bearer secre", 401), ("Bearer secret2", 401),
+        ("", 401), ("StressDriver", 401), ("Bearer secre", 401), ("Bearer secret2", 401),
         ("Basic secret", 401), ("Basic !!", 401), ("Basic /w==", 401), (basic("other"), 401),
         ("Digest secret", 401), ("Bearer s\xe9cret", 401),
     ],

@@ -26,7 +26,7 @@ from chaoslab.links.base import (
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.toxics import whole_numbers
 from chaoslab.links.toxiproxy import UNDO_PROXY, ToxiproxyLinks, undo
-from chaoslab.links.toxiproxy.client import ToxiproxyCarrier
+from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream
@@ -103,14 +103,14 @@ def test_other_peoples_proxies_are_left_as_they_are(
     shared: Endpoint, tmp_path: Path, upstream: Upstream
 ) -> None:
     before = call(shared, "GET", "/proxies")
-    obligations = Remembered()
-    with ToxiproxyLinks(tmp_path, address=shared.address, obligations=obligations) as links:
+    undo_log = Remembered()
+    with ToxiproxyLinks(tmp_path, address=shared.address, undo_log=undo_log) as links:
         link = links.create("learner-0", upstream.address)
         link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.01))
-        assert [owed["do"] for owed in obligations.opened].count(UNDO_PROXY) == 1
+        assert [owed["do"] for owed in undo_log.opened].count(UNDO_PROXY) == 1
         assert not links.troubles()
     assert call(shared, "GET", "/proxies") == before
-    assert sorted(obligations.closed) == list(range(len(obligations.opened)))
+    assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))
 
 
 def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: Endpoint) -> None:
@@ -182,13 +182,17 @@ def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr("chaoslab.links.toxiproxy.client.CALL_S", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as mute:
         host, port = mute.getsockname()
-        carrier = ToxiproxyCarrier(Endpoint(address=f"{host}:{port}"))
+        proxy_client = ToxiproxyClient(Endpoint(address=f"{host}:{port}"))
         try:
-            for verb in (carrier.look, lambda: carrier.delete("p"), lambda: carrier.reset("p")):
+            for verb in (
+                proxy_client.look,
+                lambda: proxy_client.delete("p"),
+                lambda: proxy_client.reset("p"),
+            ):
                 with pytest.raises(FleetError, match="was asked"):
                     verb()
         finally:
-            carrier.close()
+            proxy_client.close()
 
 
 # ---------------------------------------------------------------- what it did not do
@@ -206,7 +210,7 @@ def test_a_freeze_whose_removal_failed_is_still_ours(
         link.shape("injection-0", Direction.BOTH, Freeze())
         link.shape("injection-1", Direction.UP, Latency(mean_s=0.1))
         with monkeypatch.context() as for_once:
-            for_once.setattr(ToxiproxyCarrier, "remove", refuse)
+            for_once.setattr(ToxiproxyClient, "remove", refuse)
             with pytest.raises(FleetError, match="not now"):
                 link.clear("injection-0")
         toxics = f"/proxies/{link.proxy}/toxics"
@@ -254,12 +258,12 @@ def test_whatever_the_library_makes_of_an_answer_is_an_error_that_says_what_was_
 ) -> None:
     listener, api = refusing_server(status, body)
     with listener:
-        carrier = ToxiproxyCarrier(Endpoint(address=api))
+        proxy_client = ToxiproxyClient(Endpoint(address=api))
         try:
             with pytest.raises(FleetError, match="Toxiproxy"):
-                carrier.create("p", "127.0.0.1:1", "127.0.0.1:2")
+                proxy_client.create("p", "127.0.0.1:1", "127.0.0.1:2")
         finally:
-            carrier.close()
+            proxy_client.close()
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from chaoslab.links.base import Direction, Link
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxy_process import Server
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 from tests.contracts.link_stage import (
     Pair,
     Upstream,
@@ -58,7 +58,7 @@ def real_server(directory: Path) -> Iterator[Server]:
         return str(binary), "-host", port.host, "-port", str(port.number), "-proxy-metrics"
 
     server = Server(
-        "toxiproxy", command, directory, NoObligations(), environment={"LOG_LEVEL": "error"}
+        "toxiproxy", command, directory, NoUndoLog(), environment={"LOG_LEVEL": "error"}
     )
     try:
         yield server

@@ -27,7 +27,7 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.schedule import from_lines
 from chaoslab.record.journal import History
-from chaoslab.undo.log import open_obligations
+from chaoslab.undo.log import open_undos
 
 pytestmark = pytest.mark.slow
 
@@ -197,7 +197,7 @@ def test_the_run_directory_holds_what_it_should(kill_half: Done) -> None:
     source = (ROOT / "fault_plans" / "kill_half.yaml").read_text()
     assert (record / "plan.source.yaml").read_text() == source
     assert list((record / "snapshots").glob("*.npz"))
-    assert not open_obligations(record), "all is undone, the twin's too"
+    assert not open_undos(record), "all is undone, the twin's too"
 
 
 def test_run_json_says_where_and_of_what_the_run_was(kill_half: Done) -> None:

@@ -18,18 +18,18 @@ from chaoslab.core.events import Event, Kind
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.setup import Ground, PlanText
+from chaoslab.prepare.setup import FleetSetup, PlanText
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory, list_runs
 from chaoslab.run import experiment
 from chaoslab.run.experiment import run_plan, was_interrupted
 from chaoslab.run.records import history_of
 from chaoslab.run.twin import reach_tokens
-from chaoslab.undo.base import ObligationLog
-from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.undo.base import UndoLog
+from chaoslab.undo.heartbeat import Heartbeat
 from chaoslab.undo.log import append
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
@@ -67,10 +67,10 @@ class FakeFleets:
         self.signal_at_s: float | None = None
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> FakeFleet:
         assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, self.troubles, linkage)
+        fleet = FakeFleet(clock, self.troubles, node_links)
         self.made.append(fleet)
         if self.signal_at_s is not None:
             fleet.at(self.signal_at_s, lambda: os.kill(os.getpid(), signal.SIGTERM))
@@ -82,8 +82,8 @@ def no_janitor(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) 
     """A fake fleet leaves nothing behind, so nobody needs to wait for the harness to die."""
 
     @contextmanager
-    def idle(_run_directory: Path) -> Iterator[Lifeline]:
-        yield Lifeline()
+    def idle(_run_directory: Path) -> Iterator[Heartbeat]:
+        yield Heartbeat()
 
     if "slow" not in request.keywords:
         monkeypatch.setattr(experiment, "start_janitor", idle)
@@ -101,7 +101,7 @@ def conducted(
         schedule,
         text=TEXT,
         root=root,
-        ground=Ground(fleet=fleets or FakeFleets(), clock=VirtualClock),
+        fleet_setup=FleetSetup(fleet=fleets or FakeFleets(), clock=VirtualClock),
     )
 
 
@@ -150,7 +150,7 @@ def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
         SCHEDULE,
         text=TEXT,
         root=tmp_path,
-        ground=Ground(fleet=FakeFleets(), clock=VirtualClock),
+        fleet_setup=FleetSetup(fleet=FakeFleets(), clock=VirtualClock),
         observers=[counter],
     )
     history = History.read(run.path)
@@ -169,9 +169,9 @@ def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
 def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) -> None:
     class Quotes(FakeFleets):
         def __call__(
-            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+            self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
         ) -> FakeFleet:
-            fleet = super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+            fleet = super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
             log = run_directory / "nodes" / "learner-0" / "1" / "stderr.log"
 
             def complain() -> None:
@@ -202,10 +202,10 @@ class LeavesBehind(FakeFleets):
     """Forgets to close one undo, which nobody can do."""
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> FakeFleet:
-        obligations.open("undo_nothing_known")
-        return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+        undo_log.open("undo_nothing_known")
+        return super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
 
 
 def test_run_json_seals_the_journal_of_a_run_and_of_its_twin(tmp_path: Path) -> None:
@@ -289,11 +289,11 @@ def test_the_next_run_alike_uses_the_kept_twin(tmp_path: Path) -> None:
 def test_a_twin_that_breaks_is_named_and_does_not_break_the_run(tmp_path: Path) -> None:
     class BreaksLater(FakeFleets):
         def __call__(
-            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+            self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
         ) -> FakeFleet:
             if self.made:
                 self.troubles = Troubles(crash_at_start=frozenset({"learner-0"}))
-            return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+            return super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=BreaksLater())
 
@@ -347,10 +347,10 @@ def test_a_signal_heals_records_and_skips_the_twin(tmp_path: Path) -> None:
 def test_a_signal_during_the_twin_interrupts_too(tmp_path: Path) -> None:
     class Later(FakeFleets):
         def __call__(
-            self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+            self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
         ) -> FakeFleet:
             self.signal_at_s = 9.0 if self.made else None
-            return super().__call__(run_directory, clock, obligations=obligations, linkage=linkage)
+            return super().__call__(run_directory, clock, undo_log=undo_log, node_links=node_links)
 
     run = conducted(tmp_path, replace(PLAN, control=Control.TWIN), fleets=Later())
 

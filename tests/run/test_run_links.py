@@ -17,17 +17,17 @@ from chaoslab.faults.network import NetworkLatency
 from chaoslab.faults.network_cut import NetworkFreeze
 from chaoslab.faults.region import RegionOutage
 from chaoslab.fleet.base import Ability
-from chaoslab.fleet.node_links import STANDING, Linkage
+from chaoslab.fleet.node_links import STANDING, NodeLinks
 from chaoslab.links.base import Direction, Latency, LinkAbility
 from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.setup import Ground, LinkSetup, PlanText
+from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run import experiment
 from chaoslab.run.experiment import run_plan
-from chaoslab.undo.base import ObligationLog
-from chaoslab.undo.heartbeat import Lifeline
+from chaoslab.undo.base import UndoLog
+from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakePause
 from tests.fake_links import FakeLinks
 from tests.fakes import FakeFleet
@@ -54,13 +54,13 @@ class Fleets:
         self.breaks_s: float | None = None
 
     def __call__(
-        self, run_directory: Path, clock: Clock, *, obligations: ObligationLog, linkage: Linkage
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> FakeFleet:
         assert isinstance(clock, VirtualClock)
-        fleet = FakeFleet(clock, linkage=linkage)
+        fleet = FakeFleet(clock, node_links=node_links)
         self.made.append(fleet)
         if self.breaks_s is not None:
-            fleet.at(self.breaks_s, lambda: setattr(linkage.made_by, "broken", "it was killed"))
+            fleet.at(self.breaks_s, lambda: setattr(node_links.made_by, "broken", "it was killed"))
         return fleet
 
 
@@ -71,7 +71,7 @@ class Roads:
         self.abilities = abilities
         self.made: list[FakeLinks] = []
 
-    def __call__(self, run_directory: Path, /, *, obligations: ObligationLog) -> FakeLinks:
+    def __call__(self, run_directory: Path, /, *, undo_log: UndoLog) -> FakeLinks:
         self.made.append(FakeLinks(self.abilities))
         return self.made[-1]
 
@@ -84,8 +84,8 @@ class Roads:
 @pytest.fixture(autouse=True)
 def no_janitor(monkeypatch: pytest.MonkeyPatch) -> None:
     @contextmanager
-    def idle(_run_directory: Path) -> Iterator[Lifeline]:
-        yield Lifeline()
+    def idle(_run_directory: Path) -> Iterator[Heartbeat]:
+        yield Heartbeat()
 
     monkeypatch.setattr(experiment, "start_janitor", idle)
 
@@ -118,7 +118,7 @@ def conducted(
         Schedule(seed=3, injections=injections),
         text=TEXT,
         root=root,
-        ground=Ground(fleet=fleets or Fleets(), clock=VirtualClock),
+        fleet_setup=FleetSetup(fleet=fleets or Fleets(), clock=VirtualClock),
         links=links or LinkSetup(factory=Roads()),
     )
     return run, History.read(run.path)

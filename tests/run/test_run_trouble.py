@@ -10,12 +10,12 @@ import pytest
 from chaoslab.checks import base
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind, Sighting
+from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import probed
 from chaoslab.plan.model import AbortRule, Control, Limits, Stop, Training, Trigger
 from chaoslab.record.journal import History
 from chaoslab.run.run_loop import Outcome
-from chaoslab.undo.heartbeat import Lifeline, Silence
+from chaoslab.undo.heartbeat import Heartbeat, Silence
 from tests.fake_faults import FakePause
 from tests.fake_nodes import Troubles
 from tests.stage import HALF, PLAN, Stage, ending, the
@@ -97,7 +97,7 @@ def test_what_the_fleet_says_of_a_heal_is_not_believed(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [replace(HALF, targets=("learner-1",))])
     probe, restarted = stage.fleet.probe, ("restart", "learner-1")
 
-    def gone_since(name: str) -> Sighting:
+    def gone_since(name: str) -> Observation:
         is_started = any(call[1:] == restarted for call in stage.fleet.calls)
         return probed(name, incarnation=2, pid=1) if is_started else probe(name)
 
@@ -379,7 +379,7 @@ def stalled(folder: Path, for_s: float, *, at_round: int) -> History:
         is_time = any(stage.run.progress.rounds >= at_round for stage in stages)
         return silences.pop() if is_time and silences else None
 
-    stages.append(Stage(folder, [HALF], lifeline=Lifeline(beat=beat)))
+    stages.append(Stage(folder, [HALF], heartbeat=Heartbeat(beat=beat)))
     return stages[0].execute()
 
 

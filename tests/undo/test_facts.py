@@ -16,10 +16,10 @@ from chaoslab.links import netem, netfilter, proxy_undo
 from chaoslab.links.http_api import Endpoint
 from chaoslab.links.netfilter import Iptables
 from chaoslab.links.packet_rules import run_of
-from chaoslab.undo.actions import VERBS, Obligation, leftovers, undo
+from chaoslab.undo.actions import VERBS, UndoEntry, leftovers, undo
 from chaoslab.undo.facts import Facts, decode
 from chaoslab.undo.janitor import heal, perform
-from chaoslab.undo.log import Obligations, open_obligations
+from chaoslab.undo.log import UndoLogFile, open_undos
 
 LOOPBACK = "127.0.0.1:8474"
 
@@ -169,7 +169,7 @@ def test_what_is_not_the_run_s_own_is_refused(tmp_path: Path, one: Foreign) -> N
 
 def refused(directory: Path, do: str, facts: dict[str, Json]) -> str:
     """What is said of an entry that is not done: the same by `undo` and by `leftovers`."""
-    owed = Obligation(number=3, do=do, facts={"open": 3, "do": do, **facts}, directory=directory)
+    owed = UndoEntry(number=3, do=do, facts={"open": 3, "do": do, **facts}, directory=directory)
     healed = undo(owed)
     assert not healed.actions
     (said,) = healed.remaining
@@ -205,12 +205,12 @@ def test_a_book_kills_no_process_that_the_run_did_not_start(tmp_path: Path) -> N
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
         who = identify(stranger.pid)
         assert who is not None
-        with Obligations(tmp_path) as log:
+        with UndoLogFile(tmp_path) as log:
             log.open("end_process", **who.facts, mark="/elsewhere/learner-0/1")
         (said,) = heal(tmp_path).remaining
         assert "is not one of this run" in said
         assert stranger.poll() is None
-        assert open_obligations(tmp_path)
+        assert open_undos(tmp_path)
         stranger.kill()
 
 
@@ -221,7 +221,7 @@ def test_nothing_is_copied_through_a_link(tmp_path: Path) -> None:
         one.mkdir(parents=True)
     (kept / "job").write_text("* * * * * root id")
     (run / "nodes" / "learner-0" / "checkpoints").symlink_to(private)
-    Obligations(run).open("unmount", **sound(run)["unmount"])
+    UndoLogFile(run).open("unmount", **sound(run)["unmount"])
     (said,) = perform(run).remaining
     assert "is a link" in said
     assert not list(private.iterdir())
@@ -233,7 +233,7 @@ def test_half_written_files_are_swept_from_the_run_alone(tmp_path: Path) -> None
         one.mkdir(parents=True)
         (one / ".x.partial").write_text("")
     (run / "nodes" / "link").symlink_to(elsewhere)
-    with Obligations(run):
+    with UndoLogFile(run):
         pass
     assert perform(run).remaining == ()
     assert not (run / "nodes" / "learner-0" / "1" / ".x.partial").exists()
@@ -246,7 +246,7 @@ def test_a_volume_of_a_run_is_its_owner_s_alone(tmp_path: Path) -> None:
     volume.mount(folder)
     try:
         assert folder.stat().st_mode & 0o777 == 0o700
-        owed = Obligation(
+        owed = UndoEntry(
             number=0, do="unmount", facts=sound(tmp_path)["unmount"], directory=tmp_path
         )
         assert not undo(owed).remaining
@@ -313,7 +313,7 @@ def test_a_queue_like_ours_that_is_another_s_is_left_and_said(
 ) -> None:
     other = "qdisc prio 1: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
     monkeypatch.setattr(netem, "run", lambda *_: other)
-    owed = Obligation(number=0, do="close_bands", facts={"interface": "lo"}, directory=tmp_path)
+    owed = UndoEntry(number=0, do="close_bands", facts={"interface": "lo"}, directory=tmp_path)
     assert "not one of chaoslab's" in undo(owed).remaining[0]
 
 
@@ -325,7 +325,7 @@ def test_a_book_deletes_no_rule_of_somebody_else_s(tmp_path: Path) -> None:
     )
     tool.add(theirs)
     try:
-        with Obligations(tmp_path) as log:
+        with UndoLogFile(tmp_path) as log:
             log.open("drop_rules", tool=tool.tool, comment=theirs.comment)
         assert "is not one of this run" in heal(tmp_path).remaining[0]
         assert tool.seen(theirs.comment) == netfilter.Seen()

@@ -18,12 +18,12 @@ from chaoslab.core.process_tree import end_tree, resume_tree, stopped
 from chaoslab.links import netem, netfilter, packet_rules, toxiproxy
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.actions import Healed, leftovers
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
 from chaoslab.undo.heartbeat import Lapse
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
-from chaoslab.undo.log import OBLIGATIONS, Obligations, holder_of, open_obligations
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, open_undos
 from tests.contracts.fleet_kit import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -42,7 +42,7 @@ def sleeper() -> Iterator[psutil.Process]:
 def owe(run_directory: Path, process: psutil.Process, *, off_by_ticks: int = 0) -> int:
     """Write down that the process must be ended, as a harness that is gone would have."""
     who = known(process.pid)
-    number = Obligations(run_directory).open(
+    number = UndoLogFile(run_directory).open(
         "end_process",
         node="learner-0",
         **replace(who, start_ticks=who.start_ticks + off_by_ticks).facts,
@@ -77,23 +77,23 @@ def is_gone(process: psutil.Process) -> bool:
 
 
 def test_what_is_opened_is_owed_until_it_is_closed(tmp_path: Path) -> None:
-    log: ObligationLog = Obligations(tmp_path)
+    log: UndoLog = UndoLogFile(tmp_path)
     first = log.open("end_process", node="learner-0", pid=2**22 + 1, start_time=0.0)
     second = log.open("end_process", node="learner-1", pid=2**22 + 1, start_time=0.0)
     log.close(first)
-    assert [owed.number for owed in open_obligations(tmp_path)] == [second]
+    assert [owed.number for owed in open_undos(tmp_path)] == [second]
 
 
 def test_a_second_writer_goes_on_counting(tmp_path: Path) -> None:
-    first = Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
-    assert Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0) == first + 1
+    first = UndoLogFile(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    assert UndoLogFile(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0) == first + 1
 
 
 def test_a_torn_last_line_is_owed_by_nobody_and_spoils_nothing(tmp_path: Path) -> None:
-    Obligations(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
+    UndoLogFile(tmp_path).open("end_process", pid=2**22 + 1, start_time=0.0)
     forget_the_holder(tmp_path)
     tear(tmp_path)
-    assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+    assert [owed.number for owed in open_undos(tmp_path)] == [0]
     heal(tmp_path)
     assert heal(tmp_path) == Healed()
 
@@ -111,7 +111,7 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
     damaged, other = (tmp_path / "kill_half" / name for name in ("damaged", "other"))
     for run in (damaged, other):
         run.mkdir(parents=True)
-        Obligations(run).open("end_process", pid=2**22 + 1, start_time=0.0)
+        UndoLogFile(run).open("end_process", pid=2**22 + 1, start_time=0.0)
     with (damaged / OBLIGATIONS).open("a") as file:
         file.write("nonsense\n")
     assert holder_of(damaged) == identify(os.getpid())
@@ -122,14 +122,14 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
     first, second = halt([damaged, other], within_s=0.0)
     assert f"{OBLIGATIONS}:2 is no obligation" in first.remaining[0]
     assert second.remaining == ()
-    assert not open_obligations(other)
+    assert not open_undos(other)
     (found,) = [one for one in residue.find(tmp_path) if one.where == str(damaged)]
     assert f"{OBLIGATIONS}:2 is no obligation" in found.what
 
 
 def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:
     with pytest.raises(FleetError, match="cannot be undone is not done"):
-        Obligations(tmp_path / "absent")
+        UndoLogFile(tmp_path / "absent")
 
 
 # ---------------------------------------------------------------- healing
@@ -148,7 +148,7 @@ def test_heal_ends_what_is_owed_and_says_so_once(tmp_path: Path, sleeper: psutil
     assert str(sleeper.pid) in healed.actions[0]
     assert is_gone(sleeper)
     assert heal(tmp_path) == Healed()
-    assert not open_obligations(tmp_path)
+    assert not open_undos(tmp_path)
 
 
 @pytest.mark.slow
@@ -159,7 +159,7 @@ def test_a_pid_that_belongs_to_somebody_else_by_now_is_left_alone(
     owe(tmp_path, sleeper, off_by_ticks=off_by_ticks)
     assert heal(tmp_path) == Healed()
     assert not is_gone(sleeper)
-    assert not open_obligations(tmp_path)
+    assert not open_undos(tmp_path)
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_what_a_dead_node_left_is_known_by_its_mark(tmp_path: Path) -> None:
         )
         for value in (mark, f"{tmp_path}/learner-0/10")
     )
-    Obligations(tmp_path).open("end_process", **who.facts, mark=mark)
+    UndoLogFile(tmp_path).open("end_process", **who.facts, mark=mark)
     assert perform(tmp_path).actions
     assert orphan.wait() == -signal.SIGKILL
     assert stranger.poll() is None
@@ -219,26 +219,26 @@ def test_the_twin_is_healed_with_its_run(tmp_path: Path, sleeper: psutil.Process
 
 
 def test_a_verb_of_another_version_remains(tmp_path: Path) -> None:
-    Obligations(tmp_path).open("calm_the_sea")
+    UndoLogFile(tmp_path).open("calm_the_sea")
     assert "calm_the_sea" in heal(tmp_path).remaining[0]
-    assert open_obligations(tmp_path)
+    assert open_undos(tmp_path)
 
 
 def test_an_obligation_that_makes_no_sense_does_not_keep_the_others_from_being_met(
     tmp_path: Path,
 ) -> None:
-    log = Obligations(tmp_path)
+    log = UndoLogFile(tmp_path)
     log.open("end_process", node="learner-0")
     log.open("end_process", node="learner-1", pid=2**22 + 1, start_time=0.0)
     assert len(heal(tmp_path).remaining) == 1
-    assert [owed.number for owed in open_obligations(tmp_path)] == [0]
+    assert [owed.number for owed in open_undos(tmp_path)] == [0]
 
 
 def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
     for name in ("owes", "runs", "done"):
         run = tmp_path / "kill_half" / name
         run.mkdir(parents=True)
-        log = Obligations(run)
+        log = UndoLogFile(run)
         number = log.open("end_process", pid=2**22 + 1, start_time=0.0)
         if name == "done":
             log.close(number)
@@ -251,7 +251,7 @@ def test_find_runs_finds_those_that_owe_and_nobody_runs(tmp_path: Path) -> None:
 def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
     run = tmp_path / "kill_half" / "run"
     run.mkdir(parents=True)
-    with Obligations(run) as log:
+    with UndoLogFile(run) as log:
         log.open("end_process", pid=2**22 + 1, start_time=0.0)
     assert find_runs(tmp_path) == (run,)
 
@@ -262,7 +262,7 @@ def test_a_run_that_ended_in_order_is_no_longer_held(tmp_path: Path) -> None:
 def test_what_is_still_stopped_is_told_whatever_the_book_says(
     tmp_path: Path, sleeper: psutil.Process
 ) -> None:
-    log = Obligations(tmp_path)
+    log = UndoLogFile(tmp_path)
     with log.due_within(5.0) as still_there:
         number = log.open("resume_process", node="learner-1", **known(sleeper.pid).facts)
     sleeper.suspend()
@@ -270,9 +270,9 @@ def test_what_is_still_stopped_is_told_whatever_the_book_says(
     (said,) = still_there()
     assert said == f"learner-1 (process {sleeper.pid}) is stopped"
     log.close(number)
-    assert not open_obligations(tmp_path)
+    assert not open_undos(tmp_path)
     assert still_there() == (said,)
-    (again,) = open_obligations(tmp_path)
+    (again,) = open_undos(tmp_path)
     assert again.do == "resume_process"
     sleeper.resume()
     wait_until(lambda: sleeper.status() != psutil.STATUS_STOPPED)
@@ -282,7 +282,7 @@ def test_what_is_still_stopped_is_told_whatever_the_book_says(
 def test_what_nobody_can_see_is_there_until_the_book_says_that_it_is_undone(
     tmp_path: Path,
 ) -> None:
-    log = Obligations(tmp_path)
+    log = UndoLogFile(tmp_path)
     with log.due_within(None) as still_there:
         number = log.open("unwedge_process", node="learner-1", **known(os.getpid()).facts)
         log.open("end_process", **known(os.getpid()).facts, mark="")
@@ -339,13 +339,13 @@ def test_what_links_left_is_named_and_undone(
     monkeypatch.setattr(toxiproxy, "undo", lambda *done: undone.append(done))
     if do == packet_rules.UNDO_DROPS:
         facts = {**facts, "comment": f"chaoslab:{packet_rules.run_of(tmp_path)}:injection-0:1:up:0"}
-    Obligations(tmp_path).open(do, **facts)
+    UndoLogFile(tmp_path).open(do, **facts)
     forget_the_holder(tmp_path)
-    (owed,) = open_obligations(tmp_path)
+    (owed,) = open_undos(tmp_path)
     assert what in leftovers(owed)[0]
     assert what in heal(tmp_path).actions[0]
     assert len(undone) == 1
-    assert not open_obligations(tmp_path)
+    assert not open_undos(tmp_path)
 
 
 def harness(run_directory: Path, *flags: str) -> tuple[subprocess.Popen[str], list[psutil.Process]]:
@@ -388,7 +388,7 @@ def test_the_janitor_ends_whole_trees_when_the_harness_is_killed(tmp_path: Path)
     process, started = harness(tmp_path)
     end(process, signal.SIGKILL)
     wait_until(lambda: all(is_gone(one) for one in started))
-    wait_until(lambda: not open_obligations(tmp_path))
+    wait_until(lambda: not open_undos(tmp_path))
     assert not (tmp_path / "janitor.log").read_text()
 
 
@@ -397,7 +397,7 @@ def test_a_harness_that_is_interrupted_cleans_up_by_itself(tmp_path: Path) -> No
     process, started = harness(tmp_path)
     end(process, signal.SIGINT)
     assert all(is_gone(one) for one in started)
-    assert not open_obligations(tmp_path)
+    assert not open_undos(tmp_path)
     assert not (tmp_path / "janitor.log").exists()
 
 

@@ -66,7 +66,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "plan": plan.name,
         "description": plan.description,
         "seed": prepared.schedule.seed,
-        "fleet": prepared.ground.fleet.kind,
+        "fleet": prepared.fleet_setup.fleet.kind,
         "programs": dict(plan.fleet.programs),
         "links": link_kind(plan).value,
         "profiles": dict(plan.fleet.profiles),
@@ -130,7 +130,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     return {
         "seed": str(prepared.schedule.seed),
         "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
-        "fleet": f"{prepared.ground.fleet.kind}{_programs(plan)}",
+        "fleet": f"{prepared.fleet_setup.fleet.kind}{_programs(plan)}",
         "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(_node(node) for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.node.checksummed_file import CorruptState, read_sealed, write_sealed
+from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import appearing, flush_folder, make_folder, remove
 
@@ -100,7 +100,7 @@ class LearnerStore:
         }
         path = self._directory / f"{number:08d}.checkpoint"
         with appearing(path, durable=self._durable) as file:
-            write_sealed(file, head, [payload])
+            write_checksummed(file, head, [payload])
             self._hold_up(len(payload), began_s)
         self._remove_old()
         took_s = time.monotonic() - began_s
@@ -145,7 +145,7 @@ class LearnerStore:
     def _load(self, path: Path) -> LearnerCheckpoint | None:
         """One that is whole and of this model; None, and why, otherwise."""
         try:
-            sealed = read_sealed(path)
+            sealed = read_checksummed(path)
         except CorruptState as error:
             self._refused[path] = str(error)
             return None

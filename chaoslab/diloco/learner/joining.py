@@ -66,10 +66,10 @@ class Joining:
         self._replica.cut(joined.layout, step=joined.step, data_position=joined.data_position)
         self._prepare(joined.source)
         while not self._take_in(inbox):
-            news = self._hear()
-            inbox.update(news)
-            if news.joined is not None:
-                joined = news.joined
+            recorder = self._hear()
+            inbox.update(recorder)
+            if recorder.joined is not None:
+                joined = recorder.joined
                 self._prepare(joined.source)
         return joined
 

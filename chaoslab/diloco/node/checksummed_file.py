@@ -25,7 +25,7 @@ class CorruptState(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sealed:
+class ChecksummedFile:
     """What a whole file says."""
 
     head: bytes
@@ -33,7 +33,9 @@ class Sealed:
     body: memoryview
 
 
-def write_sealed(file: File, head: Mapping[str, Json], body: Sequence[memoryview | bytes]) -> None:
+def write_checksummed(
+    file: File, head: Mapping[str, Json], body: Sequence[memoryview | bytes]
+) -> None:
     """Write into a new file; nothing is flushed."""
     first = encode(head).encode() + b"\n"
     seal = blake2b(first, digest_size=_DIGEST_BYTES)
@@ -44,7 +46,7 @@ def write_sealed(file: File, head: Mapping[str, Json], body: Sequence[memoryview
         file.append(piece)
 
 
-def read_sealed(path: Path) -> Sealed:
+def read_checksummed(path: Path) -> ChecksummedFile:
     """Read a file back; CorruptState if it is missing, cut off, longer or altered."""
     try:
         content = path.read_bytes()
@@ -55,4 +57,4 @@ def read_sealed(path: Path) -> Sealed:
     if seal != _MARK + found.encode() + b"\n":
         raise CorruptState(f"{path} is damaged: its bytes do not fit the seal in its first line")
     end = content.index(b"\n", _SEAL_BYTES)
-    return Sealed(head=content[_SEAL_BYTES:end], body=rest[end + 1 - _SEAL_BYTES :])
+    return ChecksummedFile(head=content[_SEAL_BYTES:end], body=rest[end + 1 - _SEAL_BYTES :])

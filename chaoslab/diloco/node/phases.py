@@ -56,7 +56,7 @@ class Phases:
 
     def take_words(self, hooks: Hooks) -> None:
         """Obey `watch` and `go`."""
-        hooks.on("watch", self._watch)
+        hooks.on("watch", self._run_loop)
         hooks.on("go", self._go)
 
     def reach(self, phase: Phase, **facts: Json) -> None:
@@ -64,21 +64,21 @@ class Phases:
         if phase not in self._watched:
             return
         with self._lock:
-            watch = self._watched.pop(phase, None)
-            if watch is None:
+            run_loop = self._watched.pop(phase, None)
+            if run_loop is None:
                 return
-            self._held.append(watch)
-        is_held = watch.hold_s > 0
+            self._held.append(run_loop)
+        is_held = run_loop.hold_s > 0
         said = {"phase": phase.value, **facts, "is_held": is_held}
         self._emit(Kind.PHASE_REACHED, {**self._about, **said})
         if is_held:
-            watch.go.wait(watch.hold_s)
+            run_loop.go.wait(run_loop.hold_s)
         with self._lock:
-            self._held.remove(watch)
+            self._held.remove(run_loop)
 
     # ---------------------------------------------------------------- words
 
-    def _watch(self, facts: Mapping[str, Json]) -> None:
+    def _run_loop(self, facts: Mapping[str, Json]) -> None:
         """Say so when this point is next reached; without facts nothing is watched any more."""
         if not facts:
             with self._lock:
@@ -87,11 +87,11 @@ class Phases:
             return
         hold_s = facts.get("hold_s")
         asked_s = hold_s if isinstance(hold_s, int | float) and hold_s > 0 else 0.0
-        watch = _Watch(hold_s=min(asked_s, threading.TIMEOUT_MAX))
+        run_loop = _Watch(hold_s=min(asked_s, threading.TIMEOUT_MAX))
         with self._lock:
-            self._watched[Phase(str(facts["phase"]))] = watch
+            self._watched[Phase(str(facts["phase"]))] = run_loop
 
     def _go(self, _: Mapping[str, Json]) -> None:
         with self._lock:
-            for watch in self._held:
-                watch.go.set()
+            for run_loop in self._held:
+                run_loop.go.set()

@@ -1,6 +1,6 @@
 """What the policy decided, done: messages to learners, merges, and lines on standard output.
 
-    Policy ── actions ──► Deeds ─┬─► Listeners ══► learners      (`syncer_words` has the wording)
+    Policy ── actions ──► Deeds ─┬─► Sessions ══► learners      (`syncer_words` has the wording)
        ▲                         ├─► Commits ─► Books: merge, disk
        └── published ◄───────────┴─► lines
 
@@ -31,23 +31,23 @@ from chaoslab.diloco.syncer.decisions import (
 )
 from chaoslab.diloco.syncer.membership import Member
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.sessions import Listeners
-from chaoslab.diloco.syncer.syncer_state import Books, Publication
+from chaoslab.diloco.syncer.sessions import Sessions
+from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 FAREWELL_S = 20.0
 """How long the syncer waits, after the end, for the learners to adopt the last versions."""
 
 
-class Deeds:
+class ActionExecutor:
     """Carries out actions, and those that follow from them."""
 
     def __init__(
         self,
         policy: Policy,
         settings: Settings,
-        books: Books,
-        listeners: Listeners,
+        syncer_state: SyncerState,
+        sessions: Sessions,
         *,
         phases: Phases,
         emit: Emit,
@@ -55,12 +55,12 @@ class Deeds:
     ) -> None:
         self._policy = policy
         self._settings = settings
-        self._books = books
-        self._listeners = listeners
+        self._syncer_state = syncer_state
+        self._sessions = sessions
         self._emit = emit
         self._now = now
         self._phases = phases
-        self._commits = Commits(policy, books, phases=phases, emit=emit, now=now)
+        self._commits = Commits(policy, syncer_state, phases=phases, emit=emit, now=now)
         self._end: Stop | None = None
         """Training is to end as soon as all that was merged is on disk."""
         self._farewell_s: float | None = None
@@ -105,7 +105,7 @@ class Deeds:
                 self._commits.add(action)
                 more = self._publish_committed()
             case Abandon():
-                self._books.pushes.forget(action.round)
+                self._syncer_state.pushes.forget(action.round)
                 self._say(
                     Kind.ROUND_ABANDONED,
                     round=action.round, fragment=action.fragment, reason=action.reason,
@@ -117,8 +117,8 @@ class Deeds:
             case Drop():
                 self._drop(action)
             case Donate():
-                request = words.checkpoint_request(action, self._books.versions)
-                self._listeners.send(action.donor.epoch, request)
+                request = words.checkpoint_request(action, self._syncer_state.versions)
+                self._sessions.send(action.donor.epoch, request)
             case SendAll(receiver=receiver):
                 self._send_all(receiver)
             case Hold(reason=reason):
@@ -137,7 +137,7 @@ class Deeds:
             data_position=membership.data_positions.get(member.learner, 0),
             step=max((m.step for m in membership.members), default=0),
         )
-        self._listeners.send(member.epoch, welcome)
+        self._sessions.send(member.epoch, welcome)
         self._say(
             Kind.MEMBER_JOINED,
             **words.whose(member),
@@ -148,7 +148,7 @@ class Deeds:
 
     def _pull(self, action: Pull) -> None:
         for epoch in action.epochs:
-            self._listeners.send(epoch, words.pull(action, epoch))
+            self._sessions.send(epoch, words.pull(action, epoch))
 
     def _publish_committed(self) -> list[Action]:
         """Publish every merge that the disk takes; only then may training end."""
@@ -173,23 +173,23 @@ class Deeds:
                 action,
                 publication,
                 fragments=self._settings.fragments,
-                momentum_digest=self._books.momentum_digest(action.fragment),
+                momentum_digest=self._syncer_state.momentum_digest(action.fragment),
                 members=len(self._policy.membership.members),
             ),
             sync_s=self._now() - action.pulled_s,
         )
-        self._books.keep_snapshot(action)
+        self._syncer_state.keep_snapshot(action)
         return actions
 
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment
-        committed = self._books.committed(member.learner, member.incarnation, index)
+        committed = self._syncer_state.committed(member.learner, member.incarnation, index)
         header = words.fragment(publication, member.epoch, committed)
-        self._listeners.send_payload(member.epoch, header, publication.payload, key=index)
+        self._sessions.send_payload(member.epoch, header, publication.payload, key=index)
 
     def _send_all(self, receiver: Member) -> None:
-        held = self._listeners.held(receiver.epoch)
-        for publication in self._books.publications():
+        held = self._sessions.held(receiver.epoch)
+        for publication in self._syncer_state.publications():
             if not held or held[publication.fragment] != publication.version:
                 self._publish(receiver, publication)
 
@@ -201,7 +201,7 @@ class Deeds:
             members=len(self._policy.membership.members),
             reason=reason,
         )
-        self._listeners.close(member.epoch, words.fenced(member, reason))
+        self._sessions.close(member.epoch, words.fenced(member, reason))
 
     def _stop(self, action: Stop) -> None:
         self._end = None
@@ -209,7 +209,7 @@ class Deeds:
         self.reason = action.reason
         self._say(Kind.SYNCER_STOPPED, reason=action.reason)
         for member in self._policy.membership.members:
-            self._listeners.send(member.epoch, self.last_word(member.epoch))
+            self._sessions.send(member.epoch, self.last_word(member.epoch))
 
     def _say(self, kind: Kind, **data: Json) -> None:
         self._emit(kind, data)

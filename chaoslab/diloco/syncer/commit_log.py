@@ -37,7 +37,7 @@ class Given:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TapeLine:
+class CommitRecord:
     """One merge: what it made of which version, from whom, and where everything stood then."""
 
     round: int
@@ -62,7 +62,7 @@ class TapeLine:
         return _HEAD + digest.encode() + b'",' + rest + b"\n"
 
     @classmethod
-    def from_bytes(cls, line: bytes) -> "TapeLine":
+    def from_bytes(cls, line: bytes) -> "CommitRecord":
         """Read a line without its newline; ValueError says what is wrong with it."""
         rest = line[_BODY_AT:]
         digest = blake2b(rest, digest_size=_DIGEST_BYTES).hexdigest()
@@ -74,22 +74,22 @@ class TapeLine:
 
 
 @dataclass(frozen=True, slots=True)
-class Tape:
+class CommitLog:
     """The whole lines of a tape. `ends[i]` is the offset after line i."""
 
-    lines: tuple[TapeLine, ...]
+    lines: tuple[CommitRecord, ...]
     ends: tuple[int, ...]
 
     @classmethod
-    def read(cls, path: Path) -> "Tape":
+    def read(cls, path: Path) -> "CommitLog":
         """All whole lines; a torn last one, and only that, is passed over. CorruptState."""
-        lines: list[TapeLine] = []
+        lines: list[CommitRecord] = []
         ends: list[int] = []
         content = path.read_bytes()
         start = 0
         while (newline := content.find(b"\n", start)) >= 0:
             try:
-                lines.append(TapeLine.from_bytes(content[start:newline]))
+                lines.append(CommitRecord.from_bytes(content[start:newline]))
             except (TypeError, ValueError) as error:
                 raise CorruptState(f"{path}, line {len(lines) + 1} is damaged: {error}") from error
             start = newline + 1
@@ -97,6 +97,6 @@ class Tape:
         return cls(tuple(lines), tuple(ends))
 
 
-def latest(lines: Sequence[TapeLine]) -> dict[int, int]:
+def latest(lines: Sequence[CommitRecord]) -> dict[int, int]:
     """The version of each fragment that these lines lead to."""
     return {line.fragment: line.version for line in lines}

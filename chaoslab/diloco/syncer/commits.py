@@ -20,7 +20,7 @@ from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.merge import OuterState
 from chaoslab.diloco.syncer.messages import bounded
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.syncer_state import Books, Publication
+from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 
 _AGAIN_S = 0.5
 
@@ -37,14 +37,14 @@ class Commits:
     def __init__(
         self,
         policy: Policy,
-        books: Books,
+        syncer_state: SyncerState,
         *,
         phases: Phases,
         emit: Emit,
         now: Callable[[], float],
     ) -> None:
         self._policy = policy
-        self._books = books
+        self._syncer_state = syncer_state
         self._phases = phases
         self._emit = emit
         self._now = now
@@ -61,8 +61,8 @@ class Commits:
     def add(self, action: Merge) -> None:
         """Merge, and put it at the end of the queue."""
         self._phases.reach(Phase.QUORUM, **_place(action))
-        self._waiting.append(_Waiting(action, self._books.merge(action)))
-        for contribution, excess in self._books.pushes.bounded:
+        self._waiting.append(_Waiting(action, self._syncer_state.merge(action)))
+        for contribution, excess in self._syncer_state.pushes.bounded:
             self._emit(Kind.PUSH_BOUNDED, bounded(action, contribution, excess))
         self._phases.reach(Phase.BEFORE_WRITE, **_place(action))
 
@@ -71,13 +71,13 @@ class Commits:
         if self._blocked_s is not None and self._now() < self._again_s:
             return None
         try:
-            self._books.reserve(self._policy)
+            self._syncer_state.reserve(self._policy)
             if not self._waiting:
                 self._note_freed()
                 return None
             action, state = self._waiting[0].action, self._waiting[0].state
             began_s = self._now()
-            publication = self._books.commit(action, state, self._policy, began_s)
+            publication = self._syncer_state.commit(action, state, self._policy, began_s)
         except OSError as error:
             self._note_blocked(error)
             return None

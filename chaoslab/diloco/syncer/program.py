@@ -4,7 +4,7 @@
         ▲                                               │          ▲                 │ │
         │                                               ▼          └─ published ─────┘ │
         │                                             Books (fragments, merge, disk) ◄─┤
-        └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Listeners ◄──────────────────────┘
+        └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Sessions ◄──────────────────────┘
 
 One thread owns all state. What to do is decided in `policy`; what arrives is taken in here, what is
 decided is carried out by `deeds`. `python -m chaoslab.diloco.syncer --help` says how to run it
@@ -25,7 +25,7 @@ from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages as words
-from chaoslab.diloco.syncer.action_executor import Deeds
+from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.decisions import Offer, Progress, Refusal, Welcome
 from chaoslab.diloco.syncer.membership import Leaving, Member, Refused
 from chaoslab.diloco.syncer.options import (
@@ -36,9 +36,9 @@ from chaoslab.diloco.syncer.options import (
     tokens_of,
 )
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.sessions import Listeners
+from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.store import SyncerStore
-from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.uplinks import Uplinks
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
@@ -56,7 +56,7 @@ class Syncer:
         self,
         settings: Settings,
         hub: Hub,
-        books: Books,
+        syncer_state: SyncerState,
         *,
         emit: Emit,
         now: Callable[[], float],
@@ -64,16 +64,16 @@ class Syncer:
     ) -> None:
         self.policy = Policy(settings)
         self._hub = hub
-        self._books = books
+        self._syncer_state = syncer_state
         self._emit = emit
         self._now = now
         self._uplinks = Uplinks(hub, emit, now())
-        self._listeners = Listeners(hub)
-        self._deeds = Deeds(
+        self._sessions = Sessions(hub)
+        self._executor = ActionExecutor(
             self.policy,
             settings,
-            books,
-            self._listeners,
+            syncer_state,
+            self._sessions,
             phases=phases or Phases(emit, {}),
             emit=emit,
             now=now,
@@ -82,7 +82,7 @@ class Syncer:
         self._rejected: dict[str, int] = {}
         self._asked = ""
         self._awake_s = now()
-        self._last_merge = books.restore(self.policy, now())
+        self._last_merge = syncer_state.restore(self.policy, now())
 
     def run(self, address: str) -> None:
         """Serve until training has ended and everybody has left, or `FAREWELL_S` later."""
@@ -91,31 +91,31 @@ class Syncer:
             address=address,
             rounds=self.policy.merged_rounds,
             committed_tokens=self.policy.committed_tokens,
-            is_recovered=self._books.is_seeded,
+            is_recovered=self._syncer_state.is_seeded,
             last_epoch=self.policy.membership.last_epoch,
             lives=self.policy.membership.incarnations,
-            **self._books.held(self.policy),
+            **self._syncer_state.held(self.policy),
         )
         if self._last_merge is not None:
             self._say(Kind.ROUND_MERGED, **self._last_merge)
-        while not self._deeds.is_over():
+        while not self._executor.is_over():
             arrival = self._next_arrival()
             self.health.touch()
             self._note_sleep()
             if arrival is not None:
                 self._receive(arrival)
-            self._deeds.carry_out(self.policy.advance(self._now()))
-            self._deeds.go_on()
+            self._executor.carry_out(self.policy.advance(self._now()))
+            self._executor.go_on()
             self._uplinks.tick(self._now())
             self._tell_strangers(self._now())
         self._tell_strangers(math.inf)
         self._say(
             Kind.SYNCER_FINAL,
-            **self._books.final(self.policy),
+            **self._syncer_state.final(self.policy),
             rejected=self._rejected,
             turned_away=self._hub.turned_away.totals,
-            reason=self._deeds.reason,
-            was_asked=self._deeds.reason == self._asked,
+            reason=self._executor.reason,
+            was_asked=self._executor.reason == self._asked,
         )
 
     def end(self, reason: str) -> None:
@@ -149,7 +149,7 @@ class Syncer:
         if isinstance(what, Opened):
             return
         if isinstance(what, Garbled):
-            if (sender := self._listeners.member(session)) is not None:
+            if (sender := self._sessions.member(session)) is not None:
                 self._reject(sender, Refusal.MALFORMED, detail=what.reason)
             self._end_session(session, Leaving.CLOSED)
         elif isinstance(what, Closed):
@@ -164,7 +164,7 @@ class Syncer:
             self._hello(session, message.hello)
         elif body == "push":
             self._push(session, message.epoch, message.push, received.payload)
-        elif self._listeners.epoch(session) != message.epoch:
+        elif self._sessions.epoch(session) != message.epoch:
             return  # words of a membership that has ended
         elif body == "progress":
             self._progress(session, message.epoch, words.progress(message.progress))
@@ -174,62 +174,64 @@ class Syncer:
             self._end_session(session, Leaving.SAID_GOODBYE)
 
     def _hello(self, session: int, hello: pb.Hello) -> None:
-        if self._listeners.epoch(session) is not None:
+        if self._sessions.epoch(session) is not None:
             self._turn_away(session, hello, "one hello a stream")
             return
-        if self._deeds.has_stopped and not hello.versions:
-            self._hub.close(session, self._deeds.last_word())
+        if self._executor.has_stopped and not hello.versions:
+            self._hub.close(session, self._executor.last_word())
             return
         try:
-            specs = self._books.understand(hello.specs_json)
+            specs = self._syncer_state.understand(hello.specs_json)
             actions = self.policy.hello(self._now(), words.hello(hello))
         except (Refused, ValueError) as refusal:
             self._turn_away(session, hello, str(refusal))
             return
-        self._books.agree_on(specs)
+        self._syncer_state.agree_on(specs)
         welcomed = (action.member for action in actions if isinstance(action, Welcome))
         member = max(welcomed, key=lambda member: member.epoch)
-        self._hub.admit(session, self._books.payload_bytes_max)
-        self._listeners.admit(session, member, tuple(hello.versions))
+        self._hub.admit(session, self._syncer_state.payload_bytes_max)
+        self._sessions.admit(session, member, tuple(hello.versions))
         self._uplinks.attach(session, hello.learner, hello.incarnation)
-        self._deeds.carry_out(actions)
-        if self._deeds.has_stopped:  # its link was broken when training ended
-            self._hub.send(session, self._deeds.last_word(member.epoch))
+        self._executor.carry_out(actions)
+        if self._executor.has_stopped:  # its link was broken when training ended
+            self._hub.send(session, self._executor.last_word(member.epoch))
 
     def _progress(self, session: int, epoch: int, report: Progress) -> None:
         if lie := self.policy.impossible(report):
-            self._reject(self._listeners.member(session), Refusal.MALFORMED, detail=lie)
+            self._reject(self._sessions.member(session), Refusal.MALFORMED, detail=lie)
             self._end_session(session, Leaving.CLOSED)
             self._hub.close(session, words.refused(lie))
             return
-        self._deeds.carry_out(self.policy.progress(self._now(), epoch, report))
+        self._executor.carry_out(self.policy.progress(self._now(), epoch, report))
 
     def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
         offer = words.offer(push)
-        if self._listeners.epoch(session) != epoch:  # of an ended membership, or of somebody else's
-            sender = self._listeners.member(session)
+        if self._sessions.epoch(session) != epoch:  # of an ended membership, or of somebody else's
+            sender = self._sessions.member(session)
             self._reject(sender, Refusal.FENCED, offer=offer, epoch=epoch)
             return
         if push.base_version < 0:
             self._seed(epoch, push, payload)
             return
         if not push.c_steps and not payload:  # an honest "I have nothing for this round"
-            self._deeds.carry_out(self.policy.decline(self._now(), epoch, offer))
+            self._executor.carry_out(self.policy.decline(self._now(), epoch, offer))
             return
         member = self.policy.membership.find(epoch)
         refusal = self.policy.offer(epoch, offer)
         norm = refusal or self._take(epoch, push, payload)
         if not isinstance(norm, Refusal) and member is not None:
             self._say(Kind.PUSH_ACCEPTED, **words.whose(member), **words.contents(offer), norm=norm)
-            self._deeds.carry_out(self.policy.accept(self._now(), epoch, offer))
+            self._executor.carry_out(self.policy.accept(self._now(), epoch, offer))
             return
         self._reject(member, norm if isinstance(norm, Refusal) else Refusal.FENCED, offer=offer)
-        self._deeds.carry_out(self.policy.spoil(self._now(), epoch, offer.round))
+        self._executor.carry_out(self.policy.spoil(self._now(), epoch, offer.round))
 
     def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | float:
         """Keep the outer gradient of a push; its norm, or why it cannot be used."""
         try:
-            return self._books.take_delta(push.round, epoch, push.fragment, push.codec, payload)
+            return self._syncer_state.take_delta(
+                push.round, epoch, push.fragment, push.codec, payload
+            )
         except NotFinite:
             return Refusal.NOT_FINITE
         except MalformedPayload:
@@ -241,12 +243,12 @@ class Syncer:
             self._reject(self.policy.membership.find(epoch), Refusal.NOT_ASKED)
             return
         try:
-            self._books.take_initial(push.fragment, payload)
+            self._syncer_state.take_initial(push.fragment, payload)
         except MalformedPayload as error:
             self._reject(self.policy.membership.find(epoch), Refusal.MALFORMED, detail=str(error))
             return
-        if self._books.is_seeded:
-            self._deeds.carry_out(self.policy.seeded(self._now(), epoch))
+        if self._syncer_state.is_seeded:
+            self._executor.carry_out(self.policy.seeded(self._now(), epoch))
 
     def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
         """A donor's checkpoint goes on to whom it was asked for."""
@@ -254,12 +256,12 @@ class Syncer:
         if receiver is None or payload is None:
             return
         message = pb.ToLearner(epoch=receiver.epoch, checkpoint=checkpoint)
-        self._listeners.send_payload(receiver.epoch, message, payload, key="checkpoint")
+        self._sessions.send_payload(receiver.epoch, message, payload, key="checkpoint")
 
     def _end_session(self, session: int, reason: Leaving) -> None:
-        epoch = self._listeners.forget(session)
+        epoch = self._sessions.forget(session)
         if epoch is not None:
-            self._deeds.carry_out(self.policy.closed(self._now(), epoch, reason))
+            self._executor.carry_out(self.policy.closed(self._now(), epoch, reason))
 
     # ------------------------------------------------------------ helpers
 
@@ -310,7 +312,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hub = Hub(
         known_address(address_file, options.address), tokens=tokens_of(options, settings), tls=tls
     )
-    books = Books(
+    syncer_state = SyncerState(
         settings,
         SyncerStore(options.directory / "state", durable=not options.not_durable),
         snapshots=options.snapshots,
@@ -318,7 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     about: dict[str, Json] = {"node": options.name, "incarnation": options.incarnation}
     phases = Phases(say, about)
     syncer = once_there_is_room(
-        lambda: Syncer(settings, hub, books, emit=say, now=now_s, phases=phases), say
+        lambda: Syncer(settings, hub, syncer_state, emit=say, now=now_s, phases=phases), say
     )
     syncer.policy.is_held, syncer.health = options.hold, HealthFile(options.health_file)
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
@@ -332,5 +334,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
         syncer.run(address)
     finally:
         hub.stop()
-        books.close()
+        syncer_state.close()
     return 0

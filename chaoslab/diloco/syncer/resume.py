@@ -11,16 +11,16 @@ and for a moment the first round waits for those who took part in the last ones.
 """
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.syncer.commit_log import Given, TapeLine
+from chaoslab.diloco.syncer.commit_log import CommitRecord, Given
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.policy import Awaited, Policy
 from chaoslab.diloco.syncer.store import Reserved, StoredState
 
 
-def tape_line(action: Merge, policy: Policy, now_s: float) -> TapeLine:
+def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
     """A merge, and where everything else stands, as the tape keeps it."""
     members = policy.membership
-    return TapeLine(
+    return CommitRecord(
         round=action.round,
         fragment=action.fragment,
         version=action.base_version + 1,
@@ -48,7 +48,7 @@ def tape_line(action: Merge, policy: Policy, now_s: float) -> TapeLine:
 
 def go_on(policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float) -> Reserved:
     """Let a fresh policy go on from the disk; which numbers are taken, given or not."""
-    last = stored.tape[-1] if stored else None
+    last = stored.commit_log[-1] if stored else None
     taken = Reserved(
         rounds=max(reserved.rounds, last.begun if last else 0),
         epochs=max(reserved.epochs, last.last_epoch if last else 0),
@@ -60,15 +60,17 @@ def go_on(policy: Policy, stored: StoredState | None, reserved: Reserved, now_s:
     )
     if stored is None or last is None:
         return taken
-    for line in stored.tape:
+    for line in stored.commit_log:
         for given in line.contributors:
             life = policy.membership.pushed_to(given.learner, given.incarnation)
             life[line.fragment] = given.tokens_to
     policy.restore(
         versions=stored.versions,
         rounds=taken.rounds,
-        merged_rounds=sum(line.version > 0 for line in stored.tape),
-        fragment_tokens=sum(given.c_tokens for line in stored.tape for given in line.contributors),
+        merged_rounds=sum(line.version > 0 for line in stored.commit_log),
+        fragment_tokens=sum(
+            given.c_tokens for line in stored.commit_log for given in line.contributors
+        ),
         began_s=now_s - last.trained_s,
         awaited=Awaited(learners=_recent(stored), until_s=now_s + policy.settings.suspect_after_s),
     )
@@ -77,12 +79,12 @@ def go_on(policy: Policy, stored: StoredState | None, reserved: Reserved, now_s:
 
 def _recent(stored: StoredState) -> frozenset[str]:
     """Who gave something to the last merges, as many as there are fragments."""
-    lines = stored.tape[-len(stored.versions) :]
+    lines = stored.commit_log[-len(stored.versions) :]
     return frozenset(given.learner for line in lines for given in line.contributors)
 
 
 def restated(
-    line: TapeLine, policy: Policy, *, digest: str, momentum_digest: str
+    line: CommitRecord, policy: Policy, *, digest: str, momentum_digest: str
 ) -> dict[str, Json]:
     """The last merge of an earlier life, for `round.merged`; how long it took is forgotten."""
     return {

@@ -15,7 +15,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Hub
 
 
-class Listeners:
+class Sessions:
     """All streams that said hello and were let in."""
 
     def __init__(self, hub: Hub) -> None:

@@ -29,12 +29,12 @@ import numpy as np
 
 from chaoslab.core.events import Json, encode
 from chaoslab.diloco.model.fragments import FloatArray
-from chaoslab.diloco.node.checksummed_file import CorruptState, read_sealed, write_sealed
+from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.files import File, appearing, flush_all, flush_folder, make_folder
-from chaoslab.diloco.syncer.commit_log import Tape, TapeLine, latest
+from chaoslab.diloco.syncer.commit_log import CommitLog, CommitRecord, latest
 
 _SPECS = "specs.json"
-_TAPE = "tape.jsonl"
+_COMMIT_LOG = "tape.jsonl"
 _LOST = "tape.lost.jsonl"
 _RESERVED = "reserved.json"
 _SLOTS = ("a", "b")
@@ -53,15 +53,15 @@ class StoredState:
     """All that was committed."""
 
     specs_json: str
-    tape: tuple[TapeLine, ...]
+    commit_log: tuple[CommitRecord, ...]
     fragments: Mapping[int, Tensors]
-    lost: tuple[TapeLine, ...] = ()
+    lost: tuple[CommitRecord, ...] = ()
     """Merges that were given up by falling back."""
 
     @property
     def versions(self) -> tuple[int, ...]:
         """The version vector."""
-        versions = latest(self.tape)
+        versions = latest(self.commit_log)
         return tuple(versions[fragment] for fragment in sorted(versions))
 
 
@@ -82,7 +82,7 @@ class SyncerStore:
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
         self._directory = directory
         self._durable = durable
-        self._tape: File | None = None
+        self._commit_log: File | None = None
         self._tape_bytes: int | None = None
         """How much of the tape is in force; what is behind it is cut off before writing."""
         self._named: set[Path] = set()
@@ -94,7 +94,7 @@ class SyncerStore:
         FileExistsError if a training has begun in this directory already.
         """
         make_folder(self._directory, durable=self._durable)
-        path = self._directory / _TAPE
+        path = self._directory / _COMMIT_LOG
         if path.exists():
             raise FileExistsError(
                 f"{path} belongs to a training that has begun: go on with it, or choose another "
@@ -104,24 +104,24 @@ class SyncerStore:
             specs.append(specs_json.encode())
         for index, tensors in fragments.items():
             self._write_slot(index, 0, tensors)
-        lines = [TapeLine(round=0, fragment=index, version=0, begun=0) for index in fragments]
-        with self._appearing(_TAPE) as tape:
-            tape.append(b"".join(line.to_bytes() for line in lines))
+        lines = [CommitRecord(round=0, fragment=index, version=0, begun=0) for index in fragments]
+        with self._appearing(_COMMIT_LOG) as commit_log:
+            commit_log.append(b"".join(line.to_bytes() for line in lines))
 
-    def save_round(self, line: TapeLine, tensors: Tensors) -> None:
+    def save_round(self, line: CommitRecord, tensors: Tensors) -> None:
         """Commit one merge. When this returns, it outlives the process.
 
         After an OSError (the disk is full, say) the state before the merge is in force.
         """
-        tape = self._tape or self._open_tape()
+        commit_log = self._commit_log or self._open_tape()
         self._write_slot(line.fragment, line.version, tensors)
-        start = tape.size
+        start = commit_log.size
         try:
             for piece in (line.to_bytes()[:-1], b"\n"):
-                tape.append(piece)
-                self._flush(tape)
+                commit_log.append(piece)
+                self._flush(commit_log)
         except OSError:
-            tape.cut(start)
+            commit_log.cut(start)
             raise
 
     def load(self, *, fall_back: bool = False) -> StoredState | None:
@@ -131,20 +131,20 @@ class SyncerStore:
         is whole; the merges after it are `lost`, and move to tape.lost.jsonl with the next save.
         CorruptState is then raised if there is no such merge.
         """
-        path = self._directory / _TAPE
+        path = self._directory / _COMMIT_LOG
         if not path.exists():
             return None
         if self._durable:
             flush_all(self._directory)
-        tape = Tape.read(path)
-        kept, fragments = self._newest_whole(tape, fall_back=fall_back)
-        if self._tape is None:
-            self._tape_bytes = tape.ends[kept - 1]
+        commit_log = CommitLog.read(path)
+        kept, fragments = self._newest_whole(commit_log, fall_back=fall_back)
+        if self._commit_log is None:
+            self._tape_bytes = commit_log.ends[kept - 1]
         return StoredState(
             specs_json=(self._directory / _SPECS).read_text(),
-            tape=tape.lines[:kept],
+            commit_log=commit_log.lines[:kept],
             fragments=fragments,
-            lost=tape.lines[kept:],
+            lost=commit_log.lines[kept:],
         )
 
     def reserve(self, numbers: Reserved) -> None:
@@ -165,26 +165,30 @@ class SyncerStore:
 
     def close(self) -> None:
         """Let another process write here."""
-        if self._tape is not None:
-            self._tape.close()
-            self._tape = None
+        if self._commit_log is not None:
+            self._commit_log.close()
+            self._commit_log = None
 
     # ------------------------------------------------------------ inside
 
-    def _newest_whole(self, tape: Tape, *, fall_back: bool) -> tuple[int, dict[int, Tensors]]:
+    def _newest_whole(
+        self, commit_log: CommitLog, *, fall_back: bool
+    ) -> tuple[int, dict[int, Tensors]]:
         """How many lines of the tape are in force, and the fragments as of then."""
         seen: dict[tuple[int, int], Tensors | CorruptState] = {}
-        damage = CorruptState(f"{self._directory / _TAPE} has no whole line")
-        fewest = len(latest(tape.lines))
-        for count in range(len(tape.lines), fewest - 1 if fall_back else len(tape.lines) - 1, -1):
-            wanted = latest(tape.lines[:count])
+        damage = CorruptState(f"{self._directory / _COMMIT_LOG} has no whole line")
+        fewest = len(latest(commit_log.lines))
+        for count in range(
+            len(commit_log.lines), fewest - 1 if fall_back else len(commit_log.lines) - 1, -1
+        ):
+            wanted = latest(commit_log.lines[:count])
             for place in wanted.items() - seen.keys():
                 seen[place] = self._try_slot(*place)
             found = {index: seen[index, version] for index, version in wanted.items()}
             broken = [tensors for tensors in found.values() if isinstance(tensors, CorruptState)]
             if found and not broken:
                 return count, {i: t for i, t in found.items() if isinstance(t, Tensors)}
-            damage = broken[0] if broken and count == len(tape.lines) else damage
+            damage = broken[0] if broken and count == len(commit_log.lines) else damage
         raise damage
 
     def _open_tape(self) -> File:
@@ -192,23 +196,23 @@ class SyncerStore:
         if self._tape_bytes is None and self.load() is None:
             raise FileNotFoundError(f"no training has begun in {self._directory}: call begin first")
         in_force = self._tape_bytes or 0
-        tape = File(self._directory / _TAPE, is_new=False)
+        commit_log = File(self._directory / _COMMIT_LOG, is_new=False)
         try:
-            fcntl.flock(tape, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(commit_log, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            tape.close()
+            commit_log.close()
             raise BlockingIOError(
                 error.errno,
                 f"another process writes to {self._directory}: stop it or use another directory",
             ) from error
-        behind = (self._directory / _TAPE).read_bytes()[in_force:]
+        behind = (self._directory / _COMMIT_LOG).read_bytes()[in_force:]
         if lost := behind[: behind.rfind(b"\n") + 1]:
             self._keep_aside(lost)
         if behind:
-            tape.cut(in_force)
-            self._flush(tape)
-        self._tape = tape
-        return tape
+            commit_log.cut(in_force)
+            self._flush(commit_log)
+        self._commit_log = commit_log
+        return commit_log
 
     def _keep_aside(self, lost: bytes) -> None:
         """Lines that were given up by falling back."""
@@ -246,7 +250,7 @@ class SyncerStore:
         }
         arrays = [*tensors.theta.values(), *tensors.momentum.values()]
         with File(path, is_new=True) as file:
-            write_sealed(file, head, [_little(array) for array in arrays])
+            write_checksummed(file, head, [_little(array) for array in arrays])
             self._flush(file)
         if self._durable and path not in self._named:
             flush_folder(self._directory)
@@ -254,7 +258,7 @@ class SyncerStore:
 
     def _read_slot(self, index: int, version: int) -> Tensors:
         path = self._slot(index, version)
-        sealed = read_sealed(path)
+        sealed = read_checksummed(path)
         head = json.loads(sealed.head)
         if (head["fragment"], head["version"]) != (index, version):
             raise CorruptState(

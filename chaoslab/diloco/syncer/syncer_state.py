@@ -30,7 +30,7 @@ from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Pushes
-from chaoslab.diloco.syncer.resume import go_on, restated, tape_line
+from chaoslab.diloco.syncer.resume import commit_record, go_on, restated
 from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
 
 _RESERVES = 1000
@@ -57,7 +57,7 @@ class Publication:
     """Of the float32 values a learner holds after adopting it."""
 
 
-class Books:
+class SyncerState:
     """State of one training on the syncer's side."""
 
     def __init__(self, settings: Settings, store: SyncerStore, *, snapshots: Path | None) -> None:
@@ -130,7 +130,7 @@ class Books:
         if stored is None:
             return None
         self.agree_on(self.understand(stored.specs_json))
-        for line in stored.tape:
+        for line in stored.commit_log:
             for given in line.contributors:
                 self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)
             self.pushes.remember(line.fragment, line.usual)
@@ -140,7 +140,7 @@ class Books:
                 fragment.flatten(tensors.theta), fragment.flatten(tensors.momentum)
             )
             self._publish(fragment.index, version=version, round_=0)
-        last = stored.tape[-1]
+        last = stored.commit_log[-1]
         if not last.version:
             return None
         return restated(
@@ -199,7 +199,7 @@ class Books:
         """Put a merge on disk, then hold it. After an OSError nothing has changed: try again."""
         fragment = self._layout.fragments[action.fragment]
         line = replace(
-            tape_line(action, policy, now_s), usual=self.pushes.lessons.get(action.round, 0.0)
+            commit_record(action, policy, now_s), usual=self.pushes.lessons.get(action.round, 0.0)
         )
         self._store.save_round(line, _tensors(fragment, state))
         self.pushes.lessons.pop(action.round, None)

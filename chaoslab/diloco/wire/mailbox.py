@@ -31,18 +31,18 @@ class Outbox:
         self._controls: OrderedDict[Hashable, Control] = OrderedDict()
         self._payloads: OrderedDict[Hashable, tuple[Frames, int]] = OrderedDict()
         self._is_closing = False
-        self._news = threading.Condition()
+        self._recorder = threading.Condition()
 
     @property
     def waiting(self) -> tuple[int, int]:
         """How many controls and how many payloads have not been begun."""
-        with self._news:
+        with self._recorder:
             return len(self._controls), len(self._payloads)
 
     @property
     def waiting_bytes(self) -> int:
         """What they hold in memory; a payload that is yet to be made holds nothing."""
-        with self._news:
+        with self._recorder:
             made = sum(
                 len(control) for control in self._controls.values() if isinstance(control, bytes)
             )
@@ -53,35 +53,35 @@ class Outbox:
 
         False when too many wait: the other end does not read. Nothing happens once it is closed.
         """
-        with self._news:
+        with self._recorder:
             if self._is_closing:
                 return True
             key = object() if key is None else key
             if len(self._controls) >= self._controls_max and key not in self._controls:
                 return False
             self._controls[key] = frame
-            self._news.notify()
+            self._recorder.notify()
             return True
 
     def put_payload(self, frames: Frames, key: Hashable, size_bytes: int = 0) -> None:
         """Queue a payload in place of an unsent one with the same key, which keeps its turn."""
-        with self._news:
+        with self._recorder:
             if not self._is_closing:
                 self._payloads[key] = frames, size_bytes
-                self._news.notify()
+                self._recorder.notify()
 
     def close(self, final: bytes | None = None) -> None:
         """End after the controls and `final`; payloads are dropped, also the one on its way."""
-        with self._news:
+        with self._recorder:
             if final is not None and not self._is_closing:
                 self._controls[object()] = final
             self._is_closing = True
             self._payloads.clear()
-            self._news.notify()
+            self._recorder.notify()
 
     def cut(self) -> None:
         """End at once: nobody listens any more."""
-        with self._news:
+        with self._recorder:
             self._controls.clear()
         self.close()
 
@@ -103,18 +103,18 @@ class Outbox:
 
     def _wait(self) -> bool:
         """Wait for something to say; False when nothing more will come."""
-        with self._news:
+        with self._recorder:
             while not self._controls and not self._payloads and not self._is_closing:
-                self._news.wait()
+                self._recorder.wait()
             return bool(self._controls or self._payloads)
 
     def _control(self) -> bytes | None:
-        with self._news:
+        with self._recorder:
             control = self._controls.popitem(last=False)[1] if self._controls else None
         return control() if callable(control) else control
 
     def _payload(self) -> Frames | None:
-        with self._news:
+        with self._recorder:
             return self._payloads.popitem(last=False)[1][0] if self._payloads else None
 
 

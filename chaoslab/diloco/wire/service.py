@@ -140,7 +140,7 @@ class Hub:
             raise OSError(f"cannot listen on {self.address}: {error}") from error
         server.start()
         self._server = server
-        threading.Thread(target=self._watch, name="hello", daemon=True).start()
+        threading.Thread(target=self._run_loop, name="hello", daemon=True).start()
         if not self.address.startswith("unix:"):
             self.address = f"{self.address.rpartition(':')[0]}:{port}"
         return self.address
@@ -281,7 +281,7 @@ class Hub:
             self._turn_away(context, Suspicion.TOO_MANY, session.learner)
         self._miss(silent)
 
-    def _watch(self) -> None:
+    def _run_loop(self) -> None:
         """On a thread of its own: end the streams that had their time for a hello."""
         limit_s = self._limits.hello_s
         while not self._has_stopped.wait(limit_s / _LOOKS):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from chaoslab.core.events import Json
 from chaoslab.faults.evidence.base import Status
-from chaoslab.faults.evidence.window import Found, Scene
+from chaoslab.faults.evidence.window import EvidenceWindow, Found
 
 Span = tuple[float, float]
 """From when to when, in seconds of the record."""
@@ -47,15 +47,15 @@ class Held:
         return replace(found, status=status, text=f"{found.text}; {self}", measured=measured)
 
 
-def held(scene: Scene, shown: Iterable[Span], mute: Iterable[Span] = ()) -> Held:
+def held(window: EvidenceWindow, shown: Iterable[Span], mute: Iterable[Span] = ()) -> Held:
     """Add up `shown`. Neither `mute` nor other faults count, where nothing is shown."""
-    whole = (scene.begin_s, scene.end_s)
+    whole = (window.begin_s, window.end_s)
     seen = _merged(shown, whole)
-    blind = _merged([*mute, *scene.others], whole)
+    blind = _merged([*mute, *window.others], whole)
     both = _merged([*seen, *blind], whole)
     held_s = _length_s(seen)
     excused_s = _length_s(both) - held_s
-    return Held(held_s=held_s, of_s=scene.end_s - scene.begin_s - excused_s)
+    return Held(held_s=held_s, of_s=window.end_s - window.begin_s - excused_s)
 
 
 def _merged(spans: Iterable[Span], whole: Span) -> Sequence[Span]:

@@ -18,7 +18,7 @@ from statistics import median
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.evidence.base import Lack, Status
 from chaoslab.faults.evidence.duration import Span, held
-from chaoslab.faults.evidence.window import AFTERGLOW_S, Found, Scene, lacking, nothing
+from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, lacking, nothing
 from chaoslab.links.base import Direction
 
 FRESH_S = 3.0
@@ -61,7 +61,7 @@ class Tolerance:
 
 
 def look_delayed(
-    scene: Scene, added_s: float, tolerance: Tolerance, *, is_steady: bool = True
+    window: EvidenceWindow, added_s: float, tolerance: Tolerance, *, is_steady: bool = True
 ) -> Found:
     """The round trip during the fault against the one before; `added_s` sums up both ways.
 
@@ -72,19 +72,19 @@ def look_delayed(
     key = "rtt_s_min" if is_steady else "rtt_s"
     is_probed = all(
         round_trip_s(seen, f"probe_{key}") is not None
-        for seen in (reports(scene.calm), whole(scene, reports(scene.during)))
+        for seen in (reports(window.calm), whole(window, reports(window.during)))
     )
     answers = "pings_answered"
     if is_probed:
         key, answers = f"probe_{key}", "probes_answered"
-    usual_s = round_trip_s(reports(scene.calm), key)
-    seen = whole(scene, reports(scene.during))
+    usual_s = round_trip_s(reports(window.calm), key)
+    seen = whole(window, reports(window.during))
     answered = [e for e in seen if e.data.get(key) is not None]
     rtt_s = round_trip_s(answered, key)
     if usual_s is None:
         return nothing("had no round trip measured before the fault")
     if rtt_s is None:
-        text = f"carried no traffic: no ping was answered in {lasted_s(scene):.1f} s"
+        text = f"carried no traffic: no ping was answered in {lasted_s(window):.1f} s"
         return lacking(Lack.THROUGHOUT, text)
     more_s = rtt_s - usual_s
     measured: dict[str, Json] = {
@@ -108,7 +108,7 @@ def look_delayed(
         measured=measured,
         proof=(answered[0], answered[-1]),
     )
-    return held(scene, shown).weakens(found, "rtt")
+    return held(window, shown).weakens(found, "rtt")
 
 
 def pinged(event: Event, key: str) -> Span:
@@ -126,19 +126,21 @@ def round_trip_s(events: Iterable[Event], key: str = "rtt_s") -> float | None:
 
 
 def look_paced(
-    scene: Scene, direction: Direction, asked_per_s: float, tolerance: Tolerance
+    window: EvidenceWindow, direction: Direction, asked_per_s: float, tolerance: Tolerance
 ) -> Found:
     """How fast payloads arrived during the fault, in each direction that it was asked for."""
-    found = [_look_way(scene, way, asked_per_s, tolerance) for way in direction.ways]
+    found = [_look_way(window, way, asked_per_s, tolerance) for way in direction.ways]
     return worst(found)
 
 
-def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Tolerance) -> Found:
-    usual = payload_rate(reports(scene.calm, way))
-    seen = [e for e in whole(scene, reports(scene.during, way)) if any(_timed(e))]
+def _look_way(
+    window: EvidenceWindow, way: Direction, asked_per_s: float, tolerance: Tolerance
+) -> Found:
+    usual = payload_rate(reports(window.calm, way))
+    seen = [e for e in whole(window, reports(window.during, way)) if any(_timed(e))]
     rate = payload_rate(seen)
     low, high = _without_one(seen)
-    heard = sum(1 for e in reports(scene.during, way) if e.number("silent_s") < FRESH_S)
+    heard = sum(1 for e in reports(window.during, way) if e.number("silent_s") < FRESH_S)
     measured: dict[str, Json] = {
         f"{way}_bytes_per_s": rate,
         f"usual_{way}_bytes_per_s": usual,
@@ -170,11 +172,11 @@ def _look_way(scene: Scene, way: Direction, asked_per_s: float, tolerance: Toler
     )
     shown = [
         _transferred(e)
-        for e in whole(scene, reports(scene.during, way))
+        for e in whole(window, reports(window.during, way))
         if e.data.get("bytes_per_s") and tolerance.holds(e.number("bytes_per_s"), asked_per_s)
     ]
-    silent = _mute(scene, way, tolerance.high * asked_per_s)
-    return held(scene, shown, silent).weakens(found, way.value)
+    silent = _mute(window, way, tolerance.high * asked_per_s)
+    return held(window, shown, silent).weakens(found, way.value)
 
 
 def _transferred(event: Event) -> Span:
@@ -183,22 +185,22 @@ def _transferred(event: Event) -> Span:
     return event.time_s - max(event.number("window_s"), took_s), event.time_s
 
 
-def _mute(scene: Scene, way: Direction, most_per_s: float) -> list[Span]:
+def _mute(window: EvidenceWindow, way: Direction, most_per_s: float) -> list[Span]:
     """Windows in which something arrived, but nothing to time, and no more than might arrive."""
-    before = reports(scene.before, way)[-1:]
+    before = reports(window.before, way)[-1:]
     return [
         (event.time_s - event.number("window_s"), event.time_s)
-        for last, event in pairwise([*before, *reports(scene.during, way)])
+        for last, event in pairwise([*before, *reports(window.during, way)])
         if not event.data.get("bytes_per_s")
         and 0
         < event.integer("bytes") - last.integer("bytes")
-        <= most_per_s * event.number("window_s") + chunk_bytes(scene, way)
+        <= most_per_s * event.number("window_s") + chunk_bytes(window, way)
     ]
 
 
-def chunk_bytes(scene: Scene, way: Direction) -> int:
+def chunk_bytes(window: EvidenceWindow, way: Direction) -> int:
     """The most that may be on its way without being counted: one piece of the largest payload."""
-    seen = reports([*scene.before, *scene.during], way)
+    seen = reports([*window.before, *window.during], way)
     largest = max((e.integer("payload_bytes") for e in seen), default=0)
     return min(_CHUNK_BYTES, largest // _CHUNKS)
 
@@ -231,45 +233,45 @@ def _without_one(events: Sequence[Event]) -> tuple[float | None, float | None]:
 # ---------------------------------------------------------------- streams that end
 
 
-def closings(scene: Scene) -> list[Event]:
+def closings(window: EvidenceWindow) -> list[Event]:
     """Streams of the target that were open and ended during the fault."""
-    return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
+    return [e for e in window.during if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
 
 
-def unclaimed(scene: Scene) -> list[Event]:
+def unclaimed(window: EvidenceWindow) -> list[Event]:
     """Of these ends those that did not follow what another injection did to the link."""
     breaking = {
         e.text("injection")
-        for e in [*scene.before, *scene.during]
+        for e in [*window.before, *window.during]
         if e.kind is Kind.LINK_SHAPED and e.text("effect") in _BREAKING
-    } - {scene.injection}
+    } - {window.injection}
     strokes = [
         e
-        for e in scene.during
+        for e in window.during
         if e.kind in (Kind.LINK_SHAPED, Kind.LINK_CLEARED) and e.text("injection") in breaking
     ]
     return [
         e
-        for e in closings(scene)
+        for e in closings(window)
         if not any(
             -AFTERGLOW_S <= e.time_s - stroke.time_s <= 2 * AFTERGLOW_S for stroke in strokes
         )
     ]
 
 
-def failed_dials(scene: Scene) -> list[Event]:
+def failed_dials(window: EvidenceWindow) -> list[Event]:
     """Dials of the target during the fault that nobody answered."""
-    return [e for e in scene.during if e.kind is Kind.LINK_CLOSED and not e.flag("was_open")]
+    return [e for e in window.during if e.kind is Kind.LINK_CLOSED and not e.flag("was_open")]
 
 
-def openings(scene: Scene) -> list[Event]:
+def openings(window: EvidenceWindow) -> list[Event]:
     """Streams of the target that began during the fault."""
-    return [e for e in scene.during if e.kind is Kind.LINK_OPENED]
+    return [e for e in window.during if e.kind is Kind.LINK_OPENED]
 
 
-def was_open(scene: Scene) -> bool:
+def was_open(window: EvidenceWindow) -> bool:
     """Whether the target had a stream when the fault began."""
-    said = [e for e in scene.before if e.kind in (Kind.LINK_OPENED, Kind.LINK_CLOSED)]
+    said = [e for e in window.before if e.kind in (Kind.LINK_OPENED, Kind.LINK_CLOSED)]
     return bool(said) and said[-1].kind is Kind.LINK_OPENED
 
 
@@ -300,16 +302,16 @@ def worst(found: Sequence[Found]) -> Found:
     )
 
 
-def whole(scene: Scene, events: Iterable[Event]) -> list[Event]:
+def whole(window: EvidenceWindow, events: Iterable[Event]) -> list[Event]:
     """Reports on windows that began after the fault did."""
-    return [e for e in events if e.time_s - e.number("window_s") >= scene.begin_s]
+    return [e for e in events if e.time_s - e.number("window_s") >= window.begin_s]
 
 
-def lasted_s(scene: Scene) -> float:
+def lasted_s(window: EvidenceWindow) -> float:
     """For how long, so far."""
-    return scene.end_s - scene.begin_s
+    return window.end_s - window.begin_s
 
 
-def is_soon(scene: Scene, event: Event, after_s: float = 0.0) -> bool:
+def is_soon(window: EvidenceWindow, event: Event, after_s: float = 0.0) -> bool:
     """Whether an event followed the injection, or a moment after it, within the afterglow."""
-    return 0.0 <= event.time_s - (scene.begin_s + after_s) <= 2 * AFTERGLOW_S
+    return 0.0 <= event.time_s - (window.begin_s + after_s) <= 2 * AFTERGLOW_S

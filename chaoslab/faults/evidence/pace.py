@@ -15,7 +15,7 @@ from statistics import fmean, median
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.evidence.base import Status
-from chaoslab.faults.evidence.window import Found, Scene, how_it_ended, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, how_it_ended, nothing
 from chaoslab.record.journal import History
 
 _CALM_S = 20.0
@@ -101,24 +101,27 @@ class Pace:
 
 
 def pace_of(
-    scene: Scene, stages: Sequence[Stage], history: History, untouched: Collection[str] = ()
+    window: EvidenceWindow,
+    stages: Sequence[Stage],
+    history: History,
+    untouched: Collection[str] = (),
 ) -> Pace | Found:
     """The pace under these stages; why there is no evidence, if there is none.
 
     What has slowed the `untouched` learners, too, is taken off.
     """
-    if scene.exited is not None:
-        return nothing(f"exited ({how_it_ended(scene.exited)}) instead of becoming slow")
-    calm = [e for e in _steps(scene.calm, scene) if e.time_s > scene.begin_s - _CALM_S]
+    if window.exited is not None:
+        return nothing(f"exited ({how_it_ended(window.exited)}) instead of becoming slow")
+    calm = [e for e in _steps(window.calm, window) if e.time_s > window.begin_s - _CALM_S]
     if len(calm) < _LEAST_SAMPLES:
         return nothing("has no steps of its own before the fault to compare with")
-    recent = [e for e in calm if e.time_s > scene.begin_s - _RECENT_S]
+    recent = [e for e in calm if e.time_s > window.begin_s - _RECENT_S]
     if not recent:
         return nothing("was not stepping when the fault began")
     own_s = max(median(map(_step_s, calm)), median(map(_step_s, recent)))
-    during = _steps(scene.during, scene)
-    others = _others(scene, history, untouched)
-    samples = tuple(_samples(during, stages, scene, own_s * others))
+    during = _steps(window.during, window)
+    others = _others(window, history, untouched)
+    samples = tuple(_samples(during, stages, window, own_s * others))
     if len(samples) < _LEAST_SAMPLES:
         return nothing(f"reported {len(samples)} whole samples during the fault, too few to tell")
     return Pace(
@@ -130,7 +133,7 @@ def pace_of(
 
 
 def look_slowed(
-    scene: Scene,
+    window: EvidenceWindow,
     stages: Sequence[Stage],
     history: History,
     untouched: Collection[str],
@@ -138,7 +141,7 @@ def look_slowed(
     tolerance: float,
 ) -> Found:
     """Whether it was as slow as asked, for as long, and stage by stage in the right order."""
-    pace = pace_of(scene, stages, history, untouched)
+    pace = pace_of(window, stages, history, untouched)
     if isinstance(pace, Found):
         return pace
     shown = (pace.ratio - 1) / (pace.asked - 1) if pace.asked > 1 else 0.0
@@ -155,7 +158,7 @@ def look_slowed(
         weak.append(f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}")
     if pace.held < _HELD_SHARE:
         weak.append(f"only {pace.held:.0%} of the time")
-    weak += _other_causes(scene)
+    weak += _other_causes(window)
     in_order = _in_order(stages, pace)
     if in_order is not None and in_order < _IN_ORDER_SHARE:
         weak.append(f"only {in_order:.0%} of its stages were in the order that was asked")
@@ -167,10 +170,10 @@ def look_slowed(
     )
 
 
-def _other_causes(scene: Scene) -> list[str]:
+def _other_causes(window: EvidenceWindow) -> list[str]:
     """What the burden itself shows against its being what slowed the learner."""
     kinds = (Kind.NODE_COUNTED, Kind.NODE_RELIEVED)
-    own = [e for e in scene.during if e.kind in kinds and e.text("injection") == scene.injection]
+    own = [e for e in window.during if e.kind in kinds and e.text("injection") == window.injection]
     doubts = [
         f"{e.text('because')} at {e.time_s:.1f} s"
         for e in own
@@ -178,7 +181,7 @@ def _other_causes(scene: Scene) -> list[str]:
     ]
     counted = [e for e in own if e.kind is Kind.NODE_COUNTED and "throttled_s" in e.data]
     if counted:
-        kept_s, lasted_s = counted[-1].number("throttled_s"), counted[-1].time_s - scene.begin_s
+        kept_s, lasted_s = counted[-1].number("throttled_s"), counted[-1].time_s - window.begin_s
         if kept_s < _THROTTLED_SHARE * lasted_s:
             doubts.append(f"its quota kept it from a core for {kept_s:.1f} s of {lasted_s:.1f} s")
     return doubts
@@ -187,13 +190,13 @@ def _other_causes(scene: Scene) -> list[str]:
 # ---------------------------------------------------------------- samples
 
 
-def _steps(events: Iterable[Event], scene: Scene) -> list[Event]:
+def _steps(events: Iterable[Event], window: EvidenceWindow) -> list[Event]:
     """The reports of the life that the fault met, with a step in them."""
     return [
         e
         for e in events
         if e.kind is Kind.LEARNER_STEP
-        and e.data.get("incarnation") == scene.incarnation
+        and e.data.get("incarnation") == window.incarnation
         and _step_s(e) > 0
     ]
 
@@ -207,11 +210,11 @@ def _length_s(event: Event) -> float:
 
 
 def _samples(
-    events: Sequence[Event], stages: Sequence[Stage], scene: Scene, usual_s: float
+    events: Sequence[Event], stages: Sequence[Stage], window: EvidenceWindow, usual_s: float
 ) -> Iterable[_Sample]:
     """Those that lie within one stage, but for its onset."""
-    starts_s = [scene.begin_s + stage.offset_s for stage in stages]
-    ends_s = [*starts_s[1:], scene.end_s]
+    starts_s = [window.begin_s + stage.offset_s for stage in stages]
+    ends_s = [*starts_s[1:], window.end_s]
     for event in events:
         began_s = event.time_s - _length_s(event)
         for stage, start_s, end_s in zip(stages, starts_s, ends_s, strict=True):
@@ -220,13 +223,13 @@ def _samples(
                 yield _Sample(asked=stage.factor, ratio=ratio, length_s=length_s)
 
 
-def _others(scene: Scene, history: History, untouched: Collection[str]) -> float:
+def _others(window: EvidenceWindow, history: History, untouched: Collection[str]) -> float:
     """The median slowdown of those learners; at least 1."""
     found = []
     for learner in untouched:
         steps = [e for e in history.about(learner) if e.kind is Kind.LEARNER_STEP and _step_s(e)]
-        before = [e for e in steps if scene.begin_s - _CALM_S < e.time_s <= scene.begin_s]
-        during = [e for e in steps if scene.begin_s < e.time_s - _length_s(e) < scene.end_s]
+        before = [e for e in steps if window.begin_s - _CALM_S < e.time_s <= window.begin_s]
+        during = [e for e in steps if window.begin_s < e.time_s - _length_s(e) < window.end_s]
         if min(len(before), len(during)) >= _LEAST_SAMPLES:
             found.append(median(map(_step_s, during)) / median(map(_step_s, before)))
     return max(1.0, median(found)) if found else 1.0

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.evidence.base import Lack
 from chaoslab.faults.evidence.links import FRESH_S, lasted_s, reports, worst
-from chaoslab.faults.evidence.window import Found, Scene, lacking, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, nothing
 from chaoslab.links.base import Direction
 
 _JUST_S = 1.5
@@ -25,76 +25,76 @@ _SILENCING = frozenset({"freeze", "blackhole", "refuse"})
 """Effects under which nothing arrives."""
 
 
-def look_silent(scene: Scene, direction: Direction) -> Found:
+def look_silent(window: EvidenceWindow, direction: Direction) -> Found:
     """Whether nothing arrived, in each direction, until the end of the fault."""
-    return worst([_look_for_silence(scene, way) for way in direction.ways])
+    return worst([_look_for_silence(window, way) for way in direction.ways])
 
 
-def _look_for_silence(scene: Scene, way: Direction) -> Found:
-    before, during = reports(scene.before, way), reports(scene.during, way)
-    if rival := _silenced_before(scene, way):
+def _look_for_silence(window: EvidenceWindow, way: Direction) -> Found:
+    before, during = reports(window.before, way), reports(window.during, way)
+    if rival := _silenced_before(window, way):
         return lacking(Lack.AT_START, f"was already silenced {way} by {rival} when the fault began")
     if not before or before[-1].number("silent_s") > FRESH_S:
         return lacking(Lack.AT_START, f"had carried no traffic {way} when the fault began")
-    quiet_s = scene.begin_s - _last_heard_s([*before, *during[:1]])
+    quiet_s = window.begin_s - _last_heard_s([*before, *during[:1]])
     if quiet_s > _JUST_S:
         text = f"had carried no traffic {way} for {quiet_s:.1f} s when the fault began"
         return lacking(Lack.AT_START, text)
-    if not during or scene.end_s - during[-1].time_s > FRESH_S:
+    if not during or window.end_s - during[-1].time_s > FRESH_S:
         return lacking(Lack.THROUGHOUT, f"was reported on by nobody {way} while the fault lasted")
-    since_s = max(_last_heard_s([*before, *during]), scene.begin_s)
-    silent_s = scene.end_s - since_s
+    since_s = max(_last_heard_s([*before, *during]), window.begin_s)
+    silent_s = window.end_s - since_s
     measured: dict[str, Json] = {f"{way}_silent_s": silent_s}
-    text = f"got nothing {way} for the last {silent_s:.1f} s of {lasted_s(scene):.1f} s"
-    if silent_s < FRESH_S and silent_s < lasted_s(scene) / 2:
+    text = f"got nothing {way} for the last {silent_s:.1f} s of {lasted_s(window):.1f} s"
+    if silent_s < FRESH_S and silent_s < lasted_s(window) / 2:
         return nothing(f"{text}: bytes went on arriving", **measured)
-    if rival := _silenced_by(scene, way, since_s + _APART_S):
+    if rival := _silenced_by(window, way, since_s + _APART_S):
         return nothing(f"{text}: not before {rival} silenced it, too", **measured)
     return Found(
-        status=scene.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
+        status=window.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
     )
 
 
-def _silenced_before(scene: Scene, way: Direction) -> str | None:
+def _silenced_before(window: EvidenceWindow, way: Direction) -> str | None:
     """Which other injection kept that way silent when this one's effect came.
 
     Links report what was put on them in its order, but later than the faults report themselves: of
     two injections in one moment the first one's report may follow after the second one began.
     """
-    cut = _own_effect(scene)
+    cut = _own_effect(window)
     standing: dict[str, None] = {}
-    for event in [*scene.before, *scene.during]:
-        if cut is None and event.time_s > scene.begin_s:
+    for event in [*window.before, *window.during]:
+        if cut is None and event.time_s > window.begin_s:
             break
         if cut is not None and event.seq >= cut.seq:
             break
         if event.kind is Kind.LINK_CLEARED:
             standing.pop(event.text("injection"), None)
-        elif _silences(scene, event, way):
+        elif _silences(window, event, way):
             standing[event.text("injection")] = None
     return next(iter(standing), None)
 
 
-def _silenced_by(scene: Scene, way: Direction, until_s: float) -> str | None:
+def _silenced_by(window: EvidenceWindow, way: Direction, until_s: float) -> str | None:
     """Which other injection silenced that way during this one, and before that moment."""
-    cut = _own_effect(scene)
+    cut = _own_effect(window)
     after = cut.seq if cut is not None else -1
-    late = (e for e in scene.during if e.seq > after and e.time_s < until_s)
-    return next((e.text("injection") for e in late if _silences(scene, e, way)), None)
+    late = (e for e in window.during if e.seq > after and e.time_s < until_s)
+    return next((e.text("injection") for e in late if _silences(window, e, way)), None)
 
 
-def _silences(scene: Scene, event: Event, way: Direction) -> bool:
+def _silences(window: EvidenceWindow, event: Event, way: Direction) -> bool:
     return (
         event.kind is Kind.LINK_SHAPED
-        and event.text("injection") != scene.injection
+        and event.text("injection") != window.injection
         and event.text("effect") in _SILENCING
         and way in Direction(event.text("direction")).ways
     )
 
 
-def _own_effect(scene: Scene) -> Event | None:
+def _own_effect(window: EvidenceWindow) -> Event | None:
     """What the link reported of this injection first."""
-    return scene.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == scene.injection)
+    return window.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == window.injection)
 
 
 def _last_heard_s(seen: Sequence[Event]) -> float:

@@ -27,7 +27,7 @@ _MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
+class EvidenceWindow:
     """One target of one injection: what the record says about it before and during the fault."""
 
     target: str
@@ -124,11 +124,11 @@ def nothing(text: str, **measured: Json) -> Found:
 def look_at_each(
     injection: Injection,
     history: History,
-    look: Callable[[Scene], Found],
+    look: Callable[[EvidenceWindow], Found],
     requested: Mapping[str, Json],
 ) -> tuple[Evidence, ...]:
     """One piece of evidence for each target, in their order."""
-    seen = scenes(injection, history)
+    seen = evidence_windows(injection, history)
     pieces = []
     for target in injection.targets:
         if target in seen:
@@ -149,13 +149,13 @@ def look_at_each(
     return tuple(pieces)
 
 
-def scenes(injection: Injection, history: History) -> Mapping[str, Scene]:
+def evidence_windows(injection: Injection, history: History) -> Mapping[str, EvidenceWindow]:
     """The scene of each target; none if the record does not show that the fault began."""
     begun = (e for e in history.of(Kind.FAULT_INJECTING) if e.text("injection") == injection.id)
     begin = next(begun, None)
     if begin is None:
         return {}
-    return {target: _scene(target, injection, begin, history) for target in injection.targets}
+    return {target: _window(target, injection, begin, history) for target in injection.targets}
 
 
 def how_it_ended(exited: Event) -> str:
@@ -164,7 +164,7 @@ def how_it_ended(exited: Event) -> str:
     return str(died_by) if died_by else f"exit code {exited.data.get('exit_code')}"
 
 
-def _scene(target: str, injection: Injection, begin: Event, history: History) -> Scene:
+def _window(target: str, injection: Injection, begin: Event, history: History) -> EvidenceWindow:
     healing = next(
         (e for e in history.of(Kind.FAULT_HEALING) if e.text("injection") == injection.id), None
     )
@@ -172,7 +172,7 @@ def _scene(target: str, injection: Injection, begin: Event, history: History) ->
     starts = bisect_left(about, begin.seq, key=_seq)
     ends = len(about) if healing is None else bisect_left(about, healing.seq, key=_seq)
     stepped = [e for e in history.of(Kind.FAULT_STEPPED) if e.text("injection") == injection.id]
-    return Scene(
+    return EvidenceWindow(
         target=target,
         asked_s=injection.for_s,
         begin_s=begin.time_s,

@@ -20,9 +20,9 @@ from chaoslab.fleet.docker.storage import Place, resize
 from chaoslab.undo.facts import (
     ContainerFacts,
     EngineFacts,
-    EstateFacts,
     LimitFacts,
     PlugFacts,
+    RunResourcesFacts,
     StoreFacts,
 )
 
@@ -39,7 +39,7 @@ def undo(do: str, facts: EngineFacts) -> tuple[str, ...]:
         match facts:
             case StoreFacts():
                 return _free(engine, facts)
-            case EstateFacts(run=run):
+            case RunResourcesFacts(run=run):
                 return tuple(f"{one}, removed" for one in _emptied(engine, run))
             case ContainerFacts():
                 with suppress(Missing):  # what it bore is gone with it
@@ -57,7 +57,7 @@ def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
         match facts:
             case StoreFacts():
                 return tuple(f"{one}, which may be full" for one in _volumes(engine, facts))
-            case EstateFacts(run=run):
+            case RunResourcesFacts(run=run):
                 return remains(engine, run)
             case ContainerFacts(container=container):
                 with suppress(Missing):
@@ -65,7 +65,7 @@ def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
         return ()
 
 
-def estates(engine: Engine) -> Mapping[str, str]:
+def all_run_resources(engine: Engine) -> Mapping[str, str]:
     """The run directory of every estate that this machine has on the engine, by run."""
     mine = {verbs.LABEL_HOST: socket.gethostname()}
     found = (engine.names(mine), engine.networks(mine), engine.volumes(mine))

@@ -40,7 +40,7 @@ _BY_SSH: Final = "ssh://"
 __all__ = [
     "ASK_S",
     "APIError",
-    "Asking",
+    "EngineConnection",
     "DockerException",
     "Missing",
     "RequestException",
@@ -53,7 +53,7 @@ class Missing(FleetError):
     """There is no such container, network, volume or image."""
 
 
-class Asking:
+class EngineConnection:
     """A connection to one engine. What others ask by it stands in `stores` and `engine`."""
 
     def __init__(

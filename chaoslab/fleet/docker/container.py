@@ -18,16 +18,16 @@ from datetime import datetime
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting, encode
+from chaoslab.core.events import Json, Kind, Observation, encode
 from chaoslab.core.exits import ENDING_SIGNALS
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
-from chaoslab.fleet.docker.run_context import ENTRY, Arrival, Yard, container_of
+from chaoslab.fleet.docker.run_context import ENTRY, Arrival, RunContext, container_of
 from chaoslab.fleet.docker.stream import STDERR
 from chaoslab.fleet.docker.usage import Meter
-from chaoslab.fleet.incarnation_files import LifeFiles, exited, signal_name
+from chaoslab.fleet.incarnation_files import IncarnationFiles, exited, signal_name
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
-from chaoslab.undo.base import Debts
+from chaoslab.undo.base import PendingUndos
 
 _log = logging.getLogger(__name__)
 _ENDED_S: Final = 10.0
@@ -39,7 +39,9 @@ _SIGNALS: Final = 128
 class Container:
     """A started container. `is_over` once its exit was noticed."""
 
-    def __init__(self, spec: NodeSpec, incarnation: int, image: str, yard: Yard) -> None:
+    def __init__(
+        self, spec: NodeSpec, incarnation: int, image: str, run_context: RunContext
+    ) -> None:
         """Start it. FleetError if it cannot be; then nothing is left of it."""
         self.spec, self.incarnation, self.image = spec, incarnation, image
         self.is_ending = False
@@ -48,12 +50,12 @@ class Container:
         """The signals it was sent to end it."""
         self.is_paused = False
         self.is_over = False
-        self.limits = yard.limits
+        self.limits = run_context.limits
         """What it may use now."""
-        self.name = yard.estate.container(spec.name, incarnation)
-        self.yard, self.engine = yard, yard.estate.engine
-        self.debts = Debts(yard.estate.obligations)
-        home = yard.estate.run_directory / "nodes" / spec.name
+        self.name = run_context.run_resources.container(spec.name, incarnation)
+        self.run_context, self.engine = run_context, run_context.run_resources.engine
+        self.pending_undos = PendingUndos(run_context.run_resources.undo_log)
+        home = run_context.run_resources.run_directory / "nodes" / spec.name
         self._directory = home / str(incarnation)
         self._is_closing = False
         self._lost_error_bytes = 0
@@ -67,7 +69,7 @@ class Container:
     def _begin(self) -> None:
         with ExitStack() as if_it_fails:
             try:
-                self._files = LifeFiles(self._directory, self.yard.clock)
+                self._files = IncarnationFiles(self._directory, self.run_context.clock)
                 if_it_fails.callback(self._files.forget)
                 self._errors = self._files.errors.open("wb", buffering=0)
             except OSError as error:
@@ -76,7 +78,7 @@ class Container:
             log = self._files.log
             self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
             if_it_fails.callback(self.engine.remove, self.name)
-            asked = container_of(self.yard, self.spec, self.incarnation, self.image)
+            asked = container_of(self.run_context, self.spec, self.incarnation, self.image)
             self.engine.create(asked)
             self._stream = self.engine.attach(self.name, hears=self.spec.hears)
             if_it_fails.callback(self._stream.close)
@@ -99,9 +101,9 @@ class Container:
             },
         )
 
-    def started(self) -> Sighting:
+    def started(self) -> Observation:
         """That it began."""
-        return Sighting(
+        return Observation(
             source=self.spec.name,
             kind=Kind.NODE_STARTED,
             data={
@@ -138,10 +140,10 @@ class Container:
         """As much as the fleet takes in; then the node is held up, as by a full pipe."""
         while not self._is_closing:
             with suppress(queue.Full):
-                self.yard.arrivals.put(arrival, timeout=0.5)
+                self.run_context.arrivals.put(arrival, timeout=0.5)
                 return
 
-    def take(self, chunk: bytes) -> list[Sighting]:
+    def take(self, chunk: bytes) -> list[Observation]:
         """The sightings in what it printed."""
         return [] if self.is_over else self._output.take(chunk)
 
@@ -177,12 +179,12 @@ class Container:
 
     def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
         """Write down, before it is held up in some way, how it is let go again."""
-        self.debts.owe(do, whose, engine=self.engine.url, container=self.name, **facts)
+        self.pending_undos.owe(do, whose, engine=self.engine.url, container=self.name, **facts)
 
     @property
     def yard_limits(self) -> Limits:
         """What it may use when nothing is upon it."""
-        return self.yard.limits
+        return self.run_context.limits
 
     def limit(self, limits: Limits) -> None:
         """Change what it may use, while it runs."""
@@ -200,7 +202,7 @@ class Container:
         usage = self.usage
         return None if usage is None else (usage.at_s, usage.cpu_s)
 
-    def probe(self) -> Sighting:
+    def probe(self) -> Observation:
         """Its state and what it uses, by the engine's own word."""
         seen = self.look()
         if seen is None or not seen.is_alive:
@@ -219,7 +221,7 @@ class Container:
 
     # ---------------------------------------------------------------- its end
 
-    def finish(self) -> list[Sighting]:
+    def finish(self) -> list[Observation]:
         """Once its output has ended: its last line, then NODE_EXITED."""
         if self.is_over:
             return []
@@ -254,7 +256,7 @@ class Container:
         self._meter.close()
         self._files.log.close()
         self._errors.close()
-        self.debts.settle_all()
+        self.pending_undos.settle_all()
 
     @staticmethod
     def _ending(seen: Seen) -> dict[str, Json]:

@@ -14,10 +14,10 @@ from contextlib import suppress
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.docker.labels import LABEL_RUN
 from chaoslab.fleet.docker.run_context import Arrival
-from chaoslab.fleet.docker.run_resources import LABEL_NODE, Estate
+from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
 
 ENGINE: Final = "engine"
 _TOLD: Final = frozenset(
@@ -27,16 +27,16 @@ _TOLD: Final = frozenset(
 """Of all that an engine reports, what says something about a node."""
 
 
-class Witness:
+class EngineEvents:
     """Listens from its making until it is closed."""
 
-    def __init__(self, estate: Estate, arrivals: "queue.Queue[Arrival]") -> None:
+    def __init__(self, run_resources: RunResources, arrivals: "queue.Queue[Arrival]") -> None:
         self._arrivals = arrivals
         self._is_closing = False
         self._nodes: dict[str, tuple[str, int]] = {}
         """By container id: which node, which incarnation."""
-        self._run, self._network = estate.run, estate.network
-        self._events = estate.engine.events()
+        self._run, self._network = run_resources.run, run_resources.network
+        self._events = run_resources.engine.events()
         threading.Thread(target=self._listen, name="witness", daemon=True).start()
 
     def close(self) -> None:
@@ -47,7 +47,7 @@ class Witness:
     def _listen(self) -> None:
         try:
             for event in self._events:
-                if (report := self._sighting(event)) is not None:
+                if (report := self._observation(event)) is not None:
                     self._hand_over(Arrival(report=report))
             error = FleetError("the Docker engine has ended its report")
         except FleetError as found:
@@ -63,7 +63,7 @@ class Witness:
                 self._arrivals.put(arrival, timeout=0.5)
                 return
 
-    def _sighting(self, event: Mapping[str, Json]) -> Sighting | None:
+    def _observation(self, event: Mapping[str, Json]) -> Observation | None:
         action, _, state = str(event.get("Action", "")).partition(":")
         actor = event.get("Actor")
         attributes = actor.get("Attributes") if isinstance(actor, Mapping) else None
@@ -75,7 +75,7 @@ class Witness:
             return None
         node, incarnation = who
         code, signal = attributes.get("exitCode"), attributes.get("signal")
-        return Sighting(
+        return Observation(
             source=ENGINE,
             kind=Kind.ENGINE_REPORTED,
             data={

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import IO, Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker.connection import APIError, Asking, Missing, labelled
+from chaoslab.fleet.docker.connection import APIError, EngineConnection, Missing, labelled
 
 _IN_MEMORY: Final = MappingProxyType(
     {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777,nosuid,nodev"}
@@ -17,7 +17,7 @@ _IN_MEMORY: Final = MappingProxyType(
 """Whoever runs in a container may write there: an image says which user that is."""
 
 
-class Stores(Asking):
+class Stores(EngineConnection):
     """Images, networks and volumes of one engine."""
 
     # ---------------------------------------------------------------- images

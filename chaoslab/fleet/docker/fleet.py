@@ -21,22 +21,22 @@ from typing import Final, Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Sighting
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, probed
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, probed
 from chaoslab.fleet.docker import pausing
 from chaoslab.fleet.docker.engine import Engine, Limits
-from chaoslab.fleet.docker.engine_events import Witness
-from chaoslab.fleet.docker.incarnations import Lives
-from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, Yard
-from chaoslab.fleet.docker.run_resources import Estate
+from chaoslab.fleet.docker.engine_events import EngineEvents
+from chaoslab.fleet.docker.incarnations import Incarnations
+from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext
+from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import Storages
-from chaoslab.fleet.docker.stressors import bearers_of
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.docker.stress_drivers import drivers_of
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.storage.files import Storage
-from chaoslab.fleet.stress.registry import Burdened
-from chaoslab.fleet.stressors import Burden
+from chaoslab.fleet.stress.registry import StressRegistry
+from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 SYNCER_PORT: Final = 4600
 ABILITIES: Final = frozenset(
@@ -68,7 +68,7 @@ class DockerFleet:
 
     kind = "docker"
     abilities = ABILITIES
-    premises = Premises(
+    node_site = NodeSite(
         python="python3",
         listen=f"0.0.0.0:{SYNCER_PORT}",
         snapshots=f"{SHARED}/snapshots",
@@ -82,34 +82,34 @@ class DockerFleet:
         run_directory: Path,
         clock: Clock,
         *,
-        obligations: ObligationLog,
+        undo_log: UndoLog,
         engine: Engine,
         setup: Setup,
-        linkage: Linkage | None = None,
+        node_links: NodeLinks | None = None,
     ) -> None:
         """Logs go below `run_directory`; how to undo is written to `obligations`."""
         self._engine, self._setup, self._clock = engine, setup, clock
-        self._linkage = linkage or Linkage(clock=clock)
+        self._node_links = node_links or NodeLinks(clock=clock)
         self._arrivals: queue.Queue[Arrival] = queue.Queue(_ARRIVALS_MOST)
-        self._yard = Yard(
-            estate=Estate(
-                engine=engine, run_directory=run_directory.resolve(), obligations=obligations
+        self._run_context = RunContext(
+            run_resources=RunResources(
+                engine=engine, run_directory=run_directory.resolve(), undo_log=undo_log
             ),
             clock=clock,
             limits=setup.limits,
             mounts=setup.mounts,
             arrivals=self._arrivals,
         )
-        self._burdened = Burdened(clock=clock, bearer=bearers_of(clock))
-        self._lives = Lives(self._yard, setup.image, self._burdened.hear)
-        self._storages = Storages(self._yard, setup.image)
-        self._witness: Witness | None = None
+        self._stress_registry = StressRegistry(clock=clock, driver=drivers_of(clock))
+        self._lives = Incarnations(self._run_context, setup.image, self._stress_registry.hear)
+        self._storages = Storages(self._run_context, setup.image)
+        self._engine_events: EngineEvents | None = None
         self._is_open = True
 
     def __enter__(self) -> Self:
-        self._yard.estate.open()
-        self._witness = Witness(self._yard.estate, self._arrivals)
-        self._linkage.__enter__()
+        self._run_context.run_resources.open()
+        self._engine_events = EngineEvents(self._run_context.run_resources, self._arrivals)
+        self._node_links.__enter__()
         return self
 
     def __exit__(
@@ -127,13 +127,13 @@ class DockerFleet:
             for leave in (
                 self._lives.end_all,
                 self._relieve_all,
-                lambda: self._linkage.__exit__(kind, error, trace),
+                lambda: self._node_links.__exit__(kind, error, trace),
                 self._close_estate,
             )
             if (problem := _tried(leave)) is not None
         ]
-        if self._witness is not None:
-            self._witness.close()
+        if self._engine_events is not None:
+            self._engine_events.close()
         self._engine.close()
         if not refused:
             return
@@ -143,11 +143,11 @@ class DockerFleet:
         error.add_note(str(left))
 
     def _relieve_all(self) -> None:
-        if failed := self._burdened.relieve_all():
+        if failed := self._stress_registry.relieve_all():
             raise FleetError("; ".join(failed))
 
     def _close_estate(self) -> None:
-        self._yard.estate.close()
+        self._run_context.run_resources.close()
         self._storages.close()
 
     @property
@@ -216,21 +216,21 @@ class DockerFleet:
 
     def unplug(self, name: str) -> None:
         """Take it from the network; what it has open hears nothing of that."""
-        pausing.unplug(self._lives.running(name), self._yard.estate)
+        pausing.unplug(self._lives.running(name), self._run_context.run_resources)
 
     def plug(self, name: str) -> None:
         """Connect it again, under its name."""
         if (life := self._lives.latest(name)) is not None:
-            pausing.plug(life, self._yard.estate)
+            pausing.plug(life, self._run_context.run_resources)
 
-    def burden(self, name: str, injection: str, burden: Burden) -> None:
+    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
         """By the limits of its container, changed while it runs, or by its own hook."""
-        self._burdened.put(self._lives.running(name), injection, burden)
+        self._stress_registry.put(self._lives.running(name), injection, stressor)
 
     def relieve(self, name: str, injection: str) -> None:
         """It has its limits back."""
         self._lives.spec(name)
-        self._burdened.relieve(name, injection)
+        self._stress_registry.relieve(name, injection)
 
     # ---------------------------------------------------------------- what it keeps
 
@@ -239,31 +239,31 @@ class DockerFleet:
         life = self._lives.latest(name)
         if life is not None and life.is_ending and not life.is_over:
             self._lives.await_end(life)
-        self._lives.news += self._storage(name).damage(how, every=every)
+        self._lives.recorder += self._storage(name).damage(how, every=every)
 
     def fill_disk(self, name: str) -> None:
         """By the limit of its volume."""
-        self._lives.news.append(self._storage(name).fill())
+        self._lives.recorder.append(self._storage(name).fill())
 
     def free_disk(self, name: str) -> None:
         """By the limit of its volume."""
-        self._lives.news += self._storage(name).free()
+        self._lives.recorder += self._storage(name).free()
 
     def cut_power(self, name: str) -> None:
         """As its storage says: it refuses."""
-        self._lives.news.append(self._storage(name).cut_power())
+        self._lives.recorder.append(self._storage(name).cut_power())
 
     def _storage(self, name: str) -> Storage:
         return self._storages.of(self._lives.spec(name))
 
     # ---------------------------------------------------------------- seeing
 
-    def probe(self, name: str) -> Sighting:
+    def probe(self, name: str) -> Observation:
         """The engine's view of the container."""
         life = self._lives.latest(name)
         seen = probed(name, incarnation=0, pid=0) if life is None else life.probe()
-        self._linkage.count(name)
-        self._burdened.count(name)
+        self._node_links.count(name)
+        self._stress_registry.count(name)
         return seen
 
     def link(self, name: str, upstream: str) -> Link:
@@ -271,28 +271,28 @@ class DockerFleet:
         host, _, port = upstream.rpartition(":")
         if host in _ANYWHERE:
             upstream = f"{self._lives.syncer}:{port}" if self._lives.syncer else upstream
-        return self._linkage.create(name, upstream)
+        return self._node_links.create(name, upstream)
 
     @property
     def links(self) -> Mapping[str, Link]:
         """Every link made."""
-        return self._linkage.links
+        return self._node_links.links
 
-    def poll(self, until_s: float) -> Sequence[Sighting]:
+    def poll(self, until_s: float) -> Sequence[Observation]:
         """What nodes reported, which ended, and what the engine says; last lines before the exit.
 
         FleetError when the engine is gone.
         """
         lives = self._lives
-        lives.news += self._linkage.news()
-        lives.news += self._burdened.news(lives.begun)
-        while self._is_open and not lives.news:
+        lives.recorder += self._node_links.recorder()
+        lives.recorder += self._stress_registry.recorder(lives.begun)
+        while self._is_open and not lives.recorder:
             left_s = until_s - self._clock.now_s()
             lives.wait(max(0.0, left_s))
             if left_s <= 0:
                 break
-        news, lives.news = lives.news, []
-        return news
+        recorder, lives.recorder = lives.recorder, []
+        return recorder
 
 
 def _tried(leave: Callable[[], None]) -> FleetError | None:

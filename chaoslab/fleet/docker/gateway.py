@@ -14,11 +14,11 @@ from pathlib import Path
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker.engine import Engine, Missing
 from chaoslab.fleet.docker.kernel_probe import tried
-from chaoslab.fleet.docker.run_resources import LABEL_NODE, Estate
+from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
 from chaoslab.fleet.docker.tools import Tools
 from chaoslab.links.effects import LinkAbility
 from chaoslab.links.gateway import Ends
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 
 
 class ContainerGateway:
@@ -33,17 +33,21 @@ class ContainerGateway:
             engine.close()
             raise AbilityError(f"links: netem cannot be had here: {why}; use links: embedded")
         self._engine = engine
-        self._estate = Estate(
-            engine=engine, run_directory=run_directory.resolve(), obligations=NoObligations()
+        self._run_resources = RunResources(
+            engine=engine, run_directory=run_directory.resolve(), undo_log=NoUndoLog()
         )
-        self._name = f"{self._estate.network}-gateway"
+        self._name = f"{self._run_resources.network}-gateway"
         self._tools: Tools | None = None
 
     def open(self) -> str:
         """See `Gateway.open`."""
-        estate = self._estate
+        run_resources = self._run_resources
         self._tools = Tools(
-            self._engine, self._name, estate.network, labels=estate.labels, is_gateway=True
+            self._engine,
+            self._name,
+            run_resources.network,
+            labels=run_resources.labels,
+            is_gateway=True,
         )
         return self._engine.inspect(self._name).address
 
@@ -64,7 +68,7 @@ class ContainerGateway:
         try:
             return str(ipaddress.ip_address(host))
         except ValueError:
-            found = self._engine.names({**self._estate.own, LABEL_NODE: host})
+            found = self._engine.names({**self._run_resources.own, LABEL_NODE: host})
         lives = sorted(found, key=lambda name: int(found[name]["chaoslab.incarnation"]))
         try:
             seen = self._engine.inspect(lives[-1]) if lives else None

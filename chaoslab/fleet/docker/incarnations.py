@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Sighting
-from chaoslab.fleet.base import Node, NodeSpec, Role, known_already, unborn
+from chaoslab.core.events import Observation
+from chaoslab.fleet.base import Node, NodeSpec, Role, gone, known_already
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import Missing
 from chaoslab.fleet.docker.pausing import together
-from chaoslab.fleet.docker.run_context import Arrival, Yard
+from chaoslab.fleet.docker.run_context import Arrival, RunContext
 
 _PATIENCE_S: Final = 0.5
 """How long `restart` lets a node that was told to end do so by itself."""
@@ -28,16 +28,18 @@ _BATCH: Final = 2048
 """So many arrivals are taken in before somebody else has a turn."""
 
 
-class Lives:
+class Incarnations:
     """All nodes, by name. Verbs on an unknown name raise KeyError."""
 
-    def __init__(self, yard: Yard, image: str, hear: Callable[[Sequence[Sighting]], None]) -> None:
+    def __init__(
+        self, run_context: RunContext, image: str, hear: Callable[[Sequence[Observation]], None]
+    ) -> None:
         """`hear` is told at once what nodes say."""
-        self.news: list[Sighting] = []
+        self.recorder: list[Observation] = []
         """What nobody was told yet."""
         self.is_closing = False
         """That the engine breaks off is no surprise any more."""
-        self._yard, self._image, self._hear = yard, image, hear
+        self._run_context, self._image, self._hear = run_context, image, hear
         self._specs: dict[str, NodeSpec] = {}
         self._images: dict[str, str] = {}
         self._latest: dict[str, Container] = {}
@@ -61,7 +63,7 @@ class Lives:
     def node(self, name: str) -> Node:
         """A node as it is known now."""
         spec, life = self._specs[name], self._latest.get(name)
-        known = unborn(spec)
+        known = gone(spec)
         if life is None:
             return known
         return replace(known, incarnation=life.incarnation, is_alive=not life.is_over)
@@ -100,8 +102,8 @@ class Lives:
             self.await_end(life)
         incarnation = life.incarnation + 1 if life else 1
         image = self._images.get(name, self._image)
-        self._latest[name] = Container(self._specs[name], incarnation, image, self._yard)
-        self.news.append(self._latest[name].started())
+        self._latest[name] = Container(self._specs[name], incarnation, image, self._run_context)
+        self.recorder.append(self._latest[name].started())
         return self.node(name)
 
     def upgrade(self, name: str, image: str) -> None:
@@ -134,7 +136,7 @@ class Lives:
 
     def wait(self, limit_s: float) -> None:
         """Take in what is there, after waiting for the first of it. FleetError: no engine."""
-        arrivals = self._yard.arrivals
+        arrivals = self._run_context.arrivals
         try:
             arrival = arrivals.get(timeout=limit_s) if limit_s else arrivals.get_nowait()
         except queue.Empty:
@@ -156,9 +158,9 @@ class Lives:
         if arrival.error is not None and not self.is_closing:
             raise arrival.error
         if arrival.report is not None:
-            self.news.append(arrival.report)
+            self.recorder.append(arrival.report)
         if arrival.life is not None:
             life = arrival.life
             said = life.finish() if arrival.chunk is None else life.take(arrival.chunk)
             self._hear(said)
-            self.news += said
+            self.recorder += said

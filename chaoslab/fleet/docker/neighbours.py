@@ -24,7 +24,7 @@ from chaoslab.fleet.docker.usage import Meter
 from chaoslab.fleet.local.neighbours import available_bytes, refuse_more_memory_than_there_is
 from chaoslab.fleet.stress import keeper
 from chaoslab.fleet.stress.keepers import until
-from chaoslab.fleet.stress.registry import Bearer, Wish
+from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stressors import HeldMemory, Neighbours
 
 _OWN_BYTES: Final = 64 << 20
@@ -34,25 +34,25 @@ _PAUSE_S: Final = 0.05
 _ALL_CORES: Final = ""
 
 
-class Beside(Bearer):
+class Beside(StressDriver):
     """A container beside that of the node."""
 
-    def __init__(self, wish: Wish[Container], burden: Neighbours | HeldMemory) -> None:
-        self._life, self._burden = wish.life, burden
+    def __init__(self, wish: Wish[Container], stressor: Neighbours | HeldMemory) -> None:
+        self._life, self._stressor = wish.life, stressor
         self._promised_bytes = sum(
             other.promised_bytes for other in wish.others if isinstance(other, Beside)
         )
         self._engine = wish.life.engine
-        self._name = wish.life.yard.estate.helper(wish.life.spec.name, wish.injection)
+        self._name = wish.life.run_context.run_resources.helper(wish.life.spec.name, wish.injection)
         self._meter = Meter(self._engine, self._name)
         self._stream: Stream | None = None
 
     @property
     def mechanism(self) -> str:
         """What is in it."""
-        if isinstance(self._burden, HeldMemory):
+        if isinstance(self._stressor, HeldMemory):
             return "a container that holds the memory"
-        return f"a container of {self._burden.count} processes that compute"
+        return f"a container of {self._stressor.count} processes that compute"
 
     @property
     def is_broken(self) -> bool:
@@ -67,10 +67,10 @@ class Beside(Bearer):
         self._engine.create(self._as_asked())
         stream = self._stream = self._engine.attach(self._name, hears=True)
         self._engine.start(self._name)
-        if isinstance(self._burden, HeldMemory):
+        if isinstance(self._stressor, HeldMemory):
             available = self._await_left_bytes()
             refuse_more_memory_than_there_is(
-                self._burden.size_bytes, available, self._promised_bytes
+                self._stressor.size_bytes, available, self._promised_bytes
             )
         try:
             stream.write(b"1.0\n")
@@ -87,17 +87,17 @@ class Beside(Bearer):
             "cpu_s": round(used.cpu_s, 3),
             "rss_bytes": used.memory_bytes,
         }
-        if isinstance(self._burden, HeldMemory):
+        if isinstance(self._stressor, HeldMemory):
             counts["available_bytes"] = round(self._left_bytes() or 0)
         return counts
 
     @property
     def promised_bytes(self) -> int:
         """Memory that it is still to take."""
-        if not isinstance(self._burden, HeldMemory) or self.is_broken:
+        if not isinstance(self._stressor, HeldMemory) or self.is_broken:
             return 0
         used = self._meter.usage
-        return max(0, self._burden.size_bytes - (used.memory_bytes if used else 0))
+        return max(0, self._stressor.size_bytes - (used.memory_bytes if used else 0))
 
     def end(self) -> None:
         """Remove it."""
@@ -109,16 +109,16 @@ class Beside(Bearer):
     # ---------------------------------------------------------------- inside
 
     def _as_asked(self) -> ContainerSpec:
-        estate, burden = self._life.yard.estate, self._burden
+        run_resources, stressor = self._life.run_context.run_resources, self._stressor
         source = Path(keeper.__file__).read_text(encoding="utf-8")
         keeps = ("python3", "-I", "-S", "-c", source)
         words: tuple[str, ...]
-        if isinstance(burden, HeldMemory):
-            words = ("hold", until(burden.for_s), str(burden.size_bytes))
-            share, taken_bytes = 1, burden.size_bytes + _OWN_BYTES
+        if isinstance(stressor, HeldMemory):
+            words = ("hold", until(stressor.for_s), str(stressor.size_bytes))
+            share, taken_bytes = 1, stressor.size_bytes + _OWN_BYTES
         else:
-            words = ("burn", until(burden.for_s), _ALL_CORES, str(burden.count))
-            share, taken_bytes = burden.count, _OWN_BYTES * (1 + burden.count)
+            words = ("burn", until(stressor.for_s), _ALL_CORES, str(stressor.count))
+            share, taken_bytes = stressor.count, _OWN_BYTES * (1 + stressor.count)
         cores = float(str(self._engine.facts()["NCPU"]))
         return ContainerSpec(
             name=self._name,
@@ -126,7 +126,7 @@ class Beside(Bearer):
             command=(*keeps, *words),
             limits=Limits(cpus=cores, memory_bytes=taken_bytes, processes=share + 16),
             network="none",
-            labels=estate.labels,
+            labels=run_resources.labels,
             hears=True,
             share=share,
             is_first_to_go=True,

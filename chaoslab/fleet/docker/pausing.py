@@ -14,7 +14,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker import labels
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import Missing
-from chaoslab.fleet.docker.run_resources import Estate
+from chaoslab.fleet.docker.run_resources import RunResources
 
 _AT_ONCE: Final = 8
 
@@ -49,7 +49,7 @@ def resume(life: Container) -> None:
     with suppress(Missing):
         life.engine.unpause(life.name)
     life.is_paused = False
-    life.debts.settle(labels.UNPAUSE)
+    life.pending_undos.settle(labels.UNPAUSE)
 
 
 def wedge(life: Container) -> None:
@@ -61,22 +61,22 @@ def wedge(life: Container) -> None:
 def unwedge(life: Container) -> None:
     """SIGUSR2."""
     life.signal("SIGUSR2")
-    life.debts.settle(labels.UNWEDGE)
+    life.pending_undos.settle(labels.UNWEDGE)
 
 
-def unplug(life: Container, estate: Estate) -> None:
+def unplug(life: Container, run_resources: RunResources) -> None:
     """Take it from the network of the run; what it has open hears nothing of that."""
     seen = life.engine.inspect(life.name)
     if seen.address:
         aliases = [life.spec.name]
-        life.owe(labels.PLUG, network=estate.network, aliases=aliases, address=seen.address)
-        life.engine.disconnect(estate.network, life.name)
+        life.owe(labels.PLUG, network=run_resources.network, aliases=aliases, address=seen.address)
+        life.engine.disconnect(run_resources.network, life.name)
 
 
-def plug(life: Container, estate: Estate) -> None:
+def plug(life: Container, run_resources: RunResources) -> None:
     """Connect it again, under its name, unless it has ended."""
     if life.has_exited:
         return
     if not life.engine.inspect(life.name).address:
-        life.engine.reconnect(estate.network, life.name, [life.spec.name], "")
-    life.debts.settle(labels.PLUG)
+        life.engine.reconnect(run_resources.network, life.name, [life.spec.name], "")
+    life.pending_undos.settle(labels.PLUG)

@@ -20,13 +20,13 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker import images
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits, Missing
 from chaoslab.fleet.docker.kernel_probe import tried
-from chaoslab.fleet.docker.run_resources import Estate
+from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.tools import Tools
 from chaoslab.links.container_packet_loss import ProxyDrops
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import established
 from chaoslab.links.proxy.access import TOKEN
-from chaoslab.undo.base import NoObligations
+from chaoslab.undo.base import NoUndoLog
 
 _API_PORT: Final = 8474
 _FIRST_PORT: Final = 4700
@@ -43,7 +43,7 @@ _COMMANDS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HousePort:
+class ContainerPort:
     """A port of the container."""
 
     host: str
@@ -63,16 +63,16 @@ class HousePort:
         """It goes with the container."""
 
 
-class ContainerHouse:
+class ContainerProxyHost:
     """One container for one server."""
 
     def __init__(self, run_directory: Path, engine: Engine) -> None:
         """Nothing is made before `open`; the network is there by then."""
         self._engine = engine
-        self._estate = Estate(
-            engine=engine, run_directory=run_directory.resolve(), obligations=NoObligations()
+        self._run_resources = RunResources(
+            engine=engine, run_directory=run_directory.resolve(), undo_log=NoUndoLog()
         )
-        self._name = f"{self._estate.network}-proxy"
+        self._name = f"{self._run_resources.network}-proxy"
         self._next = _FIRST_PORT
         self._is_open = False
         self._tools: Tools | None = None
@@ -102,10 +102,10 @@ class ContainerHouse:
                 limits=Limits(
                     cpus=cpus, memory_bytes=_LIMITS.memory_bytes, processes=_LIMITS.processes
                 ),
-                network=self._estate.network,
+                network=self._run_resources.network,
                 aliases=("proxy",),
                 environment={"LOG_LEVEL": "warn", **({TOKEN: token} if token else {})},
-                labels=self._estate.labels,
+                labels=self._run_resources.labels,
                 hears=True,  # the embedded proxy ends with its standard input
                 published=_API_PORT,
             )
@@ -126,10 +126,10 @@ class ContainerHouse:
             return ""
         return f"container {self._name} has ended with exit code {seen.exit_code}"
 
-    def port(self) -> HousePort:
+    def port(self) -> ContainerPort:
         """The next one: nobody else is in there."""
         self._next += 1
-        return HousePort(host=self._engine.inspect(self._name).address, number=self._next)
+        return ContainerPort(host=self._engine.inspect(self._name).address, number=self._next)
 
     def established(self, number: int) -> int | None:
         """From the kernel, if the engine is on this machine."""
@@ -147,7 +147,7 @@ class ContainerHouse:
         if self._drops is None:
             self._tools = Tools(
                 self._engine, f"{self._name}-tools", f"container:{self._name}",
-                labels=self._estate.labels,
+                labels=self._run_resources.labels,
             )  # fmt: skip
             self._drops = ProxyDrops(self._tools.run)
         return self._drops

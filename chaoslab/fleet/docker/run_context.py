@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Sighting
+from chaoslab.core.events import Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.engine import ContainerSpec, Limits
-from chaoslab.fleet.docker.run_resources import HOME, LABEL_NODE, Estate
+from chaoslab.fleet.docker.run_resources import HOME, LABEL_NODE, RunResources
 
 if TYPE_CHECKING:
     from chaoslab.fleet.docker.container import Container
@@ -29,10 +29,10 @@ ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Yard:
+class RunContext:
     """What all containers of a run share."""
 
-    estate: Estate
+    run_resources: RunResources
     clock: Clock
     limits: Limits
     mounts: Mapping[str, str]
@@ -46,30 +46,32 @@ class Arrival:
 
     life: "Container | None" = None
     chunk: bytes | None = None
-    report: Sighting | None = None
+    report: Observation | None = None
     error: FleetError | None = None
 
 
-def container_of(yard: Yard, spec: NodeSpec, incarnation: int, image: str) -> ContainerSpec:
+def container_of(
+    run_context: RunContext, spec: NodeSpec, incarnation: int, image: str
+) -> ContainerSpec:
     """The container for one life; the volumes it needs are made."""
-    estate, name = yard.estate, spec.name
-    mark = f"{estate.run_directory}/{name}/{incarnation}"
+    run_resources, name = run_context.run_resources, spec.name
+    mark = f"{run_resources.run_directory}/{name}/{incarnation}"
     return ContainerSpec(
-        name=estate.container(name, incarnation),
+        name=run_resources.container(name, incarnation),
         image=image,
         command=(*ENTRY, *_command(spec, incarnation)),
-        limits=yard.limits,
-        network=estate.network,
+        limits=run_context.limits,
+        network=run_resources.network,
         aliases=(name,),
         environment={**spec.environment, **spec.secrets, NODE_MARK: mark},
-        labels={**estate.labels, LABEL_NODE: name, "chaoslab.incarnation": str(incarnation)},
+        labels={**run_resources.labels, LABEL_NODE: name, "chaoslab.incarnation": str(incarnation)},
         volumes={
-            estate.volume(name): NODE,
-            estate.volume("shared"): SHARED,
-            estate.cache(): CACHE,
-            **yard.mounts,
+            run_resources.volume(name): NODE,
+            run_resources.volume("shared"): SHARED,
+            run_resources.cache(): CACHE,
+            **run_context.mounts,
         },
-        read_only=frozenset(yard.mounts),
+        read_only=frozenset(run_context.mounts),
         hears=spec.hears,
     )
 

@@ -20,14 +20,14 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker.connection import APIError
 from chaoslab.fleet.docker.engine import Engine
 from chaoslab.fleet.docker.labels import (
-    EMPTY_ESTATE,
+    EMPTY_RUN_RESOURCES,
     LABEL_DIRECTORY,
     LABEL_HOST,
     LABEL_RUN,
     own_name,
     run_name,
 )
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 LABEL_NODE: Final = "chaoslab.node"
 CACHE: Final = "chaoslab-cache"
@@ -37,12 +37,12 @@ HOME: Final = "/var/lib/chaoslab"
 
 
 @dataclass(slots=True, kw_only=True)
-class Estate:
+class RunResources:
     """One run's own, on one engine."""
 
     engine: Engine
     run_directory: Path
-    obligations: ObligationLog
+    undo_log: UndoLog
     run: str = ""
     """Which run, in labels and names; the same for the same directory on the same machine."""
     _volumes: set[str] = field(default_factory=set)
@@ -81,7 +81,9 @@ class Estate:
     def open(self) -> None:
         """Write down how to empty it, then make the network. FleetError if the engine refuses."""
         if self._owed is None:
-            self._owed = self.obligations.open(EMPTY_ESTATE, engine=self.engine.url, run=self.run)
+            self._owed = self.undo_log.open(
+                EMPTY_RUN_RESOURCES, engine=self.engine.url, run=self.run
+            )
             self.engine.create_network(self.network, self.labels)
 
     def volume(self, name: str, *, is_in_memory: bool = False) -> str:
@@ -106,7 +108,7 @@ class Estate:
         empty(self.engine, self.run)
         if left := remains(self.engine, self.run):
             raise FleetError(f"on the engine at {self.engine.url} there still are {left}")
-        self.obligations.close(self._owed)
+        self.undo_log.close(self._owed)
         self._owed = None
 
 

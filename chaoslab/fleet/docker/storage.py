@@ -21,12 +21,12 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.docker import labels as verbs
 from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
-from chaoslab.fleet.docker.run_context import NODE, Yard
+from chaoslab.fleet.docker.run_context import NODE, RunContext
 from chaoslab.fleet.storage import disk
 from chaoslab.fleet.storage.disk import Measured, Space
 from chaoslab.fleet.storage.files import Storage
 from chaoslab.fleet.storage.power import Cut
-from chaoslab.undo.base import Debts
+from chaoslab.undo.base import PendingUndos
 
 _PYTHON: Final = ("python3", "-I", "-S", "-c")
 _HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")
@@ -49,15 +49,15 @@ class Place:
 class Storages:
     """All that the nodes of a run keep, each made when it is first needed."""
 
-    def __init__(self, yard: Yard, image: str) -> None:
-        self._yard, self._image = yard, image
+    def __init__(self, run_context: RunContext, image: str) -> None:
+        self._run_context, self._image = run_context, image
         self._made: dict[str, Storage] = {}
 
     def of(self, spec: NodeSpec) -> Storage:
         """Of a node; before its first life, if it is to have a volume of its own."""
         if spec.name not in self._made:
             is_tried = any(one.has_volume for one in self._made.values())
-            files = VolumeFiles(spec, self._yard, self._image, is_tried=is_tried)
+            files = VolumeFiles(spec, self._run_context, self._image, is_tried=is_tried)
             self._made[spec.name] = Storage(spec, files)
         return self._made[spec.name]
 
@@ -70,11 +70,18 @@ class Storages:
 class VolumeFiles:
     """The folder on its volume in which one node keeps its state; see `storage.Disk`."""
 
-    def __init__(self, spec: NodeSpec, yard: Yard, image: str, *, is_tried: bool) -> None:
+    def __init__(
+        self, spec: NodeSpec, run_context: RunContext, image: str, *, is_tried: bool
+    ) -> None:
         """Nothing is made yet. `is_tried`: that this engine lets volumes be resized is known."""
         self._is_tried = is_tried
-        self._node, self._keeps, self._yard, self._image = spec.name, spec.keeps, yard, image
-        self._debts = Debts(yard.estate.obligations)
+        self._node, self._keeps, self._run_context, self._image = (
+            spec.name,
+            spec.keeps,
+            run_context,
+            image,
+        )
+        self._pending_undos = PendingUndos(run_context.run_resources.undo_log)
 
     @property
     def where(self) -> str:
@@ -83,18 +90,19 @@ class VolumeFiles:
 
     def give_volume(self) -> None:
         """In memory; FleetError if the engine lets nobody change its size."""
-        estate = self._yard.estate
-        name, place = estate.helper(self._node, "volume"), self._place(is_in_memory=True)
-        estate.engine.create(_beside(place, name, _HOLDER))
-        estate.engine.start(name)
+        run_resources = self._run_context.run_resources
+        name, place = run_resources.helper(self._node, "volume"), self._place(is_in_memory=True)
+        run_resources.engine.create(_beside(place, name, _HOLDER))
+        run_resources.engine.start(name)
         if self._is_tried:
             return
         try:
             resize(place, "free")
         except FleetError as error:
             raise FleetError(
-                f"no volume of {self._node} can be full on the engine at {estate.engine.url}: "
-                f"{error}; leave storage.disk_full out, or use --fleet local"
+                f"no volume of {self._node} can be full on the engine at "
+                f"{run_resources.engine.url}: {error}; leave storage.disk_full out, or "
+                "use --fleet local"
             ) from error
 
     def cut_power(self) -> Cut:
@@ -103,7 +111,7 @@ class VolumeFiles:
 
     def take_volume(self) -> None:
         """It went with the estate."""
-        self._debts.settle_all()
+        self._pending_undos.settle_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         """As the image's own user, who owns the files."""
@@ -116,9 +124,9 @@ class VolumeFiles:
     def fill(self) -> Space:
         """By the limit of the volume."""
         place = self._place()
-        self._debts.owe(
+        self._pending_undos.owe(
             verbs.FREE_VOLUME,
-            engine=place.engine.url, run=self._yard.estate.run,
+            engine=place.engine.url, run=self._run_context.run_resources.run,
             volume=place.volume, image=place.image,
         )  # fmt: skip
         return resize(place, "fill")
@@ -126,16 +134,16 @@ class VolumeFiles:
     def free(self) -> Space:
         """By the limit of the volume."""
         space = resize(self._place(), "free")
-        self._debts.settle(verbs.FREE_VOLUME)
+        self._pending_undos.settle(verbs.FREE_VOLUME)
         return space
 
     def _place(self, *, is_in_memory: bool = False) -> Place:
-        estate = self._yard.estate
+        run_resources = self._run_context.run_resources
         return Place(
-            engine=estate.engine,
-            volume=estate.volume(self._node, is_in_memory=is_in_memory),
+            engine=run_resources.engine,
+            volume=run_resources.volume(self._node, is_in_memory=is_in_memory),
             image=self._image,
-            labels=estate.labels,
+            labels=run_resources.labels,
         )
 
 

@@ -24,19 +24,19 @@ from typing import Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Json, Sighting
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSpec, Premises, known_already
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, known_already
 from chaoslab.fleet.incarnation_files import Place
-from chaoslab.fleet.local.gone import Unborn
-from chaoslab.fleet.local.incarnation import Life, signal_trees
-from chaoslab.fleet.local.stressors import bearers_of, lacking
-from chaoslab.fleet.node_links import Linkage
+from chaoslab.fleet.local.gone import Gone
+from chaoslab.fleet.local.incarnation import Incarnation, signal_trees
+from chaoslab.fleet.local.stress_drivers import drivers_of, lacking
+from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.storage.files import FilesHere, Storage
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
-from chaoslab.fleet.stress.registry import Burdened
-from chaoslab.fleet.stressors import Burden
+from chaoslab.fleet.stress.registry import StressRegistry
+from chaoslab.fleet.stressors import Stressor
 from chaoslab.links.base import Link
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 _RESUME, _UNWEDGE = "resume_process", "unwedge_process"
 """The undo verbs for what holds a node up."""
@@ -64,34 +64,32 @@ class LocalFleet:
 
     kind = "local"
     abilities = _OnThisMachine()
-    premises = Premises()
+    node_site = NodeSite()
 
     def __init__(
         self,
         run_directory: Path,
         clock: Clock,
         *,
-        obligations: ObligationLog,
-        linkage: Linkage | None = None,
+        undo_log: UndoLog,
+        node_links: NodeLinks | None = None,
     ) -> None:
         """Nodes write below `run_directory`; how to end them is written to `obligations`."""
-        self._place = Place(
-            run_directory=run_directory.resolve(), clock=clock, obligations=obligations
-        )
-        self._linkage = linkage or Linkage(clock=clock)
-        self._lives: dict[str, Life] = {}
+        self._place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
+        self._node_links = node_links or NodeLinks(clock=clock)
+        self._lives: dict[str, Incarnation] = {}
         self._storages: dict[str, Storage] = {}
-        self._burdened = Burdened(clock=clock, bearer=bearers_of(self._place))
-        self._news: list[Sighting] = []
+        self._stress_registry = StressRegistry(clock=clock, driver=drivers_of(self._place))
+        self._recorder: list[Observation] = []
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}
-        self._unfinished: list[Life] = []
+        self._unfinished: list[Incarnation] = []
         """Over, but not all of their processes could be ended."""
         self._is_open = True
         self._thread = threading.get_ident()
 
     def __enter__(self) -> Self:
-        self._linkage.__enter__()
+        self._node_links.__enter__()
         return self
 
     def __exit__(
@@ -106,10 +104,10 @@ class LocalFleet:
         try:
             self._leave(error)
         finally:
-            self._linkage.__exit__(kind, error, trace)
+            self._node_links.__exit__(kind, error, trace)
 
     def _leave(self, error: BaseException | None) -> None:
-        remaining = self._burdened.relieve_all()
+        remaining = self._stress_registry.relieve_all()
         remaining += [f"process {pid}" for pid in self._end_all()]
         self._selector.close()
         self._is_open = False
@@ -137,7 +135,7 @@ class LocalFleet:
         """Keep how to start it, and make the place where it is to keep its files."""
         if spec.name in self._lives:
             raise known_already(spec)
-        self._lives[spec.name] = Unborn(spec)
+        self._lives[spec.name] = Gone(spec)
         return _node(self._lives[spec.name])
 
     def restart(self, name: str) -> Node:
@@ -189,14 +187,14 @@ class LocalFleet:
         """One line on its standard input."""
         self._running(name).tell({"do": do, **facts})
 
-    def burden(self, name: str, injection: str, burden: Burden) -> None:
+    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
         """By cgroups, or by processes beside it."""
-        self._burdened.put(self._running(name), injection, burden)
+        self._stress_registry.put(self._running(name), injection, stressor)
 
     def relieve(self, name: str, injection: str) -> None:
         """By ending what was put upon it."""
         self._lives[name]
-        self._burdened.relieve(name, injection)
+        self._stress_registry.relieve(name, injection)
 
     def unplug(self, name: str) -> None:
         """FleetError: processes share the network of this machine."""
@@ -215,15 +213,15 @@ class LocalFleet:
         life = self._lives[name]
         if life.is_ending and not life.is_over:
             self._await_end(life)
-        self._news += self._storages[name].damage(how, every=every)
+        self._recorder += self._storages[name].damage(how, every=every)
 
     def fill_disk(self, name: str) -> None:
         """By the limit of its volume."""
-        self._news.append(self._storages[name].fill())
+        self._recorder.append(self._storages[name].fill())
 
     def free_disk(self, name: str) -> None:
         """By the limit of its volume."""
-        self._news += self._storages[name].free()
+        self._recorder += self._storages[name].free()
 
     def cut_power(self, name: str) -> None:
         """By the kernel's own way to shut a file system down."""
@@ -232,35 +230,35 @@ class LocalFleet:
             self._await_end(life)
         if not life.is_over:
             raise FleetError(f"{name} lives: a power cut ends it first")
-        self._news.append(self._storages[name].cut_power())
+        self._recorder.append(self._storages[name].cut_power())
 
-    def probe(self, name: str) -> Sighting:
+    def probe(self, name: str) -> Observation:
         """The kernel's view of the main process; waits briefly for a paused one to stop."""
         seen = self._lives[name].probe()
-        self._linkage.count(name)
-        self._burdened.count(name)
+        self._node_links.count(name)
+        self._stress_registry.count(name)
         return seen
 
     def link(self, name: str, upstream: str) -> Link:
         """By the links that this fleet was given."""
-        return self._linkage.create(name, upstream)
+        return self._node_links.create(name, upstream)
 
     @property
     def links(self) -> Mapping[str, Link]:
         """Every link made."""
-        return self._linkage.links
+        return self._node_links.links
 
-    def poll(self, until_s: float) -> Sequence[Sighting]:
+    def poll(self, until_s: float) -> Sequence[Observation]:
         """What nodes reported and which ended; a node's last lines come before its exit."""
-        self._news += self._linkage.news()
-        self._news += self._burdened.news(self._lives.values())
-        while self._is_open and not self._news:
+        self._recorder += self._node_links.recorder()
+        self._recorder += self._stress_registry.recorder(self._lives.values())
+        while self._is_open and not self._recorder:
             left_s = until_s - self._place.clock.now_s()
             self._wait(max(0.0, left_s))
             if left_s <= 0:
                 break
-        news, self._news = self._news, []
-        return news
+        recorder, self._recorder = self._recorder, []
+        return recorder
 
     # ---------------------------------------------------------------- beginning and ending
 
@@ -271,23 +269,23 @@ class LocalFleet:
             )
         if spec.name not in self._storages:
             self._storages[spec.name] = Storage(spec, FilesHere(spec, self._place))
-        life = Life(spec, incarnation, self._place)
+        life = Incarnation(spec, incarnation, self._place)
         self._lives[spec.name] = life
         self._selector.register(life.pipe, selectors.EVENT_READ, life)
         if hasattr(os, "pidfd_open"):
             pidfd = os.pidfd_open(life.process.pid)
             self._pidfds[spec.name] = pidfd
             self._selector.register(pidfd, selectors.EVENT_READ, None)
-        self._news.append(life.started())
+        self._recorder.append(life.started())
         return _node(life)
 
-    def _running(self, name: str) -> Life:
+    def _running(self, name: str) -> Incarnation:
         life = self._lives[name]
         if life.has_exited:
             raise FleetError(f"{name} is not running")
         return life
 
-    def _await_end(self, life: Life) -> None:
+    def _await_end(self, life: Incarnation) -> None:
         """Let a node that was told to end do so, then end it; its last words become news."""
         signal_trees([life], signal.SIGCONT)
         self._wait_for([life], _PATIENCE_S)
@@ -318,7 +316,7 @@ class LocalFleet:
 
     # ---------------------------------------------------------------- waiting
 
-    def _wait_for(self, lives: Sequence[Life], limit_s: float) -> None:
+    def _wait_for(self, lives: Sequence[Incarnation], limit_s: float) -> None:
         deadline = time.monotonic() + limit_s
         while any(not life.is_over for life in lives) and time.monotonic() < deadline:
             self._wait(0.05)
@@ -328,32 +326,32 @@ class LocalFleet:
         if len(self._pidfds) < sum(not life.is_over for life in self._lives.values()):
             limit_s = min(limit_s, _BLINK_S)
         for key, _ in self._selector.select(limit_s):
-            if isinstance(key.data, Life):
+            if isinstance(key.data, Incarnation):
                 self._read(key.data)
         for life in list(self._lives.values()):
             if not life.is_over and life.has_exited:
                 self._finish(life)
 
-    def _read(self, life: Life) -> None:
+    def _read(self, life: Incarnation) -> None:
         said = life.read()
-        self._burdened.hear(said)
-        self._news += said
+        self._stress_registry.hear(said)
+        self._recorder += said
         if life.is_silent:
             self._selector.unregister(life.pipe)
 
-    def _finish(self, life: Life) -> None:
+    def _finish(self, life: Incarnation) -> None:
         pidfd = self._pidfds.pop(life.spec.name, None)
         if pidfd is not None:
             self._selector.unregister(pidfd)
             os.close(pidfd)
         if life.pipe in self._selector.get_map():
             self._selector.unregister(life.pipe)
-        self._news += life.finish()
+        self._recorder += life.finish()
         if life.remaining:
             self._unfinished.append(life)
 
 
-def _node(life: Life) -> Node:
+def _node(life: Incarnation) -> Node:
     return Node(
         name=life.spec.name,
         role=life.spec.role,

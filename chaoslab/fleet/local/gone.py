@@ -1,16 +1,16 @@
 """A local node that was enlisted and has not run yet: a life with nothing in it.
 
-    enlist ──► Unborn (incarnation 0, over) ── restart ──► Life (incarnation 1) ──► …
+    enlist ──► Gone (incarnation 0, over) ── restart ──► Life (incarnation 1) ──► …
 
 It is over from the beginning, so that every verb does to it what it does to a dead node.
 """
 
-from chaoslab.core.events import Sighting
+from chaoslab.core.events import Observation
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.local.incarnation import Life
+from chaoslab.fleet.local.incarnation import Incarnation
 
 
-class Unborn(Life):
+class Gone(Incarnation):
     """What stands in the place of a node's life before its first one."""
 
     def __init__(self, spec: NodeSpec) -> None:  # no process: what a `Life` begins is left out
@@ -20,6 +20,6 @@ class Unborn(Life):
         self.is_over = self.is_silent = True
         self.remaining = ()
 
-    def probe(self) -> Sighting:
+    def probe(self) -> Observation:
         """Nobody is there."""
         return probed(self.spec.name, incarnation=0, pid=0)

@@ -21,14 +21,14 @@ import psutil
 
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Json, Kind, Sighting, encode
+from chaoslab.core.events import Json, Kind, Observation, encode
 from chaoslab.core.exits import ENDING_SIGNALS
 from chaoslab.core.process_identity import NODE_MARK, identify, is_same, send
 from chaoslab.core.process_tree import SPAWN_GUARD
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.incarnation_files import LifeFiles, Place, exited, signal_name
+from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, exited, signal_name
 from chaoslab.fleet.node_output import NodeOutput
-from chaoslab.undo.base import Debts
+from chaoslab.undo.base import PendingUndos
 
 _log = logging.getLogger(__name__)
 _CHUNK_BYTES = 64 << 10
@@ -44,7 +44,7 @@ _STOPPING_S = 0.5
 """How long a probe waits for a stopped process to show it: it may be inside the kernel."""
 
 
-class Life:
+class Incarnation:
     """A started process. `is_over` once its exit was noticed and its tree ended."""
 
     def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
@@ -62,7 +62,7 @@ class Life:
         self.remaining: tuple[int, ...] = ()
         """Processes of its tree that could not be ended."""
         self._place = place
-        self._debts = Debts(place.obligations)
+        self._pending_undos = PendingUndos(place.undo_log)
         self._home = place.home(spec.name)
         self._mark = f"{place.run_directory}/{spec.name}/{incarnation}"
         try:
@@ -88,7 +88,7 @@ class Life:
         return words
 
     def _begin(self, command: list[str]) -> None:
-        self._files = LifeFiles(self._home / str(self.incarnation), self._place.clock)
+        self._files = IncarnationFiles(self._home / str(self.incarnation), self._place.clock)
         self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
         with ExitStack() as if_it_fails:
             if_it_fails.callback(self._files.log.close)
@@ -147,13 +147,13 @@ class Life:
         self.identity = found
         self._files.begun(self.spec, command, found.facts)
         whose: dict[str, Json] = {"node": self.spec.name, "incarnation": self.incarnation}
-        self.obligation = self._place.obligations.open(
+        self.undo_entry = self._place.undo_log.open(
             "end_process", **whose, **found.facts, mark=self._mark
         )
 
-    def started(self) -> Sighting:
+    def started(self) -> Observation:
         """That it began."""
-        return Sighting(
+        return Observation(
             source=self.spec.name,
             kind=Kind.NODE_STARTED,
             data={
@@ -189,7 +189,7 @@ class Life:
         how = os.WEXITED | os.WNOHANG | os.WNOWAIT
         return os.waitid(os.P_PID, self.process.pid, how) is not None
 
-    def read(self) -> list[Sighting]:
+    def read(self) -> list[Observation]:
         """The sightings in what it printed since, at most 64 KiB at a time."""
         return self._output.take(self._chunk())
 
@@ -204,12 +204,12 @@ class Life:
 
     def owe(self, do: str) -> None:
         """Write down, before it is held up in some way, how it is let go again."""
-        self._debts.owe(do, node=self.spec.name, **self.identity.facts, mark=self._mark)
+        self._pending_undos.owe(do, node=self.spec.name, **self.identity.facts, mark=self._mark)
 
     def settle(self, do: str) -> None:
         """It was let go. With its end it owed nothing more."""
         if not self.is_over:
-            self._debts.settle(do)
+            self._pending_undos.settle(do)
 
     def resume(self) -> None:
         """Let its whole tree go on; FleetError names what does not. Nothing if it is over."""
@@ -261,7 +261,7 @@ class Life:
             return False
         return not words or str(SPAWN_GUARD) in words[:4]  # none in the middle of an exec
 
-    def probe(self) -> Sighting:
+    def probe(self) -> Observation:
         """Its main process now, as the kernel shows it; a stopped one is given time to show it."""
         deadline = time.monotonic() + _STOPPING_S
         seen = self._look()
@@ -282,7 +282,7 @@ class Life:
 
     # ---------------------------------------------------------------- its end
 
-    def finish(self) -> list[Sighting]:
+    def finish(self) -> list[Observation]:
         """Once it has exited: its last lines, then NODE_EXITED. Ends what it left running."""
         last = self._drain()
         self.end_leftovers(_LEFTOVERS_S)
@@ -304,12 +304,12 @@ class Life:
         """Kill what is left of its tree; the obligation is closed once all of it is gone."""
         self.remaining = process_tree.end_tree(self.identity, self._mark, limit_s=limit_s)
         if not self.remaining:
-            self._debts.settle_all()
-            self._place.obligations.close(self.obligation)
+            self._pending_undos.settle_all()
+            self._place.undo_log.close(self.undo_entry)
 
-    def _drain(self) -> list[Sighting]:
+    def _drain(self) -> list[Observation]:
         """All that the main process can have left in the pipe; a child may hold it open."""
-        found: list[Sighting] = []
+        found: list[Observation] = []
         for _ in range(2 * _PIPE_BYTES // _CHUNK_BYTES):
             chunk = self._chunk()
             if not chunk:
@@ -324,7 +324,7 @@ class Life:
             _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
 
 
-def signal_trees(lives: Iterable[Life], number: int) -> None:
+def signal_trees(lives: Iterable[Incarnation], number: int) -> None:
     """To all their processes, as close together as possible; to none of a life that is over."""
     reached = [life for life in lives if not life.is_over]
     for life in reached:

@@ -19,9 +19,9 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.mechanism import Bearing, OwnCgroup
+from chaoslab.fleet.local.stress_driver import LocalDriver, OwnCgroup
 from chaoslab.fleet.stress.keepers import Keeper
-from chaoslab.fleet.stress.registry import Bearer
+from chaoslab.fleet.stress.registry import StressDriver
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
 
 MEMORY_SHARE = 0.5
@@ -33,19 +33,19 @@ _EATERS = 4
 many share it, that none of them is."""
 
 
-class Beside(Bearer):
+class Beside(StressDriver):
     """Processes that compute or hold memory beside the node."""
 
-    def __init__(self, bearing: Bearing, burden: Neighbours | HeldMemory) -> None:
-        self._bearing, self._burden = bearing, burden
+    def __init__(self, bearing: LocalDriver, stressor: Neighbours | HeldMemory) -> None:
+        self._bearing, self._stressor = bearing, stressor
         self._keepers: list[Keeper] = []
 
     @property
     def mechanism(self) -> str:
         """What they do."""
-        if isinstance(self._burden, HeldMemory):
+        if isinstance(self._stressor, HeldMemory):
             return "a process that holds the memory"
-        return f"{self._burden.count} processes that compute on the node's cores"
+        return f"{self._stressor.count} processes that compute on the node's cores"
 
     @property
     def is_broken(self) -> bool:
@@ -54,16 +54,16 @@ class Beside(Bearer):
 
     def begin(self) -> None:
         """Start all of them, then let them go at once."""
-        burden, keeper = self._burden, self._bearing.keeper
-        if isinstance(burden, HeldMemory):
+        stressor, keeper = self._stressor, self._bearing.keeper
+        if isinstance(stressor, HeldMemory):
             promised = self._bearing.promised_bytes
-            refuse_more_memory_than_there_is(burden.size_bytes, available_bytes(), promised)
-            self._keepers.append(keeper("hold", burden.size_bytes, for_s=burden.for_s))
+            refuse_more_memory_than_there_is(stressor.size_bytes, available_bytes(), promised)
+            self._keepers.append(keeper("hold", stressor.size_bytes, for_s=stressor.for_s))
             _in_line(self._keepers[-1].identity.pid, _FIRST)
         else:
             cores = _cores_of(self._bearing.life.identity.pid)
-            for _ in range(burden.count):
-                self._keepers.append(keeper("burn", cores, for_s=burden.for_s))
+            for _ in range(stressor.count):
+                self._keepers.append(keeper("burn", cores, for_s=stressor.for_s))
         for one in self._keepers:
             one.ask(1.0)
 
@@ -79,9 +79,9 @@ class Beside(Bearer):
     @property
     def promised_bytes(self) -> int:
         """Memory that it is still to take."""
-        if not isinstance(self._burden, HeldMemory) or self.is_broken:
+        if not isinstance(self._stressor, HeldMemory) or self.is_broken:
             return 0
-        return _missing(self._burden.size_bytes, self._keepers)
+        return _missing(self._stressor.size_bytes, self._keepers)
 
     def end(self) -> None:
         """End them."""
@@ -89,11 +89,11 @@ class Beside(Bearer):
             keeper.end()
 
 
-class SharedLimit(Bearer):
+class SharedLimit(StressDriver):
     """A limit of memory that the node shares with processes which use all of it up."""
 
-    def __init__(self, bearing: Bearing, burden: MemoryLimit) -> None:
-        self._bearing, self._burden = bearing, burden
+    def __init__(self, bearing: LocalDriver, stressor: MemoryLimit) -> None:
+        self._bearing, self._stressor = bearing, stressor
         self._own = OwnCgroup(bearing, Controller.MEMORY)
         self._eaters: list[Keeper] = []
         self._marked: tuple[int, ...] = ()
@@ -110,13 +110,13 @@ class SharedLimit(Bearer):
 
     def begin(self) -> None:
         """The kernel will be asked for far more than the limit, so it kills."""
-        limit_bytes = self._burden.limit_bytes
+        limit_bytes = self._stressor.limit_bytes
         promised = self._bearing.promised_bytes
         refuse_more_memory_than_there_is(limit_bytes, available_bytes(), promised)
         group = self._own.make()
         group.limit_memory(limit_bytes)
         for _ in range(_EATERS):
-            eater = self._bearing.keeper("hold", limit_bytes, for_s=self._burden.for_s)
+            eater = self._bearing.keeper("hold", limit_bytes, for_s=self._stressor.for_s)
             self._eaters.append(eater)
         self._marked = self._bearing.pids
         for pid in self._marked:
@@ -132,7 +132,7 @@ class SharedLimit(Bearer):
     @property
     def promised_bytes(self) -> int:
         """Memory that those in it are still to take."""
-        return _missing(self._burden.limit_bytes, self._eaters) if self._own.is_there else 0
+        return _missing(self._stressor.limit_bytes, self._eaters) if self._own.is_there else 0
 
     def end(self) -> None:
         """Neither limit nor eaters; whoever was first in the kernel's line is so no more."""
@@ -143,11 +143,11 @@ class SharedLimit(Bearer):
         self._own.remove()
 
 
-def promised_bytes(bearers: Iterable[Bearer]) -> int:
+def promised_bytes(drivers: Iterable[StressDriver]) -> int:
     """Memory that these burdens are still to take: a check that only sees what is taken now would
     let several that begin at once take all there is.
     """
-    return sum(one.promised_bytes for one in bearers if isinstance(one, Beside | SharedLimit))
+    return sum(one.promised_bytes for one in drivers if isinstance(one, Beside | SharedLimit))
 
 
 def refuse_more_memory_than_there_is(size_bytes: int, available: float, promised: int = 0) -> None:

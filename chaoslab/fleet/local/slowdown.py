@@ -16,10 +16,10 @@ from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.mechanism import Bearing, OwnCgroup
+from chaoslab.fleet.local.stress_driver import LocalDriver, OwnCgroup
 from chaoslab.fleet.stress.keepers import Keeper
-from chaoslab.fleet.stress.registry import Bearer
-from chaoslab.fleet.stressors import Burden, Mechanism, Slowness
+from chaoslab.fleet.stress.registry import StressDriver
+from chaoslab.fleet.stressors import Mechanism, Slowness, Stressor
 
 _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
 _BY_RESTING = "the learner's step hook"
@@ -27,24 +27,24 @@ _CORRECTIONS = (4.0, 0.25)
 """At most, at least: beyond that, something else is wrong with the node."""
 
 
-class _Share(Bearer):
+class _Share(StressDriver):
     """A part of the CPU time that the node used before, and a little more or less of it."""
 
-    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
-        self._bearing, self._burden = bearing, burden
+    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
+        self._bearing, self._stressor = bearing, stressor
         self._correction = 1.0
 
     @property
     def _cores(self) -> float:
-        return self._bearing.share(self._burden.factor) * self._correction
+        return self._bearing.share(self._stressor.factor) * self._correction
 
     @abstractmethod
     def _apply(self) -> None:
         """Hold the node to `_cores` from now on."""
 
-    def set(self, burden: Burden) -> None:
+    def set(self, stressor: Stressor) -> None:
         """Another factor; what was learned of the node still holds."""
-        self._burden = _slowness(burden)
+        self._stressor = _slowness(stressor)
         self._apply()
 
     def steer(self, correction: float) -> None:
@@ -63,8 +63,8 @@ class _Share(Bearer):
 class Quota(_Share):
     """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
 
-    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
-        super().__init__(bearing, burden)
+    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
+        super().__init__(bearing, stressor)
         self._own = OwnCgroup(bearing, Controller.CPU)
 
     @property
@@ -101,8 +101,8 @@ class DutyCycle(_Share):
 
     mechanism = _BY_STOPPING
 
-    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
-        super().__init__(bearing, burden)
+    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
+        super().__init__(bearing, stressor)
         self._keeper: Keeper | None = None
 
     @property
@@ -113,7 +113,7 @@ class DutyCycle(_Share):
     def begin(self) -> None:
         """Start whoever stops it."""
         cores, who = self._cores, self._bearing.life.identity
-        for_s = self._burden.for_s
+        for_s = self._stressor.for_s
         self._keeper = self._bearing.keeper("duty", who.pid, who.start_ticks, for_s=for_s)
         self._keeper.ask(cores)
 
@@ -130,23 +130,23 @@ class DutyCycle(_Share):
                 process_tree.signal_trees([life.identity], signal.SIGCONT)
 
 
-class Rest(Bearer):
+class Rest(StressDriver):
     """The learner's own step hook."""
 
     mechanism = _BY_RESTING
 
-    def __init__(self, bearing: Bearing, burden: Slowness) -> None:
-        self._life, self._burden = bearing.life, burden
+    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
+        self._life, self._stressor = bearing.life, stressor
         self._has_begun = False
 
     def begin(self) -> None:
         """Ask for it."""
-        self.set(self._burden)
+        self.set(self._stressor)
         self._has_begun = True
 
-    def set(self, burden: Burden) -> None:
+    def set(self, stressor: Stressor) -> None:
         """Another factor."""
-        asked = _slowness(burden)
+        asked = _slowness(stressor)
         self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
 
     def end(self) -> None:
@@ -163,9 +163,9 @@ class Rest(Bearer):
 # ---------------------------------------------------------------- which of them
 
 
-def slower(bearing: Bearing, burden: Slowness) -> Bearer:
+def slower(bearing: LocalDriver, stressor: Slowness) -> StressDriver:
     """The bearer of a slowness, by the mechanism that is asked for or chosen."""
-    return _BEARERS[choose(burden.mechanism)](bearing, burden)
+    return _BEARERS[choose(stressor.mechanism)](bearing, stressor)
 
 
 def choose(asked: Mechanism) -> Mechanism:
@@ -183,14 +183,14 @@ def said(mechanism: Mechanism) -> str:
     return _BY_STOPPING if chosen is Mechanism.DUTY_CYCLE else _BY_RESTING
 
 
-_BEARERS: Mapping[Mechanism, Callable[[Bearing, Slowness], Bearer]] = {
+_BEARERS: Mapping[Mechanism, Callable[[LocalDriver, Slowness], StressDriver]] = {
     Mechanism.CGROUP: Quota,
     Mechanism.DUTY_CYCLE: DutyCycle,
     Mechanism.HOOK: Rest,
 }
 
 
-def _slowness(burden: Burden) -> Slowness:
-    if not isinstance(burden, Slowness):
-        raise HarnessBug(f"{burden!r} is no slowness")
-    return burden
+def _slowness(stressor: Stressor) -> Slowness:
+    if not isinstance(stressor, Slowness):
+        raise HarnessBug(f"{stressor!r} is no slowness")
+    return stressor

@@ -12,13 +12,13 @@ from dataclasses import asdict
 from typing import Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Damage, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.storage import disk, volume
 from chaoslab.fleet.storage.disk import Measured, Space
 from chaoslab.fleet.storage.power import Cut
-from chaoslab.undo.base import Debts
+from chaoslab.undo.base import PendingUndos
 
 UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
 """The obligations' verbs; their fact is `folder`."""
@@ -75,7 +75,7 @@ class Storage:
         if self.has_volume or self._loses_power:
             self._disk.take_volume()
 
-    def damage(self, how: Damage, *, every: bool) -> list[Sighting]:
+    def damage(self, how: Damage, *, every: bool) -> list[Observation]:
         """Damage the newest file, or every one; FleetError if there is none."""
         found = self._disk.damage(how, every=every)
         if not found:
@@ -83,19 +83,19 @@ class Storage:
             raise FleetError(f"{self._node} keeps no file yet in {where}: let the fault come later")
         return [self._told(Kind.STORAGE_DAMAGED, measured) for measured in found]
 
-    def fill(self) -> Sighting:
+    def fill(self) -> Observation:
         """Leave no room; FleetError for a node without a volume of its own."""
         if not self.has_volume:
             raise FleetError(f"{self._node} was not given a volume of its own to be filled")
         return self._told_of(Kind.STORAGE_FILLED, self._disk.fill())
 
-    def free(self) -> list[Sighting]:
+    def free(self) -> list[Observation]:
         """Give it room again; nothing for a node without a volume of its own."""
         if not self.has_volume:
             return []
         return [self._told_of(Kind.STORAGE_FREED, self._disk.free())]
 
-    def cut_power(self) -> Sighting:
+    def cut_power(self) -> Observation:
         """Lose what was not flushed; FleetError for a node that was not started for that."""
         if not self._loses_power:
             raise FleetError(f"{self._node} was not given a disk whose power can be cut")
@@ -104,12 +104,12 @@ class Storage:
         facts: dict[str, Json] = {"refused": cut.refused, "files": cut.files, "lost": lost}
         return self._told(Kind.STORAGE_POWER_LOST, facts)
 
-    def _told_of(self, kind: Kind, space: Space) -> Sighting:
+    def _told_of(self, kind: Kind, space: Space) -> Observation:
         facts = {"total_bytes": space.total_bytes, "free_bytes": space.free_bytes}
         return self._told(kind, facts)
 
-    def _told(self, kind: Kind, measured: Mapping[str, Json]) -> Sighting:
-        return Sighting(source=self._node, kind=kind, data={"node": self._node, **measured})
+    def _told(self, kind: Kind, measured: Mapping[str, Json]) -> Observation:
+        return Observation(source=self._node, kind=kind, data={"node": self._node, **measured})
 
 
 class FilesHere:
@@ -120,7 +120,7 @@ class FilesHere:
         self._node = spec.name
         self._folder = place.home(spec.name) / spec.keeps
         self._loses_power = spec.loses_power
-        self._debts = Debts(place.obligations)
+        self._pending_undos = PendingUndos(place.undo_log)
 
     @property
     def where(self) -> str:
@@ -139,7 +139,7 @@ class FilesHere:
     def take_volume(self) -> None:
         """Unmount it; what is in it stays in the folder."""
         volume.release(self._folder)
-        self._debts.settle_all()
+        self._pending_undos.settle_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
         """By bytes, on disk."""
@@ -156,8 +156,8 @@ class FilesHere:
     def free(self) -> Space:
         """By the limit of the volume."""
         space = volume.free(self._folder)
-        self._debts.settle(UNDO_FILLED)
+        self._pending_undos.settle(UNDO_FILLED)
         return space
 
     def _owe(self, do: str) -> None:
-        self._debts.owe(do, node=self._node, folder=str(self._folder))
+        self._pending_undos.owe(do, node=self._node, folder=str(self._folder))

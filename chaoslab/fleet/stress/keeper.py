@@ -1,6 +1,6 @@
 """What keeps a burden on a node: a small process that lets go of it, whatever becomes of the rest.
 
-    Bearer ── 0.25, the strength ──► keeper ── SIGSTOP, SIGCONT, load, memory ──► the node
+    StressDriver ── 0.25, the strength ──► keeper ── SIGSTOP, SIGCONT, load, memory ──► the node
       end of input, SIGTERM, or its time is over ──► lets go, and ends
 
 Run as a script by a bare interpreter (`python -I -S keeper.py PROGRAM FOR_S [ARG …]`), so it

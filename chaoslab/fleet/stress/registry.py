@@ -1,6 +1,6 @@
 """The burdens that stand on the nodes of a fleet, by node and injection.
 
-    Fleet.burden ──► put ──► a Bearer begins ─────► node.burdened
+    Fleet.burden ──► put ──► a StressDriver begins ─────► node.burdened
     Fleet.probe ───► count ──► what it measures ──► node.counted
     Fleet.relieve ─► relieve ──► it ends ─────────► node.relieved
     learner.step ──► hear ──► a slowness that is too strong or too weak is steered
@@ -19,9 +19,9 @@ from typing import Generic, Protocol, TypeVar
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Sighting
+from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.stressors import Burden, Slowness
+from chaoslab.fleet.stressors import Slowness, Stressor
 
 HARNESS = "harness"
 _LOOK_S = 1.0
@@ -40,7 +40,7 @@ _LONG_ENOUGH_S = 1.5
 """Less tells nothing; then what it used before its last burden is believed."""
 
 
-class Bearer(ABC):
+class StressDriver(ABC):
     """A burden on a node, by one mechanism."""
 
     @property
@@ -57,7 +57,7 @@ class Bearer(ABC):
     def begin(self) -> None:
         """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
 
-    def set(self, burden: Burden) -> None:  # noqa: B027 - what has one strength does nothing
+    def set(self, stressor: Stressor) -> None:  # noqa: B027 - what has one strength does nothing
         """Another strength of the same kind."""
 
     def steer(self, correction: float) -> None:  # noqa: B027 - as above
@@ -96,10 +96,10 @@ class Wish(Generic[LifeT]):
 
     life: LifeT
     injection: str
-    burden: Burden
+    stressor: Stressor
     calm_cores: float
     """CPU seconds per second that the node used while nothing was upon it; 0: nobody knows."""
-    others: Sequence[Bearer]
+    others: Sequence[StressDriver]
     """All that stand on any node of the fleet."""
 
 
@@ -119,7 +119,7 @@ class _Standing(Generic[LifeT]):
     """One burden that stands on a node."""
 
     life: LifeT
-    bearer: Bearer
+    driver: StressDriver
     kind: str
     factor: float
     """What is asked of a slowness; 1 of everything else."""
@@ -131,11 +131,11 @@ class _Standing(Generic[LifeT]):
 
 
 @dataclass(slots=True, kw_only=True)
-class Burdened(Generic[LifeT]):
+class StressRegistry(Generic[LifeT]):
     """All burdens of one fleet."""
 
     clock: Clock
-    bearer: Callable[[Wish[LifeT]], Bearer]
+    driver: Callable[[Wish[LifeT]], StressDriver]
     """What carries a burden; FleetError if nothing can."""
     _standing: dict[tuple[str, str], _Standing[LifeT]] = field(default_factory=dict)
     _used: dict[str, deque[tuple[LifeT, float, float]]] = field(default_factory=dict)
@@ -144,29 +144,29 @@ class Burdened(Generic[LifeT]):
     """By node: what it used per second, when it was last known."""
     _steps_s: dict[str, deque[float]] = field(default_factory=dict)
     """By node: its latest step times while it was calm, as it reported them."""
-    _news: list[Sighting] = field(default_factory=list)
+    _recorder: list[Observation] = field(default_factory=list)
     _look_s: float = 0.0
 
-    def put(self, life: LifeT, injection: str, burden: Burden) -> None:
+    def put(self, life: LifeT, injection: str, stressor: Stressor) -> None:
         """Begin a burden, or give it another strength. FleetError if the world refuses."""
         key = (life.spec.name, injection)
         standing = self._standing.get(key)
-        if standing is not None and standing.kind == burden.kind:
-            standing.bearer.set(burden)
-            standing.factor = _factor(burden)
+        if standing is not None and standing.kind == stressor.kind:
+            standing.driver.set(stressor)
+            standing.factor = _factor(stressor)
             standing.heard.clear()
         else:
-            standing = self._stand(life, injection, burden)
+            standing = self._stand(life, injection, stressor)
             self._standing[key] = standing
             try:
-                standing.bearer.begin()
+                standing.driver.begin()
             except FleetError:  # what stood half is taken away, and what never stood is forgotten
-                standing.bearer.end()
+                standing.driver.end()
                 del self._standing[key]
                 raise
         self._say(
-            Kind.NODE_BURDENED, key, standing,
-            mechanism=standing.bearer.mechanism, settings=asdict(burden),
+            Kind.NODE_STRESSED, key, standing,
+            mechanism=standing.driver.mechanism, settings=asdict(stressor),
         )  # fmt: skip
 
     def relieve(self, name: str, injection: str) -> None:
@@ -174,7 +174,7 @@ class Burdened(Generic[LifeT]):
         key = (name, injection)
         standing = self._standing.get(key)
         if standing is not None:
-            standing.bearer.end()
+            standing.driver.end()
             del self._standing[key]
             self._used.pop(name, None)  # another time begins
             self._say(Kind.NODE_RELIEVED, key, standing, because="")
@@ -192,13 +192,13 @@ class Burdened(Generic[LifeT]):
     def count(self, name: str) -> None:
         """Report what the burdens of a node have measured."""
         for key, standing in self._standing.items():
-            is_there = key[0] == name and not standing.bearer.is_broken
-            if is_there and (counts := standing.bearer.counts()):
+            is_there = key[0] == name and not standing.driver.is_broken
+            if is_there and (counts := standing.driver.counts()):
                 self._say(Kind.NODE_COUNTED, key, standing, **counts)
 
-    def hear(self, sightings: Iterable[Sighting]) -> None:
+    def hear(self, observations: Iterable[Observation]) -> None:
         """What nodes reported: how long their steps take."""
-        for one in sightings:
+        for one in observations:
             step_s = one.data.get("step_s") if one.kind is Kind.LEARNER_STEP else None
             steps = one.data.get("steps")
             if isinstance(step_s, int | float) and isinstance(steps, int) and step_s > 0:
@@ -209,10 +209,10 @@ class Burdened(Generic[LifeT]):
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(float(step_s))
 
-    def news(self, lives: Iterable[LifeT]) -> list[Sighting]:
+    def recorder(self, lives: Iterable[LifeT]) -> list[Observation]:
         """What is to be reported since the last call; looks at everybody once a second."""
         for standing in self._standing.values():
-            standing.bearer.tend()
+            standing.driver.tend()
         now_s = self.clock.now_s()
         if now_s >= self._look_s:
             self._look_s = now_s + _LOOK_S
@@ -220,26 +220,26 @@ class Burdened(Generic[LifeT]):
                 self._note_use(life)
             for key, standing in self._standing.items():
                 _steer(standing)
-                if standing.bearer.is_broken and not standing.is_broken:
+                if standing.driver.is_broken and not standing.is_broken:
                     standing.is_broken = True
                     self._say(Kind.NODE_RELIEVED, key, standing, because="it let go by itself")
-        news, self._news = self._news, []
-        return news
+        recorder, self._recorder = self._recorder, []
+        return recorder
 
-    def _stand(self, life: LifeT, injection: str, burden: Burden) -> _Standing[LifeT]:
+    def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _Standing[LifeT]:
         wish = Wish(
             life=life,
             injection=injection,
-            burden=burden,
+            stressor=stressor,
             calm_cores=self._cores(life),
-            others=tuple(one.bearer for one in self._standing.values()),
+            others=tuple(one.driver for one in self._standing.values()),
         )
         calm_s = self._steps_s.get(life.spec.name)
         return _Standing(
             life=life,
-            bearer=self.bearer(wish),
-            kind=burden.kind,
-            factor=_factor(burden),
+            driver=self.driver(wish),
+            kind=stressor.kind,
+            factor=_factor(stressor),
             own_s=median(calm_s) if calm_s else None,
         )
 
@@ -247,7 +247,7 @@ class Burdened(Generic[LifeT]):
 
     def _note_use(self, life: LifeT) -> None:
         name = life.spec.name
-        if life.is_over or any(burdened == name for burdened, _ in self._standing):
+        if life.is_over or any(stress_registry == name for stress_registry, _ in self._standing):
             return  # not what it uses when it is calm
         seen = life.cpu_used()
         if seen is None:
@@ -278,11 +278,11 @@ class Burdened(Generic[LifeT]):
             "injection": key[1],
             "burden": standing.kind,
         }
-        self._news.append(Sighting(source=HARNESS, kind=kind, data={**who, **facts}))
+        self._recorder.append(Observation(source=HARNESS, kind=kind, data={**who, **facts}))
 
 
-def _factor(burden: Burden) -> float:
-    return burden.factor if isinstance(burden, Slowness) else 1.0
+def _factor(stressor: Stressor) -> float:
+    return stressor.factor if isinstance(stressor, Slowness) else 1.0
 
 
 def _steer(standing: _Standing[LifeT]) -> None:
@@ -290,8 +290,8 @@ def _steer(standing: _Standing[LifeT]) -> None:
     heard = standing.heard[_SETTLING:]
     took_s = sum(steps * step_s for steps, step_s in heard)
     is_known = standing.own_s is not None and len(heard) >= _TELLING and took_s >= _TELLING_S
-    if standing.factor > 1 and standing.own_s and is_known and not standing.bearer.is_broken:
+    if standing.factor > 1 and standing.own_s and is_known and not standing.driver.is_broken:
         mean_s = took_s / sum(steps for steps, _ in heard)
         correction = (mean_s / (standing.own_s * standing.factor)) ** _HASTE
-        standing.bearer.steer(max(1 / _AT_MOST, min(_AT_MOST, correction)))
+        standing.driver.steer(max(1 / _AT_MOST, min(_AT_MOST, correction)))
         standing.heard.clear()

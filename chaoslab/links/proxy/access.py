@@ -31,7 +31,7 @@ class Guard:
     """What a request must bring."""
 
     token: str = field(default="", repr=False)
-    """As `Authorization: Bearer TOKEN`, or as the password of `http://any:TOKEN@host:port`."""
+    """As `Authorization: StressDriver TOKEN`, or as the password of `http://any:TOKEN@host:port`."""
     is_loopback: bool = True
     """The API listens on loopback alone, so it must be called by a name of loopback."""
 
@@ -47,7 +47,7 @@ class Guard:
             )
         if self.token and not _is_same(self.token, _token(headers.get("authorization", ""))):
             raise Refused(
-                "this API needs its token: `Authorization: Bearer TOKEN`, or the password in "
+                "this API needs its token: `Authorization: StressDriver TOKEN`, or the password in "
                 "http://any:TOKEN@host:port",
                 status=401,
             )

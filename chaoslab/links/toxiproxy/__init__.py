@@ -35,12 +35,12 @@ from chaoslab.links.effects import (
 from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, call
 from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied_links import ProxiedLinks
-from chaoslab.links.proxy_client import Carrier
-from chaoslab.links.proxy_host import House
+from chaoslab.links.proxy_client import ProxyClient
+from chaoslab.links.proxy_host import ProxyHost
 from chaoslab.links.proxy_process import Server
 from chaoslab.links.toxics import whole_numbers
-from chaoslab.links.toxiproxy.client import ToxiproxyCarrier
-from chaoslab.undo.base import NoObligations, ObligationLog
+from chaoslab.links.toxiproxy.client import ToxiproxyClient
+from chaoslab.undo.base import NoUndoLog, UndoLog
 
 UNDO_PROXY = "delete_proxy"
 """The undo verb for a proxy on a server that is not ours: api, proxy."""
@@ -68,17 +68,17 @@ class ToxiproxyLinks(ProxiedLinks):
         self,
         directory: Path,
         *,
-        obligations: ObligationLog | None = None,
+        undo_log: UndoLog | None = None,
         address: str | None = None,
-        house: House | None = None,
+        proxy_host: ProxyHost | None = None,
     ) -> None:
         """Uses the server whose API is at `address` on this machine, or starts one that it finds.
 
         With a `house` it is started there. AbilityError says how to get what is missing.
         """
-        super().__init__(directory, obligations or NoObligations(), house)
+        super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
         self._directory, self._address = directory, address
-        is_own = address is None and house is None
+        is_own = address is None and proxy_host is None
         self._binary = toxiproxy_binary.find() if is_own else None
         if is_own and self._binary is None:
             raise AbilityError(
@@ -91,13 +91,13 @@ class ToxiproxyLinks(ProxiedLinks):
         if address is not None:
             _require_toxiproxy(Endpoint(address=address))
         self._server: Server | None = None
-        self._asker: ToxiproxyCarrier | None = None
+        self._asker: ToxiproxyClient | None = None
         self._run = secrets.token_hex(3)
         self._owed: dict[str, int] = {}
 
     # ---------------------------------------------------------------- the server
 
-    def _begin(self) -> Carrier:
+    def _begin(self) -> ProxyClient:
         if ToxiproxyLinks._open:
             raise FleetError(
                 f"toxiproxy-python is bound to {ToxiproxyLinks._open}: one server per process"
@@ -106,10 +106,10 @@ class ToxiproxyLinks(ProxiedLinks):
             api = Endpoint(address=self._address)
             call(api, "GET", "/version")
         else:
-            api = self._house.open(self.kind) if self._house else self._start()
+            api = self._proxy_host.open(self.kind) if self._proxy_host else self._start()
         ToxiproxyLinks._open = api.address
-        count = established if self._house is None else self._house.established
-        self._asker = ToxiproxyCarrier(api, count)
+        count = established if self._proxy_host is None else self._proxy_host.established
+        self._asker = ToxiproxyClient(api, count)
         return self._asker
 
     def _start(self) -> Endpoint:
@@ -120,7 +120,7 @@ class ToxiproxyLinks(ProxiedLinks):
             "toxiproxy-server",
             command,
             self._directory,
-            self.obligations,
+            self.undo_log,
             environment={"LOG_LEVEL": "warn"},
         )
         return self._server.api
@@ -130,26 +130,26 @@ class ToxiproxyLinks(ProxiedLinks):
         if self._asker is not None:
             self._asker.close()
             self._asker, ToxiproxyLinks._open = None, ""
-        if self._house is not None:
-            self._house.close()
+        if self._proxy_host is not None:
+            self._proxy_host.close()
         if self._server is not None:
             self._server.stop()
             return
         for proxy, owed in self._owed.items():
             undo(Endpoint(address=str(self._address)), proxy)
-            self.obligations.close(owed)
+            self.undo_log.close(owed)
         self._owed.clear()
 
     def _ended(self) -> str:
-        if self._house is not None:
-            return self._house.ended()
+        if self._proxy_host is not None:
+            return self._proxy_host.ended()
         return self._server.ended() if self._server is not None else ""
 
     def _proxy_name(self, link: str) -> str:
         """Unique on a server that may serve others; written down before it is made there."""
         name = f"chaoslab-{self._run}-{link}"
-        if self._server is None and self._house is None:
-            self._owed[name] = self.obligations.open(UNDO_PROXY, api=self._address, proxy=name)
+        if self._server is None and self._proxy_host is None:
+            self._owed[name] = self.undo_log.open(UNDO_PROXY, api=self._address, proxy=name)
         return name
 
     @property

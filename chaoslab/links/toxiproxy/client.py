@@ -19,8 +19,8 @@ from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect
 from chaoslab.links.http_api import CALL_S, Endpoint, NotThere, an_object
 from chaoslab.links.ports import established
-from chaoslab.links.proxy_client import Sight, Toxic
-from chaoslab.links.toxics import STREAMS, is_freeze, require_same, sight, whole_numbers
+from chaoslab.links.proxy_client import ProxyState, Toxic
+from chaoslab.links.toxics import STREAMS, is_freeze, proxy_state, require_same, whole_numbers
 
 try:
     from toxiproxy import Toxiproxy
@@ -40,7 +40,7 @@ _FLUSH_S = 0.1
 _VERBS = ("get", "post", "delete")
 
 
-class ToxiproxyCarrier:
+class ToxiproxyClient:
     """The server whose API is at `api`, which has no token; binds the library to it.
 
     `connections` says how many there are on a port of it.
@@ -69,7 +69,7 @@ class ToxiproxyCarrier:
 
     def create(self, proxy: str, listen: str, upstream: str) -> None:
         """Read back, because the server takes what it understands and drops the rest."""
-        with self._asking(f"to make {proxy}"):
+        with self._connection(f"to make {proxy}"):
             self._server.create(upstream, proxy, listen, enabled=True)
         made = an_object(self._get(f"/proxies/{proxy}"))
         if (made.get("listen"), made.get("upstream")) != (listen, upstream):
@@ -78,20 +78,20 @@ class ToxiproxyCarrier:
 
     def delete(self, proxy: str) -> None:
         """End it."""
-        with self._asking(f"to delete {proxy}"):
+        with self._connection(f"to delete {proxy}"):
             self._proxy(proxy).destroy()
 
-    def look(self) -> Mapping[str, Sight]:
+    def look(self) -> Mapping[str, ProxyState]:
         """All proxies of the server, other people's included."""
         found = an_object(self._get("/proxies"))
-        return {name: sight(an_object(one)) for name, one in found.items()}
+        return {name: proxy_state(an_object(one)) for name, one in found.items()}
 
     def switch(self, proxy: str, *, is_on: bool) -> None:
         """Enable or disable."""
-        with self._asking(f"to switch {proxy}"):
+        with self._connection(f"to switch {proxy}"):
             found = self._proxy(proxy)
             found.enable() if is_on else found.disable()
-        if sight(an_object(self._get(f"/proxies/{proxy}"))).is_on != is_on:
+        if proxy_state(an_object(self._get(f"/proxies/{proxy}"))).is_on != is_on:
             raise FleetError(f"Toxiproxy did not switch {proxy} {'on' if is_on else 'off'}")
 
     def reset(self, proxy: str) -> None:
@@ -119,7 +119,7 @@ class ToxiproxyCarrier:
 
     def add(self, proxy: str, toxic: Toxic) -> None:
         """The library returns nothing: read back."""
-        with self._asking(f"to add {toxic.name} to {proxy}"):
+        with self._connection(f"to add {toxic.name} to {proxy}"):
             self._proxy(proxy).add_toxic(
                 name=toxic.name,
                 type=toxic.kind,
@@ -133,7 +133,7 @@ class ToxiproxyCarrier:
         path = f"/proxies/{proxy}/toxics/{toxic.name}"
         with (
             self._nothing_holds_it_up(proxy, toxic, thinner_than=_THIN_KB_PER_S),
-            self._asking(f"to change {toxic.name} of {proxy}"),
+            self._connection(f"to change {toxic.name} of {proxy}"),
         ):
             APIConsumer.post(path, json={"attributes": dict(toxic.attributes)})
         require_same(toxic, self._get(path))
@@ -176,7 +176,7 @@ class ToxiproxyCarrier:
                 self.add(proxy, one)
 
     def _destroy(self, proxy: str, name: str) -> None:
-        with self._asking(f"to take {name} from {proxy}"):
+        with self._connection(f"to take {name} from {proxy}"):
             self._proxy(proxy).destroy_toxic(name)
 
     def _behind(self, proxy: str, toxic: Toxic) -> Sequence[Toxic]:
@@ -200,12 +200,12 @@ class ToxiproxyCarrier:
         return found
 
     def _get(self, path: str) -> Json:
-        with self._asking(f"for {path}"):
+        with self._connection(f"for {path}"):
             answer: Json = APIConsumer.get(path).json()
             return answer
 
     @contextmanager
-    def _asking(self, what: str) -> Iterator[None]:
+    def _connection(self, what: str) -> Iterator[None]:
         """What the library raises, as FleetError that says what was asked and answered."""
         words = f"Toxiproxy at {self.api} was asked {what}"
         try:

@@ -11,7 +11,7 @@ class ForeignUndo(LocalFleet):
     def __enter__(self) -> Self:
         """With the foreign entry in the run's own book."""
         folder = self._place.run_directory.parents[1] / "somebody-elses"
-        self._place.obligations.open("unmount", node="learner-0", folder=str(folder))
+        self._place.undo_log.open("unmount", node="learner-0", folder=str(folder))
         return super().__enter__()
 
 

@@ -6,11 +6,11 @@ from chaoslab.core.events import Json
 from chaoslab.diloco.syncer import program
 from chaoslab.diloco.syncer.merge import OuterState
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.syncer_state import Books
+from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.selftest.mutants import Mutant, Part
 
 
-class ForgetfulBooks(Books):
+class ForgetfulBooks(SyncerState):
     """Takes up parameters, versions and counts, and begins with no momentum."""
 
     def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
@@ -21,7 +21,9 @@ class ForgetfulBooks(Books):
         return restated
 
 
-MUTANT = Mutant(program=program, parts=(Part(module=program, name="Books", wrong=ForgetfulBooks),))
+MUTANT = Mutant(
+    program=program, parts=(Part(module=program, name="SyncerState", wrong=ForgetfulBooks),)
+)
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -3,7 +3,7 @@
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import policy, program
 from chaoslab.diloco.syncer.membership import Change, Membership
-from chaoslab.diloco.syncer.sessions import Listeners
+from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.selftest.mutants import Mutant, Part
 
@@ -20,9 +20,9 @@ class KeepingMembership(Membership):
         changes = super().age(now_s)
         dropped = {change.member.epoch: change.member for change in changes if change.is_dropped}
         self._by_epoch |= dropped
-        news = [c for c in changes if c.member.epoch not in self._kept]
+        recorder = [c for c in changes if c.member.epoch not in self._kept]
         self._kept |= dropped.keys()
-        return news
+        return recorder
 
     def next_change_s(self) -> float:
         """Those that were kept are not due for anything."""
@@ -32,7 +32,7 @@ class KeepingMembership(Membership):
         return due_s
 
 
-class KeepingListeners(Listeners):
+class KeepingListeners(Sessions):
     """No stream is closed because of it."""
 
     def close(self, epoch: int, farewell: pb.ToLearner) -> None:
@@ -43,7 +43,7 @@ MUTANT = Mutant(
     program=program,
     parts=(
         Part(module=policy, name="Membership", wrong=KeepingMembership),
-        Part(module=program, name="Listeners", wrong=KeepingListeners),
+        Part(module=program, name="Sessions", wrong=KeepingListeners),
     ),
 )
 

@@ -14,7 +14,7 @@ def go_back(
 ) -> Reserved:
     """In place of going on: as if the last round had never been."""
     if stored is not None:
-        stored = replace(stored, tape=stored.tape[:-1])
+        stored = replace(stored, commit_log=stored.commit_log[:-1])
     return go_on(policy, stored, reserved, now_s)
 
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Sequence
 
-from chaoslab.core.events import Sighting
+from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Node
 from chaoslab.fleet.local.fleet import LocalFleet
 
@@ -20,7 +20,7 @@ class StalledHarness(LocalFleet):
         self._is_due = node.incarnation == 2
         return node
 
-    def poll(self, until_s: float) -> Sequence[Sighting]:
+    def poll(self, until_s: float) -> Sequence[Observation]:
         """Late, once."""
         if self._is_due:
             self._is_due = False

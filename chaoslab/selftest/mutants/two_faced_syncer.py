@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from chaoslab.diloco.syncer import program
-from chaoslab.diloco.syncer.action_executor import Deeds
+from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.membership import Member
 from chaoslab.diloco.syncer.syncer_state import Publication
 from chaoslab.selftest.mutants import VICTIM, Mutant, Part
 
 
-class TwoFacedDeeds(Deeds):
+class TwoFacedDeeds(ActionExecutor):
     """Turns the lowest bit of every fragment that goes to the victim."""
 
     def _publish(self, member: Member, publication: Publication) -> None:
@@ -20,7 +20,9 @@ class TwoFacedDeeds(Deeds):
         super()._publish(member, publication)
 
 
-MUTANT = Mutant(program=program, parts=(Part(module=program, name="Deeds", wrong=TwoFacedDeeds),))
+MUTANT = Mutant(
+    program=program, parts=(Part(module=program, name="ActionExecutor", wrong=TwoFacedDeeds),)
+)
 
 if __name__ == "__main__":
     MUTANT.start()

@@ -1,8 +1,8 @@
-"""What every mechanism that puts a burden on a local node has in common.
+"""Base of the mechanisms that put a stressor on a local node.
 
-    Wish ─► Bearing: whom it is for, and how what it makes is written down beforehand ─► Bearer
+    Wish ─► LocalDriver: whom it is for, and how to undo what it makes, written down beforehand
 
-The mechanisms are `slowing` and `crowding`; when and for whom is `burdened`'s affair.
+The mechanisms are `slowdown` and `neighbours`; `stress.registry` decides when and for whom.
 """
 
 import os
@@ -12,19 +12,19 @@ from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Cgroup, Controller
-from chaoslab.fleet.local.incarnation import Life
+from chaoslab.fleet.local.incarnation import Incarnation
 from chaoslab.fleet.stress.keepers import Keeper
 from chaoslab.fleet.stress.registry import share
-from chaoslab.undo.base import ObligationLog
+from chaoslab.undo.base import UndoLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bearing:
+class LocalDriver:
     """Whom a burden is for, under which injection, and where to write down how to undo it."""
 
-    life: Life
+    life: Incarnation
     injection: str
-    obligations: ObligationLog
+    undo_log: UndoLog
     calm_cores: float
     """CPU seconds per second that the node used while nothing was upon it."""
     promised_bytes: int = 0
@@ -34,9 +34,7 @@ class Bearing:
         """One process that keeps it."""
         mark = f"{self.life.mark}/{self.injection}"
         who = self.life.spec.name
-        return Keeper(
-            program, *facts, for_s=for_s, mark=mark, node=who, obligations=self.obligations
-        )
+        return Keeper(program, *facts, for_s=for_s, mark=mark, node=who, undo_log=self.undo_log)
 
     def share(self, factor: float) -> float:
         """Cores that make the node this much slower than it was; FleetError if it used none."""
@@ -51,7 +49,7 @@ class Bearing:
 class OwnCgroup:
     """A cgroup for one burden, from its obligation to its removal."""
 
-    def __init__(self, bearing: Bearing, controller: Controller) -> None:
+    def __init__(self, bearing: LocalDriver, controller: Controller) -> None:
         """FleetError where this machine has none. Nothing is made yet."""
         home = cgroups.where(controller)
         if home is None:
@@ -66,7 +64,7 @@ class OwnCgroup:
         """Write down how to remove it, then make it."""
         facts = {"path": str(self.group.path), "back": str(self.home.back)}
         who = self._bearing.life.spec.name
-        self._owed = self._bearing.obligations.open(cgroups.UNDO_CGROUP, node=who, **facts)
+        self._owed = self._bearing.undo_log.open(cgroups.UNDO_CGROUP, node=who, **facts)
         self.group.make()
         return self.group
 
@@ -84,5 +82,5 @@ class OwnCgroup:
         """Its processes go back to where they were, if it was made at all."""
         if self._owed is not None:
             cgroups.remove(self.group.path, self.home.back)
-            self._bearing.obligations.close(self._owed)
+            self._bearing.undo_log.close(self._owed)
             self._owed = None

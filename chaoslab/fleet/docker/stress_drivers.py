@@ -19,14 +19,14 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.docker import labels
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.neighbours import Beside
-from chaoslab.fleet.stress.registry import Bearer, Wish, share
+from chaoslab.fleet.stress.registry import StressDriver, Wish, share
 from chaoslab.fleet.stressors import (
-    Burden,
     HeldMemory,
     Mechanism,
     MemoryLimit,
     Neighbours,
     Slowness,
+    Stressor,
 )
 
 _CORRECTIONS = (4.0, 0.25)
@@ -37,12 +37,12 @@ _LEAST_BYTES = 16 << 20
 """Engines refuse less than a few megabytes."""
 
 
-def bearers_of(clock: Clock) -> Callable[[Wish[Container]], Bearer]:
+def drivers_of(clock: Clock) -> Callable[[Wish[Container]], StressDriver]:
     """What carries a burden on a container. FleetError if nothing does."""
 
-    def bearer(wish: Wish[Container]) -> Bearer:
+    def driver(wish: Wish[Container]) -> StressDriver:
         found: Quota | Rest | Starved
-        match wish.burden:
+        match wish.stressor:
             case Slowness(mechanism=Mechanism.HOOK) as slowness:
                 return Rest(wish, slowness)
             case Slowness(mechanism=Mechanism.AUTO | Mechanism.CGROUP) as slowness:
@@ -55,14 +55,14 @@ def bearers_of(clock: Clock) -> Callable[[Wish[Container]], Bearer]:
                 raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")
         for one in wish.others:
             if isinstance(one, type(found)) and one.life is wish.life:
-                who = f"{wish.life.spec.name} bears a {wish.burden.kind} already"
+                who = f"{wish.life.spec.name} bears a {wish.stressor.kind} already"
                 raise FleetError(f"{who}, of {one.injection}")
         return found
 
-    return bearer
+    return driver
 
 
-class _Limited(Bearer):
+class _Limited(StressDriver):
     """Something that the engine limits, written down before."""
 
     def __init__(self, wish: Wish[Container]) -> None:
@@ -73,17 +73,17 @@ class _Limited(Bearer):
         self.life.owe(labels.UNLIMIT, self.injection, **before)
 
     def _settle(self) -> None:
-        self.life.debts.settle(labels.UNLIMIT, self.injection)
+        self.life.pending_undos.settle(labels.UNLIMIT, self.injection)
 
 
 class Quota(_Limited):
     """A part of the CPU time that the node used before, and a little more or less of it."""
 
-    def __init__(self, wish: Wish[Container], burden: Slowness) -> None:
+    def __init__(self, wish: Wish[Container], stressor: Slowness) -> None:
         """FleetError while nobody knows what the node uses; then nothing stands on it."""
         super().__init__(wish)
-        share(wish.life.spec.name, wish.calm_cores, burden.factor)
-        self._calm_cores, self._factor, self._correction = wish.calm_cores, burden.factor, 1.0
+        share(wish.life.spec.name, wish.calm_cores, stressor.factor)
+        self._calm_cores, self._factor, self._correction = wish.calm_cores, stressor.factor, 1.0
 
     @property
     def mechanism(self) -> str:
@@ -99,11 +99,11 @@ class Quota(_Limited):
         self._owe()
         self._hold_to(self._cores)
 
-    def set(self, burden: Burden) -> None:
+    def set(self, stressor: Stressor) -> None:
         """Another factor; what was learned of the node still holds."""
-        if not isinstance(burden, Slowness):
-            raise HarnessBug(f"{burden!r} is no slowness")
-        self._factor = burden.factor
+        if not isinstance(stressor, Slowness):
+            raise HarnessBug(f"{stressor!r} is no slowness")
+        self._factor = stressor.factor
         self._hold_to(self._cores)
 
     def steer(self, correction: float) -> None:
@@ -127,23 +127,23 @@ class Quota(_Limited):
         self.life.limit(replace(self.life.limits, cpus=min(most, cores)))
 
 
-class Rest(Bearer):
+class Rest(StressDriver):
     """The learner's own step hook."""
 
     mechanism = "the learner's step hook"
 
-    def __init__(self, wish: Wish[Container], burden: Slowness) -> None:
-        self._life, self._burden = wish.life, burden
+    def __init__(self, wish: Wish[Container], stressor: Slowness) -> None:
+        self._life, self._stressor = wish.life, stressor
 
     def begin(self) -> None:
         """Ask for it."""
-        self.set(self._burden)
+        self.set(self._stressor)
 
-    def set(self, burden: Burden) -> None:
+    def set(self, stressor: Stressor) -> None:
         """Another factor."""
-        if not isinstance(burden, Slowness):
-            raise HarnessBug(f"{burden!r} is no slowness")
-        self._life.tell({"do": "slow", "factor": burden.factor, "for_s": burden.for_s})
+        if not isinstance(stressor, Slowness):
+            raise HarnessBug(f"{stressor!r} is no slowness")
+        self._life.tell({"do": "slow", "factor": stressor.factor, "for_s": stressor.for_s})
 
     def end(self) -> None:
         """No more rests; whoever exits meanwhile needs none."""
@@ -163,9 +163,9 @@ class Starved(_Limited):
     holds, and is tried again until an allocation meets it.
     """
 
-    def __init__(self, wish: Wish[Container], burden: MemoryLimit, clock: Clock) -> None:
+    def __init__(self, wish: Wish[Container], stressor: MemoryLimit, clock: Clock) -> None:
         super().__init__(wish)
-        self._burden, self._clock, self._tighten_s = burden, clock, 0.0
+        self._stressor, self._clock, self._tighten_s = stressor, clock, 0.0
 
     @property
     def mechanism(self) -> str:
@@ -176,7 +176,7 @@ class Starved(_Limited):
         """Less, and a little more again until the kernel takes it."""
         life, usage = self.life, self.life.usage
         used_bytes = usage.memory_bytes if usage is not None else 0
-        most_bytes = self._burden.limit_bytes
+        most_bytes = self._stressor.limit_bytes
         limit_bytes = max(_LEAST_BYTES, min(most_bytes, used_bytes * 4 // 5 or most_bytes))
         self._owe()
         while True:

@@ -9,32 +9,32 @@ from chaoslab.fleet.base import Ability
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.incarnation import Life
-from chaoslab.fleet.local.mechanism import Bearing
+from chaoslab.fleet.local.incarnation import Incarnation
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit, promised_bytes
 from chaoslab.fleet.local.slowdown import slower
-from chaoslab.fleet.stress.registry import Bearer, Wish
+from chaoslab.fleet.local.stress_driver import LocalDriver
+from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stressors import MemoryLimit, Slowness
 
 
-def bearers_of(place: Place) -> Callable[[Wish[Life]], Bearer]:
+def drivers_of(place: Place) -> Callable[[Wish[Incarnation]], StressDriver]:
     """What carries a burden on a node of that place."""
 
-    def bearer(wish: Wish[Life]) -> Bearer:
-        bearing = Bearing(
+    def driver(wish: Wish[Incarnation]) -> StressDriver:
+        bearing = LocalDriver(
             life=wish.life,
             injection=wish.injection,
-            obligations=place.obligations,
+            undo_log=place.undo_log,
             calm_cores=wish.calm_cores,
             promised_bytes=promised_bytes(wish.others),
         )
-        if isinstance(wish.burden, Slowness):
-            return slower(bearing, wish.burden)
-        if isinstance(wish.burden, MemoryLimit):
-            return SharedLimit(bearing, wish.burden)
-        return Beside(bearing, wish.burden)
+        if isinstance(wish.stressor, Slowness):
+            return slower(bearing, wish.stressor)
+        if isinstance(wish.stressor, MemoryLimit):
+            return SharedLimit(bearing, wish.stressor)
+        return Beside(bearing, wish.stressor)
 
-    return bearer
+    return driver
 
 
 def lacking() -> frozenset[Ability]:
