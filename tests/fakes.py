@@ -15,13 +15,13 @@ from itertools import count
 from types import TracebackType
 from typing import Self
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, Role, probed
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.links.base import Link
 from tests.fake_nodes import STEP_S, STEPS_PER_SAMPLE, TOKENS_PER_ROUND, FakeNode, Troubles
+from tests.virtual_clock import VirtualClock
 
 
 class FakeFleet:

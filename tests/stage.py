@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.events import Event, Kind
 from chaoslab.plan.model import Baseline, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.record.journal import History, Journal
@@ -14,6 +13,7 @@ from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet
+from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
     name="fake",

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import pytest
 
 from chaoslab.run import experiment
-from chaoslab.core.clock import VirtualClock
+from tests.virtual_clock import VirtualClock
 from chaoslab.prepare import plans
 from chaoslab.undo.heartbeat import Heartbeat
 from chaoslab.plan.model import FleetKind

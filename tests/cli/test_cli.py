@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 from chaoslab import __version__
 from chaoslab.cli.main import SUMMARIES, main
-from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.clock import Clock
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.node_links import NodeLinks
@@ -28,6 +28,7 @@ from chaoslab.run import experiment
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.heartbeat import Heartbeat
 from tests.fakes import FakeFleet, Troubles
+from tests.virtual_clock import VirtualClock
 
 PLAN = """
 version: 1

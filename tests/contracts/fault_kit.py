@@ -7,22 +7,22 @@ and leaves a journal. On a fleet in which nothing happens every fault must come 
 import ast
 import inspect
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.clock import Clock
 from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault, Layer, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSpec, Role
-from chaoslab.fleet.nobody import NoFleet
-from chaoslab.fleet.stressors import Stressor
-from chaoslab.links.base import Direction, DirectLink, Effect, Latency, Link
+from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Role
+from chaoslab.links.base import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
+from tests.contracts.no_fleet import NoFleet
+from tests.virtual_clock import VirtualClock
 
 VICTIMS = ("learner-1", "learner-3")
 LEARNERS = tuple(f"learner-{index}" for index in range(4))
@@ -100,80 +100,6 @@ class Director:
         return self.journal.write(kind, {**about, **facts}).time_s
 
 
-class WatchedLink(DirectLink):
-    """Nothing happens on it, and it remembers what stands on it."""
-
-    def __init__(self, name: str, upstream: str, touched: set[str]) -> None:
-        super().__init__(name, upstream)
-        self._touched = touched
-
-    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        assert direction in effect.directions
-        self._touched.add(self.name)
-        super().shape(injection, direction, effect)
-
-
-class WatchedFleet(NoFleet):
-    """Nothing happens in it, and it remembers who was acted upon."""
-
-    def __init__(self, clock: Clock) -> None:
-        super().__init__(clock)
-        self.touched: set[str] = set()
-        self.watched: dict[str, WatchedLink] = {}
-
-    def link(self, name: str, upstream: str) -> Link:
-        self.watched[name] = WatchedLink(name, upstream, self.touched)
-        return self.watched[name]
-
-    @property
-    def links(self) -> Mapping[str, Link]:
-        return dict(self.watched)
-
-    def restart(self, name: str) -> Node:
-        self.touched.add(name)
-        return super().restart(name)
-
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
-        self.touched.update(names)
-        super().kill(*names, signal=signal)
-
-    def pause(self, *names: str) -> None:
-        self.touched.update(names)
-        super().pause(*names)
-
-    def wedge(self, name: str) -> None:
-        self.touched.add(name)
-        super().wedge(name)
-
-    def notice(self, name: str) -> None:
-        self.touched.add(name)
-        super().notice(name)
-
-    def tell(self, name: str, do: str, **facts: Json) -> None:
-        self.touched.add(name)
-        super().tell(name, do, **facts)
-
-    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
-        self.touched.add(name)
-        super().stressor(name, injection, stressor)
-
-    def unplug(self, name: str) -> None:
-        self.touched.add(name)
-        super().unplug(name)
-
-    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
-        self.touched.add(name)
-        super().damage(name, how, every=every)
-
-    def fill_disk(self, name: str) -> None:
-        self.touched.add(name)
-        super().fill_disk(name)
-
-    def cut_power(self, name: str) -> None:
-        self.touched.add(name)
-        super().cut_power(name)
-
-
 class FaultKit:
     """Subclasses provide the fixture `fault`, with settings that make it quick."""
 
@@ -182,8 +108,8 @@ class FaultKit:
         return VirtualClock()
 
     @pytest.fixture
-    def fleet(self, clock: VirtualClock) -> WatchedFleet:
-        fleet = WatchedFleet(clock)
+    def fleet(self, clock: VirtualClock) -> NoFleet:
+        fleet = NoFleet(clock)
         for name in LEARNERS:
             fleet.start(NodeSpec(name=name, role=Role.LEARNER, command=("true",)))
             fleet.link(name, "127.0.0.1:1").shape("other", Direction.BOTH, Latency(mean_s=1.0))
@@ -216,13 +142,13 @@ class FaultKit:
         assert all(step_index >= 0 for step_index in steps)
 
     def test_it_acts_on_its_targets_and_nobody_else(
-        self, fault: Fault, fleet: WatchedFleet, director: Director
+        self, fault: Fault, fleet: NoFleet, director: Director
     ) -> None:
         director.carry_out(fault, injection_of(fault))
         assert fleet.touched == set(VICTIMS)
 
     def test_after_healing_those_are_alive_that_were_before_however_often(
-        self, fault: Fault, fleet: WatchedFleet, director: Director
+        self, fault: Fault, fleet: NoFleet, director: Director
     ) -> None:
         injection = injection_of(fault)
         before = {name for name, node in fleet.nodes.items() if node.is_alive}
@@ -234,23 +160,21 @@ class FaultKit:
         assert {name for name, node in fleet.nodes.items() if node.is_alive} == before
 
     def test_healing_takes_its_own_effects_from_the_links_and_no_others(
-        self, fault: Fault, fleet: WatchedFleet, director: Director
+        self, fault: Fault, fleet: NoFleet, director: Director
     ) -> None:
         director.carry_out(fault, injection_of(fault))
-        for link in fleet.watched.values():
+        for link in fleet.links.values():
             assert {injection for injection, _, _ in link.effects} == {"other"}
 
-    def test_what_it_puts_on_links_is_known_beforehand(
-        self, fault: Fault, fleet: WatchedFleet
-    ) -> None:
+    def test_what_it_puts_on_links_is_known_beforehand(self, fault: Fault, fleet: NoFleet) -> None:
         said = fault.shapings() if isinstance(fault, ShapesLinks) else ()
         assert bool(said) == (Ability.LINK in fault.needs)
         fault.inject(injection_of(fault), fleet)
-        for link in fleet.watched.values():
+        for link in fleet.links.values():
             for (injection, direction, _), effect in link.effects.items():
                 assert injection == "other" or (direction, effect) in said
 
-    def test_healing_before_the_injection_is_safe(self, fault: Fault, fleet: WatchedFleet) -> None:
+    def test_healing_before_the_injection_is_safe(self, fault: Fault, fleet: NoFleet) -> None:
         before = fleet.nodes
         fault.heal(injection_of(fault), fleet)
         assert fleet.nodes == before
@@ -271,9 +195,7 @@ class FaultKit:
         assert fault.evidence(injection, History.read(tmp_path)) == live
 
     @pytest.fixture
-    def director(
-        self, fleet: WatchedFleet, clock: VirtualClock, tmp_path: Path
-    ) -> Iterator[Director]:
+    def director(self, fleet: NoFleet, clock: VirtualClock, tmp_path: Path) -> Iterator[Director]:
         with Journal(tmp_path, clock) as journal:
             for name in LEARNERS:
                 journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)

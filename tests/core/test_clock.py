@@ -4,8 +4,9 @@ import time
 
 import pytest
 
-from chaoslab.core.clock import Clock, VirtualClock, WallClock
+from chaoslab.core.clock import Clock, WallClock
 from tests.contracts.clock_kit import ClockKit
+from tests.virtual_clock import VirtualClock
 
 
 class TestWallClock(ClockKit):

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.secrets import Secrets, why_not_hidden
 from chaoslab.plan.model import FaultPlan, Stop, Training
 from chaoslab.prepare.launch import Launch
 from chaoslab.record.journal import History, Journal
+from tests.virtual_clock import VirtualClock
 
 KEY = "s3cr3t-k3y"
 SECRETS = Secrets({"KEY": KEY})

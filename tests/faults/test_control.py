@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
@@ -17,7 +16,9 @@ from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.links.base import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
-from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, WatchedFleet
+from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit
+from tests.contracts.no_fleet import NoFleet
+from tests.virtual_clock import VirtualClock
 
 
 class TestControlFaults(FaultKit):
@@ -37,8 +38,8 @@ class TestScaleUp(FaultKit):
         return ControlScaleUp()
 
     @pytest.fixture
-    def fleet(self, clock: VirtualClock) -> WatchedFleet:
-        fleet = WatchedFleet(clock)
+    def fleet(self, clock: VirtualClock) -> NoFleet:
+        fleet = NoFleet(clock)
         for name in LEARNERS:
             spec = NodeSpec(name=name, role=Role.LEARNER, command=("true",))
             (fleet.enlist if name in VICTIMS else fleet.start)(spec)
@@ -47,9 +48,7 @@ class TestScaleUp(FaultKit):
         return fleet
 
     @pytest.fixture
-    def director(
-        self, fleet: WatchedFleet, clock: VirtualClock, tmp_path: Path
-    ) -> Iterator[Director]:
+    def director(self, fleet: NoFleet, clock: VirtualClock, tmp_path: Path) -> Iterator[Director]:
         with Journal(tmp_path, clock) as journal:
             for name in set(LEARNERS) - set(VICTIMS):
                 journal.write(Kind.NODE_STARTED, {"node": name, "incarnation": 1}, source=name)

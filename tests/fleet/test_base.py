@@ -2,11 +2,12 @@
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock, WallClock
+from chaoslab.core.clock import WallClock
 from chaoslab.fleet.base import Fleet, NodeSpec, Role
-from chaoslab.fleet.nobody import NoFleet
 from chaoslab.undo.base import NoUndoLog, UndoLog
 from tests.contracts.fleet_kit import FleetKit, Stage
+from tests.contracts.no_fleet import NoFleet
+from tests.virtual_clock import VirtualClock
 
 
 class TestNoFleet(FleetKit):

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.stress.registry import StressDriver, StressRegistry
 from chaoslab.fleet.stressors import Neighbours, Slowness, Stressor
+from tests.virtual_clock import VirtualClock
 
 
 class Steered(StressDriver):

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.record import journal_file
 from chaoslab.record.journal import JOURNAL, History, Journal
 from chaoslab.record.journal_file import JournalFile, read_journal
 from tests.histories import half_killed
+from tests.virtual_clock import VirtualClock
 
 
 @pytest.fixture

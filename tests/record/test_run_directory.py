@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.plan.model import Injection, Pick, Trigger
 from chaoslab.record.run_directory import RunDirectory, fingerprint, list_runs, plain
+from tests.virtual_clock import VirtualClock
 
 
 def made(root: Path, plan: str = "kill_half", *, minute: int = 0) -> RunDirectory:

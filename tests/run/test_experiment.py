@@ -12,7 +12,7 @@ import pytest
 
 from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.verdict import judge
-from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ExitCode, FleetError
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.secrets import Secrets
@@ -34,6 +34,7 @@ from chaoslab.undo.log import append
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet
+from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
     name="fake",

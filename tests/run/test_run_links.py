@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.verdict import judge
-from chaoslab.core.clock import Clock, VirtualClock
+from chaoslab.core.clock import Clock
 from chaoslab.core.errors import AbilityError, ExitCode, PlanError
 from chaoslab.core.events import Kind
 from chaoslab.faults.base import Fault
@@ -32,6 +32,7 @@ from tests.fake_faults import FakePause
 from tests.fake_links import FakeLinks
 from tests.fakes import FakeFleet
 from tests.stage import ending, the
+from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
     name="fake",

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.clock import VirtualClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
 from chaoslab.plan.model import (
@@ -30,6 +29,7 @@ from chaoslab.run.run_loop import Interrupts
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet
+from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
     name="fake",

@@ -1,0 +1,157 @@
+"""A fleet without processes: it keeps names, incarnations and who should be alive, and never
+observes anything. It remembers who was acted upon, and what its links were told.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Self
+
+from chaoslab.core.clock import Clock
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import (
+    Ability,
+    Damage,
+    Node,
+    NodeSite,
+    NodeSpec,
+    gone,
+    known_already,
+    probed,
+)
+from chaoslab.fleet.stressors import Stressor
+from chaoslab.links.base import Direction, DirectLink, Effect
+from tests.virtual_clock import VirtualClock
+
+
+class WatchedLink(DirectLink):
+    def __init__(self, name: str, upstream: str, touched: set[str]) -> None:
+        super().__init__(name, upstream)
+        self._touched = touched
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        assert direction in effect.directions
+        self._touched.add(self.name)
+        super().shape(injection, direction, effect)
+
+
+class NoFleet:
+    """Implements `fleet.base.Fleet`; `touched` are the nodes that a fault acted upon."""
+
+    kind = "none"
+    abilities = frozenset(Ability)
+    node_site = NodeSite()
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._nodes: dict[str, Node] = {}
+        self._links: dict[str, WatchedLink] = {}
+        self.touched: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill(*self._nodes)
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        return dict(self._nodes)
+
+    @property
+    def links(self) -> Mapping[str, WatchedLink]:
+        return dict(self._links)
+
+    def link(self, name: str, upstream: str) -> WatchedLink:
+        self._links[name] = WatchedLink(name, upstream, self.touched)
+        return self._links[name]
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        if spec.name in self._nodes:
+            raise known_already(spec)
+        self._nodes[spec.name] = gone(spec)
+        return self._nodes[spec.name]
+
+    def start(self, spec: NodeSpec) -> Node:
+        self.enlist(spec)
+        return self.restart(spec.name)
+
+    def restart(self, name: str) -> Node:
+        node = self._nodes[name]
+        self.touched.add(name)
+        if not node.is_alive:
+            self._nodes[name] = replace(node, incarnation=node.incarnation + 1, is_alive=True)
+        return self._nodes[name]
+
+    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+        for name in names:
+            self._nodes[name] = replace(self._nodes[name], is_alive=False)
+            self.touched.add(name)
+
+    def pause(self, *names: str) -> None:
+        for name in names:
+            self._touch(name)
+
+    def wedge(self, name: str) -> None:
+        self._touch(name)
+
+    def notice(self, name: str) -> None:
+        self._touch(name)
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        self._touch(name)
+
+    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
+        self._touch(name)
+
+    def unplug(self, name: str) -> None:
+        self._touch(name)
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        self._touch_files(name)
+
+    def fill_disk(self, name: str) -> None:
+        self._touch_files(name)
+
+    def cut_power(self, name: str) -> None:
+        self._touch_files(name)
+
+    def resume(self, name: str) -> None:
+        self._nodes[name]
+
+    def unwedge(self, name: str) -> None:
+        self._nodes[name]
+
+    def relieve(self, name: str, injection: str) -> None:
+        self._nodes[name]
+
+    def plug(self, name: str) -> None:
+        self._nodes[name]
+
+    def free_disk(self, name: str) -> None:
+        self._nodes[name]
+
+    def upgrade(self, name: str, release: str) -> None:
+        self._nodes[name]
+
+    def probe(self, name: str) -> Observation:
+        return probed(name, incarnation=self._nodes[name].incarnation, pid=0)
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        """Nothing, once the clock shows `until_s`."""
+        if isinstance(self._clock, VirtualClock):
+            self._clock.advance_to(max(until_s, self._clock.now_s()))
+        else:
+            time.sleep(max(0.0, until_s - self._clock.now_s()))
+        return ()
+
+    def _touch(self, name: str) -> None:
+        """FleetError if the node should not be alive."""
+        if not self._nodes[name].is_alive:
+            raise FleetError(f"{name} is not running")
+        self.touched.add(name)
+
+    def _touch_files(self, name: str) -> None:
+        self._nodes[name]
+        self.touched.add(name)
