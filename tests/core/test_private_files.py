@@ -41,7 +41,7 @@ def test_what_belongs_to_another_user_is_refused_with_what_to_do(
     (run / "control").mkdir(parents=True)
     (run / "control" / "file").write_text("mine")
     os.chown(run / whose, STRANGER, STRANGER)
-    with pytest.raises(NotOwned, match=r"belongs to \S+, and root does not act .* \(`sudo -u \S+ "):
+    with pytest.raises(NotOwned, match=r"belongs to \S+, .*sudo -u \S+ "):
         read(run, "control", "file")
 
 
@@ -52,7 +52,7 @@ def test_what_others_can_write_is_refused(tmp_path: Path, whose: str, mode: int)
     (run / "control").mkdir(parents=True)
     (run / "control" / "file").write_text("mine")
     (run / whose).chmod(mode)
-    with pytest.raises(NotPrivate, match=rf"can be written by others \(mode {mode:04o}\)"):
+    with pytest.raises(NotPrivate, match=rf"mode {mode:04o}"):
         read(run, "control", "file")
 
 
@@ -62,7 +62,7 @@ def test_a_group_that_may_write_must_be_one_s_own(tmp_path: Path) -> None:
     (tmp_path / "file").chmod(0o660)
     assert read(tmp_path, "file") == b"mine"
     os.chown(tmp_path / "file", -1, STRANGER)
-    with pytest.raises(NotPrivate, match=r"can be written by others \(mode 0660\)"):
+    with pytest.raises(NotPrivate, match=r"mode 0660"):
         read(tmp_path, "file")
 
 
@@ -86,7 +86,7 @@ def test_no_link_is_followed_below_the_root(tmp_path: Path, link: str) -> None:
     if "/" in link:
         (run / "control").mkdir()
     (run / link).symlink_to(elsewhere / link)
-    with pytest.raises(NotPrivate, match="is a link, which is not followed"):
+    with pytest.raises(NotPrivate, match="is a link"):
         read(run, "control", "file")
     assert (elsewhere / "control" / "file").read_text() == "precious"
 
@@ -106,7 +106,7 @@ def test_no_name_leads_out_of_the_root(tmp_path: Path, name: str) -> None:
 
 def test_a_pipe_in_a_file_s_place_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "file", 0o600)
-    with pytest.raises(NotPrivate, match="neither a file nor a folder"):
+    with pytest.raises(NotPrivate, match="neither"):
         read(tmp_path, "file")
 
 

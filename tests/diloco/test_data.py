@@ -162,7 +162,7 @@ def test_a_build_that_was_killed_leaves_nothing_that_is_read(cache_folder, books
 
 @pytest.mark.parametrize("source", ["no/such/file.txt", "no/such/*.txt", ""])
 def test_a_source_without_files_is_refused_with_what_to_write(cache_folder, tmp_path, source):
-    with pytest.raises(DataError, match=r"no file matches .* write stdlib, or a file"):
+    with pytest.raises(DataError, match=r"stdlib"):
         open_text(str(tmp_path / source) if source else str(tmp_path))
 
 

@@ -150,18 +150,18 @@ def test_an_older_life_is_refused() -> None:
     world = world_of("learner-0", "learner-1")
     world.die("learner-0")
     world.join("learner-0")
-    with pytest.raises(Refused, match="incarnation 1 of learner-0 has ended"):
+    with pytest.raises(Refused, match="incarnation 1 of learner-0"):
         world.policy.hello(world.now_s, Hello(learner="learner-0", incarnation=1))
 
 
 def test_two_processes_cannot_be_the_same_life() -> None:
     world = world_of("learner-0", "learner-1")
-    with pytest.raises(Refused, match="a new process takes incarnation 2"):
+    with pytest.raises(Refused, match="incarnation 2"):
         world.policy.hello(0.0, Hello(learner="learner-1", incarnation=1, process=7))
 
 
 def test_a_name_that_is_not_on_the_roster_is_refused() -> None:
-    with pytest.raises(Refused, match="not on the roster"):
+    with pytest.raises(Refused, match="roster"):
         world_of("learner-0").policy.hello(0.0, Hello(learner="intruder", incarnation=1))
 
 

@@ -54,7 +54,7 @@ def test_a_writer_that_died_leaves_nothing_that_is_read(tmp_path):
 def test_a_torn_snapshot_is_refused_by_name(tmp_path, keep):
     path = write_snapshot(tmp_path, tensors=TENSORS, round=1, committed_tokens=5)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(SnapshotError, match=r"5\.npz is not a whole snapshot"):
+    with pytest.raises(SnapshotError, match=r"5\.npz"):
         list(read_snapshots(tmp_path))
 
 

@@ -109,11 +109,11 @@ def test_two_tensors_of_one_name_are_refused():
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("nanno", r"no model is called 'nanno'; write one of nano, micro, mini, small"),
-        ("no_such_module:make", r"cannot import 'no_such_module' .* PYTHONPATH"),
-        (":make", r"cannot import ''"),
-        ("math:make", r"math has nothing called 'make'; write def make"),
-        ("math:pi", r"has a float, not a function, called 'pi'"),
+        ("nanno", r"'nanno'.* nano,"),
+        ("no_such_module:make", r"'no_such_module' .* PYTHONPATH"),
+        (":make", r"''"),
+        ("math:make", r"math .*def make"),
+        ("math:pi", r"'pi'"),
     ],
 )
 def test_a_name_that_leads_nowhere_is_refused_with_what_to_write(spec, said):
@@ -123,26 +123,26 @@ def test_a_name_that_leads_nowhere_is_refused_with_what_to_write(spec, said):
 
 def test_a_function_that_wants_more_than_there_is_is_refused(write):
     spec = write("def make(data, depth):\n    return None\n")
-    with pytest.raises(TaskError, match=r"'depth'; the function may take data, batch, sequence"):
+    with pytest.raises(TaskError, match=r"'depth'.*data, batch, sequence"):
         load(spec)
 
 
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("def evaluate(", "def measure(", "the Line it returned lacks evaluate"),
-        ("tokens_per_batch = 4", "tokens_per_batch = 0", "tokens_per_batch is 0"),
-        ("averaged = ()", "averaged = 'slope'", "averaged is 'slope'; it must be a tuple"),
-        ("averaged = ()", "averaged = ('slop',)", r"averaged names \['slop'\], but the tensors"),
+        ("def evaluate(", "def measure(", "Line .*evaluate"),
+        ("tokens_per_batch = 4", "tokens_per_batch = 0", "tokens_per_batch"),
+        ("averaged = ()", "averaged = 'slope'", "averaged .*tuple"),
+        ("averaged = ()", "averaged = ('slop',)", r"averaged .*\['slop'\]"),
         ("averaged = ()", "averaged = (); loss = 3", "lacks"),
         ('"slope": jnp.zeros((1,))', '"slope": jnp.zeros((1,), int)', "'slope' is int32"),
-        ('{"slope": jnp.zeros((1,)), "offset": jnp.zeros((1,))}', "{}", "returned no tensors"),
-        ("return {", "return float(key) + {", "init.key. cannot be traced"),
-        ("jnp.mean(", "(", r"loss returns .* must be one float32"),
+        ('{"slope": jnp.zeros((1,)), "offset": jnp.zeros((1,))}', "{}", "no tensors"),
+        ("return {", "return float(key) + {", "init.key."),
+        ("jnp.mean(", "(", r"loss .*float32"),
         ("np.ones(4, np.float32)", "np.ones(3, np.float32)", r"leading axes \[3, 4\]"),
-        ("np.ones(4, np.float32)", "[1.0]", "must yield numpy arrays"),
+        ("np.ones(4, np.float32)", "[1.0]", "numpy arrays"),
         ("while True", "for _ in ()", "batches ended"),
-        ("def make():\n    return Line()", "def make():\n    return None", "NoneType it returned"),
+        ("def make():\n    return Line()", "def make():\n    return None", "NoneType"),
     ],
 )
 def test_a_task_that_cannot_be_trained_says_which_member_is_wrong(write, old, new, said):

@@ -99,7 +99,7 @@ def test_the_newest_file_of_a_dead_node_is_damaged_on_its_volume_and_its_next_li
 
 def test_where_nothing_is_kept_nothing_can_be_damaged(stage: Stage) -> None:
     stage.fleet.start(replace(learner("learner-0"), keeps="state"))
-    with pytest.raises(FleetError, match="keeps no file yet"):
+    with pytest.raises(FleetError, match="no file"):
         stage.fleet.damage("learner-0", Damage.LOSE)
 
 
@@ -153,7 +153,7 @@ def test_a_node_without_a_volume_of_its_own_cannot_run_out_of_room(
     stage: Stage, writer: NodeSpec
 ) -> None:
     stage.fleet.start(writer)
-    with pytest.raises(FleetError, match="volume of its own"):
+    with pytest.raises(FleetError, match="volume"):
         stage.fleet.fill_disk(writer.name)
     stage.fleet.free_disk(writer.name)
 

@@ -140,7 +140,7 @@ def test_what_ssh_says_is_why_no_engine_answers(
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh://me:word@there", "ssh://there:port"])
 def test_an_address_that_cannot_be_meant_is_refused_in_words(url: str, folders: Path) -> None:
-    with pytest.raises(AbilityError, match="no Docker engine answers"):
+    with pytest.raises(AbilityError, match="Docker engine"):
         Engine.connect(url)
     assert nothing_is_left(folders)
 

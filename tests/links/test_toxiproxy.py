@@ -126,7 +126,7 @@ def test_one_process_has_one_server(shared: Endpoint, tmp_path: Path) -> None:
     second = ToxiproxyLinks(tmp_path, address=shared.address)
     with (
         ToxiproxyLinks(tmp_path, address=shared.address),
-        pytest.raises(FleetError, match="one server per process"),
+        pytest.raises(FleetError, match="one server"),
     ):
         second.__enter__()
     with ToxiproxyLinks(tmp_path, address=shared.address):
@@ -152,23 +152,23 @@ def test_a_server_that_is_not_there_is_refused_before_anything_starts(tmp_path: 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (b"<html>welcome</html>", "it names no version"),
-        (b"{}", "it names no version"),
-        (b"17", "it names no version"),
-        (b"2.5.0", "it lists no proxies"),
-        (b'{"version": "2.5.0"}', "it lists no proxies"),
-        (b'{"version": "2.5.0", "names": {}}', "it lists no proxies"),
+        (b"<html>welcome</html>", "version"),
+        (b"{}", "version"),
+        (b"17", "version"),
+        (b"2.5.0", "proxies"),
+        (b'{"version": "2.5.0"}', "proxies"),
+        (b'{"version": "2.5.0", "names": {}}', "proxies"),
     ],
 )
 def test_another_server_is_no_toxiproxy(tmp_path: Path, body: bytes, says: str) -> None:
     listener, api = refusing_server(200, body)
-    with listener, pytest.raises(AbilityError, match=f"answers at {api} is no Toxiproxy, {says}"):
+    with listener, pytest.raises(AbilityError, match=f"{api} .*{says}"):
         ToxiproxyLinks(tmp_path, address=api)
 
 
 def test_what_speaks_no_toxiproxy_is_refused_with_what_it_says(tmp_path: Path) -> None:
     listener, api = refusing_server(404, b"<p>not\nfound</p>" * 1000)
-    with listener, pytest.raises(AbilityError, match=r"no Toxiproxy answers at .*<p>not found"):
+    with listener, pytest.raises(AbilityError, match=r"<p>not found"):
         ToxiproxyLinks(tmp_path, address=api)
 
 

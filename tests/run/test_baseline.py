@@ -77,7 +77,7 @@ def test_a_short_window_has_fewer_quarters() -> None:
 def test_a_window_that_the_run_did_not_complete_is_not_steady() -> None:
     found = measure(history([0.5] * 4), first_round=2, last_round=20, max_variation=1.0)
     assert not found.is_steady
-    assert found.reason == "training ended after 5 of the 20 rounds it needs"
+    assert "5 of the 20 rounds" in found.reason
     assert found.gap_s_median is None
 
 

@@ -71,7 +71,7 @@ def test_the_fault_comes_at_the_announcement_and_the_record_says_which(tmp_path:
     assert begun.data["reached"] == reached.seq
     assert begun.seq == reached.seq + 1
     assert begun.time_s == reached.time_s == 20.0
-    assert begun.text("trigger") == "when syncer is at written, where it waits for at most 5 s"
+    assert "syncer is at written" in begun.text("trigger")
     assert ending(history) == ("completed", "")
 
 
@@ -101,9 +101,7 @@ def test_an_answer_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
     history = stage.execute()
 
     assert not history.faults
-    assert "its trigger (when the first learner is at donate after round 24)" in the(
-        history, Kind.FAULT_SKIPPED
-    ).text("reason")
+    assert "donate after round 24" in the(history, Kind.FAULT_SKIPPED).text("reason")
 
 
 def test_who_starts_again_is_asked_again(tmp_path: Path) -> None:

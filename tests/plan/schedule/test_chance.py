@@ -174,9 +174,9 @@ def test_a_trace_gives_the_times_and_skips_whoever_is_still_down() -> None:
     arrivals = Arrivals(dist=Distribution.TRACE, trace_s=(40.0, 12.0, 14.0, 2000.0))
     schedule = drawn(plan_of(fault(Target(names=("learner-1",)), arrivals=arrivals)))
     assert [i.trigger for i in schedule.injections] == [Trigger(time_s=12.0), Trigger(time_s=40.0)]
-    assert [(d.time_s, d.reason) for d in schedule.dropped] == [
-        (14.0, "learner-1 would still be under 'it'")
-    ]
+    (dropped,) = schedule.dropped
+    assert dropped.time_s == 14.0
+    assert "learner-1" in dropped.reason
 
 
 def test_a_trace_of_the_fleet_draws_its_targets() -> None:
@@ -196,12 +196,12 @@ def test_far_too_many_arrivals_are_a_mistake() -> None:
     spec = fault(
         Target(everyone=True), arrivals=Arrivals(mtbf_s=0.001), outage=Outage(seconds=0.001)
     )
-    with pytest.raises(PlanError, match="more than 10000 injections would come"):
+    with pytest.raises(PlanError, match="10000"):
         drawn(plan_of(spec))
 
 
 def test_a_plan_of_which_nothing_would_happen_is_refused() -> None:
     spec = fault(Target(count=1), arrivals=Arrivals(mtbf_s=1.0, start_s=2000.0))
-    with pytest.raises(PlanError, match="with seed 7 no fault falls into the run"):
+    with pytest.raises(PlanError, match="seed 7"):
         drawn(plan_of(spec))
     assert drawn(plan_of()).injections == ()

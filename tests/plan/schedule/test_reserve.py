@@ -68,17 +68,17 @@ def test_learners_that_are_not_there_are_never_drawn_as_victims() -> None:
 
 def test_a_reserve_that_there_is_not_is_refused() -> None:
     plan = plan_of(join())
-    with pytest.raises(PlanError, match=r"there is no reserve.*reserve: 2"):
+    with pytest.raises(PlanError, match=r"reserve: 2"):
         schedule(plan, roster_of(plan))
 
 
 def test_who_is_there_from_the_start_cannot_be_brought_in() -> None:
-    with pytest.raises(PlanError, match=r"learner-1 are there from the start.*reserve: all"):
+    with pytest.raises(PlanError, match=r"learner-1 .*reserve: all"):
         hit(join(Target(names=("learner-1",))))
 
 
 def test_who_is_never_brought_in_cannot_be_hit() -> None:
-    with pytest.raises(PlanError, match="learner-4 of the reserve, and no fault brings it in"):
+    with pytest.raises(PlanError, match="learner-4 of the reserve"):
         hit(fault(Target(names=("learner-4",))))
 
 
@@ -95,14 +95,12 @@ def test_who_was_brought_in_to_stay_can_be_hit_and_who_leaves_again_cannot() -> 
     kill = fault(Target(names=("learner-4",)), at=Trigger(time_s=30.0))
     join_s = replace(join(), at=Trigger(time_s=20.0))
     assert hit(join_s, kill) == [("learner-4", "learner-5"), ("learner-4",)]
-    with pytest.raises(PlanError, match="learner-4 would still be under 'join'"):
+    with pytest.raises(PlanError, match=r"learner-4 .*'join'"):
         hit(replace(join_s, outage=Outage(seconds=60.0)), kill)
 
 
-@pytest.mark.parametrize(
-    ("for_s", "says"), [(None, "they stay to the end"), (20.0, "they leave after 20s")]
-)
+@pytest.mark.parametrize(("for_s", "says"), [(None, "stay"), (20.0, "20s")])
 def test_the_preview_says_whether_they_stay(for_s: float | None, says: str) -> None:
     plan = growing(join(for_s=for_s))
     (sentence,) = preview(schedule(plan, roster_of(plan)))
-    assert sentence.endswith(says)
+    assert says in sentence
