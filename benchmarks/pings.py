@@ -154,9 +154,9 @@ def hub(options: argparse.Namespace) -> None:
     sessions = []
     while len(sessions) < options.links:
         arrival = syncer.arrivals.get()
-        if isinstance(arrival.what, Opened):
+        if isinstance(arrival.event, Opened):
             sessions.append(arrival.session)
-    _obey([syncer.pulse(session) for session in sessions], options)
+    _obey([syncer.pings(session) for session in sessions], options)
 
 
 def learners(options: argparse.Namespace) -> None:
@@ -167,22 +167,22 @@ def learners(options: argparse.Namespace) -> None:
         connection.open()
         connection.send(pb.FromLearner(hello=pb.Hello(learner=claimed_by(token))))
     print("ready", flush=True)
-    _obey([connection.pulse for connection in connections], options)
+    _obey([connection.pings for connection in connections], options)
 
 
-def _obey(pulses: list, options: argparse.Namespace) -> None:
+def _obey(all_pings: list, options: argparse.Namespace) -> None:
     """For each line of standard input: ping so often for a while; say what it took."""
     for line in sys.stdin:
         per_s = float(line)
-        for pulse in pulses:
-            pulse.meter.read()
+        for pings in all_pings:
+            pings.meter.read()
         began = resource.getrusage(resource.RUSAGE_SELF)
         end_s, answered = time.monotonic() + options.seconds, 0
         while time.monotonic() < end_s:
             time.sleep(1 / per_s if per_s else options.seconds)
-            for pulse in pulses if per_s else ():
-                pulse.ping()
-                answered += len(pulse.meter.read().rtts_s)
+            for pings in all_pings if per_s else ():
+                pings.ping()
+                answered += len(pings.meter.read().rtts_s)
         ended = resource.getrusage(resource.RUSAGE_SELF)
         cpu_s = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
         print(json.dumps({"cpu_s": cpu_s, "answered": answered}), flush=True)

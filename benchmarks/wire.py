@@ -202,15 +202,15 @@ def hub(_: argparse.Namespace) -> None:
     print(syncer.start(), tokens.of("learner"), flush=True)
     while True:
         arrival = syncer.arrivals.get()
-        if not isinstance(arrival.what, Received):
+        if not isinstance(arrival.event, Received):
             continue
-        if arrival.what.message.WhichOneof("body") == "hello":
+        if arrival.event.message.WhichOneof("body") == "hello":
             syncer.admit(arrival.session)
             syncer.send(arrival.session, pb.ToLearner(welcome=pb.Welcome()))
         else:
-            round_number = arrival.what.message.push.round
+            round_number = arrival.event.message.push.round
             message = pb.ToLearner(epoch=1, fragment=pb.Fragment(round=round_number))
-            syncer.send_payload(arrival.session, message, arrival.what.payload, key=round_number)
+            syncer.send_payload(arrival.session, message, arrival.event.payload, key=round_number)
 
 
 def learner(options: argparse.Namespace) -> None:
@@ -226,7 +226,7 @@ def learner(options: argparse.Namespace) -> None:
         for number in range(options.payloads):
             message = pb.FromLearner(epoch=1, push=pb.Push(round=number))
             connection.send_payload(message, lambda: payload, key=number)
-            what = connection.arrivals.get(timeout=60).what
+            what = connection.arrivals.get(timeout=60).event
             if not isinstance(what, Received) or len(what.payload) != len(payload):
                 raise RuntimeError(f"not what was sent: {what}")
 

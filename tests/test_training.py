@@ -120,7 +120,7 @@ def test_a_rejoiner_comes_back_although_its_donor_dies_while_it_serves(tmp_path:
 def test_asked_to_leave_before_it_could_join_a_learner_leaves(tmp_path: Path) -> None:
     with Processes(tmp_path, learners=1) as training:
         training.address = "127.0.0.1:1"
-        Tokens.kept_in(tmp_path / SYNCER / "tokens", ["learner-0"])
+        Tokens.load_or_create(tmp_path / SYNCER / "tokens", ["learner-0"])
         training.start_learner("learner-0")
         training.wait(Kind.LEARNER_STARTED)
         training.signal("learner-0", signal.SIGTERM)

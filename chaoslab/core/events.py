@@ -107,10 +107,10 @@ class Kind(StrEnum):
     MEMBER_REFUSED = "member.refused"
     """learner and incarnation as it called itself, reason: it was not let in, nothing changed"""
     STREAM_REFUSED = "stream.refused"
-    """reason (an `identity.Suspicion`: wrong_token, untrusted_certificate, other_name …), peer (its
-    address), claimed (the learner that it called itself, or ""), known_as (the learner that its
-    token or certificate is good for, or ""), count (of this reason since the last such line; the
-    rest is the last one's): turned away before it could change anything"""
+    """reason (`identity.RefusalReason`: wrong_token, untrusted_certificate, other_name …), peer
+    (its address), claimed (the learner that it called itself, or ""), known_as (the learner that
+    its token or certificate is good for, or ""), count (of this reason since the last such line;
+    the rest is the last one's): turned away before it could change anything"""
     MEMBER_SUSPECTED = "member.suspected"
     """learner, incarnation, epoch, idle_s: no step for idle_s; nobody waits for it any more"""
     MEMBER_RECOVERED = "member.recovered"

@@ -137,7 +137,7 @@ class HandLearner:
         while True:
             left_s = deadline_s - time.monotonic()
             assert left_s > 0, f"{self.name} never heard {body}"
-            what = self.connection.arrivals.get(timeout=left_s).what
+            what = self.connection.arrivals.get(timeout=left_s).event
             if isinstance(what, Closed):
                 assert body == "closed", f"{self.name} was cut off: {what.reason}"
                 return what, None

@@ -72,20 +72,20 @@ class HandSyncer:
         while time.monotonic() < deadline_s:
             meanwhile()
             arrival = self.next(0.05)
-            if arrival is None or not isinstance(arrival.what, Received):
+            if arrival is None or not isinstance(arrival.event, Received):
                 continue
-            if arrival.what.message.WhichOneof("body") == body:
+            if arrival.event.message.WhichOneof("body") == body:
                 self.session = arrival.session
-                payload = arrival.what.payload
+                payload = arrival.event.payload
                 whole = None if payload is None else bytes(payload)
-                return getattr(arrival.what.message, body), whole
+                return getattr(arrival.event.message, body), whole
         raise AssertionError(f"no {body} within {PATIENCE_S} s")
 
     def hear_end(self) -> str:
         """Why the stream ended."""
         while (arrival := self.next()) is not None:
-            if isinstance(arrival.what, Closed):
-                return arrival.what.reason
+            if isinstance(arrival.event, Closed):
+                return arrival.event.reason
         raise AssertionError("the stream did not end")
 
     def opens_within(self, seconds: float) -> bool:
@@ -93,7 +93,7 @@ class HandSyncer:
         deadline_s = time.monotonic() + seconds
         while (left_s := deadline_s - time.monotonic()) > 0:
             arrival = self.next(left_s)
-            if arrival is not None and isinstance(arrival.what, Opened):
+            if arrival is not None and isinstance(arrival.event, Opened):
                 return True
         return False
 

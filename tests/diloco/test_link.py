@@ -82,15 +82,15 @@ def caller(syncer: HandSyncer) -> Iterator[Caller]:
 def test_both_ends_measure_round_trips_and_what_arrives(syncer: HandSyncer, caller: Caller) -> None:
     syncer.admit()
     syncer.publish(0, 1)
-    pulse = syncer.hub.pulse(syncer.session)
-    assert pulse is not None
-    caller.wait(lambda: pulse.ping() or any(m["rtt_s"] for m in caller.of(Kind.LINK_MEASURED)))
+    pings = syncer.hub.pings(syncer.session)
+    assert pings is not None
+    caller.wait(lambda: pings.ping() or any(m["rtt_s"] for m in caller.of(Kind.LINK_MEASURED)))
     measured = caller.of(Kind.LINK_MEASURED)[-1]
     assert measured["direction"] == "down"
     assert 0 < measured["rtt_s_min"] <= measured["rtt_s"] <= measured["rtt_s_max"] < PATIENCE_S
     assert 1 <= measured["pings_answered"] <= measured["pings_sent"]
     assert measured["bytes"] > 48
-    mine = pulse.meter.read()
+    mine = pings.meter.read()
     assert mine.rtts_s
     assert mine.bytes > 20
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from chaoslab.diloco.wire.link_meter import Every, Meter, Receipts
+from chaoslab.diloco.wire.link_meter import Meter, PayloadTimer, Periodic
 
 
 class Time:
@@ -73,22 +73,22 @@ def test_a_meter_that_nobody_reads_stays_small(time: Time) -> None:
     assert len(meter.read().rtts_s) < 1000
 
 
-def arrive(receipts: Receipts, time: Time, sizes: list[int], every_s: float, total: int) -> None:
+def arrive(timer: PayloadTimer, time: Time, sizes: list[int], every_s: float, total: int) -> None:
     """A header, then chunks of these sizes, `every_s` apart."""
     filled = 0
-    receipts.frame(20, filled=0, completed=0)
+    timer.frame(20, filled=0, completed=0)
     for size in sizes:
         time.now_s += every_s
         filled += size
         is_last = filled == total
-        receipts.frame(
+        timer.frame(
             size + 10, filled=None if is_last else filled, completed=total if is_last else 0
         )
 
 
 def test_a_rate_is_told_from_the_announcement_of_a_payload_on(time: Time) -> None:
     meter = Meter(time)
-    arrive(Receipts(meter), time, [400, 400, 200], 0.1, 1000)
+    arrive(PayloadTimer(meter), time, [400, 400, 200], 0.1, 1000)
     reading = meter.read()
     assert reading.bytes_per_s == pytest.approx(1000 / 0.3)
     assert (reading.payload_bytes, reading.bytes) == (1000, 20 + 1030)
@@ -98,52 +98,52 @@ def test_a_rate_is_told_from_the_announcement_of_a_payload_on(time: Time) -> Non
 
 def test_pauses_between_payloads_do_not_count(time: Time) -> None:
     meter = Meter(time)
-    receipts = Receipts(meter)
+    timer = PayloadTimer(meter)
     for _ in range(3):
-        arrive(receipts, time, [500, 500], 0.25, 1000)
+        arrive(timer, time, [500, 500], 0.25, 1000)
         time.now_s += 60
     assert meter.read().bytes_per_s == pytest.approx(1000 / 0.5)
 
 
 def test_messages_between_the_chunks_do_not_count(time: Time) -> None:
     meter = Meter(time)
-    receipts = Receipts(meter)
-    receipts.frame(510, filled=500, completed=0)
+    timer = PayloadTimer(meter)
+    timer.frame(510, filled=500, completed=0)
     time.now_s += 1
-    receipts.frame(30, filled=500, completed=0)
+    timer.frame(30, filled=500, completed=0)
     time.now_s += 1
-    receipts.frame(510, filled=None, completed=1000)
+    timer.frame(510, filled=None, completed=1000)
     assert meter.read().bytes_per_s == pytest.approx(250)
 
 
 def test_a_payload_that_takes_longer_than_a_window_is_timed_in_each(time: Time) -> None:
     meter = Meter(time)
-    receipts = Receipts(meter)
-    receipts.frame(110, filled=100, completed=0)
+    timer = PayloadTimer(meter)
+    timer.frame(110, filled=100, completed=0)
     for filled in (200, 300):
         time.now_s += 2
-        receipts.frame(110, filled=filled, completed=0)
+        timer.frame(110, filled=filled, completed=0)
         reading = meter.read()
         assert (reading.bytes_per_s, reading.payload_bytes) == (50, 0)
 
 
 def test_one_chunk_tells_a_rate_once_it_was_announced(time: Time) -> None:
     meter = Meter(time)
-    arrive(Receipts(meter), time, [1000], 0.1, 1000)
+    arrive(PayloadTimer(meter), time, [1000], 0.1, 1000)
     reading = meter.read()
     assert (reading.bytes_per_s, reading.payload_bytes) == (pytest.approx(10_000), 1000)
 
 
 def test_a_payload_that_broke_off_leaves_nothing_behind_for_the_next_stream(time: Time) -> None:
     meter = Meter(time)
-    Receipts(meter).frame(510, filled=500, completed=0)
+    PayloadTimer(meter).frame(510, filled=500, completed=0)
     time.now_s += 50
-    arrive(Receipts(meter), time, [500, 500], 0.1, 1000)
+    arrive(PayloadTimer(meter), time, [500, 500], 0.1, 1000)
     assert meter.read().bytes_per_s == pytest.approx(5000)
 
 
 def test_a_period_that_was_missed_is_not_made_up_for() -> None:
-    every = Every(1.0, 0.0)
+    every = Periodic(1.0, 0.0)
     assert [every.is_due(now_s) for now_s in (0.5, 1.0, 1.1, 2.0)] == [False, True, False, True]
     assert every.is_due(10.0)
     assert not every.is_due(10.4)

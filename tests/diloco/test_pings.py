@@ -3,7 +3,7 @@
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.link_meter import Meter
 from chaoslab.diloco.wire.mailbox import Outbox
-from chaoslab.diloco.wire.pings import Pulse
+from chaoslab.diloco.wire.pings import Pings
 from tests.diloco.test_link_meter import Time
 
 
@@ -15,7 +15,7 @@ class End:
         self.outbox = Outbox(controls_max=10)
         self.meter = Meter(time)
         self.envelope = envelope
-        self.pulse = Pulse(envelope, self.outbox, self.meter)
+        self.pings = Pings(envelope, self.outbox, self.meter)
         self._frames = self.outbox.frames()
 
     def leaves(self) -> pb.FromLearner | pb.ToLearner:
@@ -31,16 +31,16 @@ def ends() -> tuple[End, End]:
 
 def test_a_round_trip_is_what_the_link_took_and_not_what_the_ends_did() -> None:
     learner, syncer = ends()
-    learner.pulse.ping()
+    learner.pings.ping()
     learner.time.now_s += 9  # it waits behind a payload
     ping = learner.leaves()
     learner.time.now_s += 0.2
-    assert syncer.pulse.takes(ping)
+    assert syncer.pings.handle(ping)
     syncer.time.now_s += 5  # and so does its answer
     learner.time.now_s += 5
     pong = syncer.leaves()
     learner.time.now_s += 0.1
-    assert learner.pulse.takes(pong)
+    assert learner.pings.handle(pong)
     data = learner.meter.read().data()
     assert data["rtt_s"] == 0.3
     assert (data["pings_sent"], data["pings_answered"]) == (1, 1)
@@ -50,10 +50,10 @@ def test_a_round_trip_is_what_the_link_took_and_not_what_the_ends_did() -> None:
 def test_a_frozen_link_holds_one_ping_and_one_pong() -> None:
     learner, _ = ends()
     for sent_s in range(1000):
-        learner.pulse.ping()
-        learner.pulse.takes(pb.ToLearner(ping=pb.Ping(sent_s=sent_s)))
+        learner.pings.ping()
+        learner.pings.handle(pb.ToLearner(ping=pb.Ping(sent_s=sent_s)))
     assert learner.outbox.waiting == (2, 0)
-    assert learner.pulse.queue == {"queued": 2, "queued_bytes": 0}
+    assert learner.pings.queue == {"queued": 2, "queued_bytes": 0}
     assert learner.leaves().WhichOneof("body") == "ping"
     assert learner.leaves().pong.sent_s == 999
     assert learner.meter.read().pings_sent == 1, "the others never left"
@@ -61,26 +61,26 @@ def test_a_frozen_link_holds_one_ping_and_one_pong() -> None:
 
 def test_other_messages_are_not_taken() -> None:
     learner, _ = ends()
-    assert not learner.pulse.takes(pb.ToLearner(pull=pb.Pull(round=1)))
+    assert not learner.pings.handle(pb.ToLearner(pull=pb.Pull(round=1)))
     assert learner.outbox.waiting == (0, 0)
 
 
 def test_an_answer_without_sense_is_not_counted() -> None:
     learner, _ = ends()
     for sent_s in (float("nan"), float("inf"), float("-inf")):
-        assert learner.pulse.takes(pb.ToLearner(pong=pb.Pong(sent_s=sent_s)))
+        assert learner.pings.handle(pb.ToLearner(pong=pb.Pong(sent_s=sent_s)))
     assert learner.meter.read().rtts_s == ()
 
 
 def test_another_meter_takes_over_what_has_arrived() -> None:
     learner, _ = ends()
-    learner.pulse.frame(300, filled=None, completed=0)
+    learner.pings.frame(300, filled=None, completed=0)
     earlier = Meter(learner.time)
     earlier.arrived(0.0, 1000)
     learner.time.now_s += 7
-    learner.pulse.goes_to(earlier)
+    learner.pings.use_meter(earlier)
     assert earlier.read().silent_s == 7
-    learner.pulse.frame(5, filled=None, completed=0)
+    learner.pings.frame(5, filled=None, completed=0)
     assert earlier.read().bytes == 1305
 
 
@@ -88,6 +88,6 @@ def test_a_stream_on_which_nothing_arrived_yet_does_not_end_the_silence() -> Non
     learner, _ = ends()
     meter = Meter(learner.time)
     learner.time.now_s += 30
-    fresh = Pulse(pb.FromLearner, learner.outbox, Meter(learner.time))
-    fresh.goes_to(meter)
+    fresh = Pings(pb.FromLearner, learner.outbox, Meter(learner.time))
+    fresh.use_meter(meter)
     assert meter.read().silent_s == 30

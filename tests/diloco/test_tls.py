@@ -207,7 +207,7 @@ def test_the_port_behind_it_is_for_nobody_else(certificates: Path) -> None:
         inner.send(HELLO)
         assert "unauthenticated" in taken(inner.arrivals, Closed).reason
         inner.close()
-        assert hub.turned_away.totals == {"no_tls": 1}
+        assert hub.refusals.totals == {"no_tls": 1}
         with pytest.raises(queue.Empty):
             hub.arrivals.get(block=False)
 

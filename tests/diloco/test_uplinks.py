@@ -6,19 +6,19 @@ from chaoslab.diloco.wire.link_meter import Meter
 from tests.diloco.hand_learner import Told
 
 
-class Pulse:
+class Pings:
     """Counts pings; `queue` and `meter` as of a real one."""
 
     queue = {"queued": 2, "queued_bytes": 70}  # noqa: RUF012 - never changed
 
     def __init__(self) -> None:
         self.meter = Meter()
-        self.pings = 0
+        self.sent = 0
 
     def ping(self) -> None:
-        self.pings += 1
+        self.sent += 1
 
-    def goes_to(self, meter: Meter) -> None:
+    def use_meter(self, meter: Meter) -> None:
         meter.take_over(self.meter)
         self.meter = meter
 
@@ -27,20 +27,20 @@ class Hub:
     """Sessions that are open."""
 
     def __init__(self) -> None:
-        self.open: dict[int, Pulse] = {}
+        self.open: dict[int, Pings] = {}
 
-    def pulse(self, session: int) -> Pulse | None:
+    def pings(self, session: int) -> Pings | None:
         return self.open.get(session)
 
 
 def uplinks() -> tuple[Hub, Told, Uplinks]:
     hub, told = Hub(), Told()
-    return hub, told, Uplinks(hub, told.emit, 0.0)  # type: ignore[arg-type]  # it only asks for pulses
+    return hub, told, Uplinks(hub, told.emit, 0.0)  # type: ignore[arg-type]  # it only asks for pings
 
 
 def test_every_attached_learner_is_pinged_and_reported() -> None:
     hub, told, links = uplinks()
-    hub.open = {1: Pulse(), 2: Pulse()}
+    hub.open = {1: Pings(), 2: Pings()}
     links.attach(1, "learner-0", 1)
     links.attach(2, "learner-1", 3)
     for tick in range(1, 11):
@@ -51,15 +51,15 @@ def test_every_attached_learner_is_pinged_and_reported() -> None:
         ("learner-1", 3, "up"),
     ]
     assert (measured[0]["queued"], measured[0]["queued_bytes"]) == (2, 70)
-    assert [pulse.pings for pulse in hub.open.values()] == [4, 4]
+    assert [pings.sent for pings in hub.open.values()] == [4, 4]
 
 
 def test_bytes_go_on_with_the_next_stream_of_the_same_learner() -> None:
     hub, told, links = uplinks()
-    hub.open[1] = Pulse()
+    hub.open[1] = Pings()
     links.attach(1, "learner-0", 1)
     hub.open[1].meter.arrived(0.0, 1000)
-    hub.open = {2: Pulse()}
+    hub.open = {2: Pings()}
     hub.open[2].meter.arrived(0.0, 30)
     links.attach(2, "learner-0", 2)
     hub.open[2].meter.arrived(0.0, 5)
@@ -70,7 +70,7 @@ def test_bytes_go_on_with_the_next_stream_of_the_same_learner() -> None:
 
 def test_a_learner_that_is_gone_is_still_reported_as_silent() -> None:
     hub, told, links = uplinks()
-    hub.open[1] = Pulse()
+    hub.open[1] = Pings()
     links.attach(1, "learner-0", 1)
     hub.open.clear()
     for second in range(1, 4):

@@ -24,7 +24,7 @@ from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.identity import TurnedAway
+from chaoslab.diloco.wire.identity import Refusals
 from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received
 from tests.memory_folder import in_memory
 
@@ -50,7 +50,7 @@ class _Script:
 
     def __init__(self, chance: random.Random) -> None:
         self.arrivals = self
-        self.turned_away = TurnedAway()
+        self.turned_away = Refusals()
         self.now_s = 0.0
         self.epochs: dict[int, int] = {}
         """By session: under which it was welcomed."""

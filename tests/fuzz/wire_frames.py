@@ -14,7 +14,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, frame_of, payload_frames
 from chaoslab.diloco.wire.identity import Tokens
 from chaoslab.diloco.wire.mailbox import Outbox
-from chaoslab.diloco.wire.pings import Pulse
+from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Limits, Received, _Session
 
 SECONDS_MAX: Final = 2.0
@@ -39,7 +39,7 @@ def one(seed: int) -> None:
 def _session(number: int) -> _Session:
     outbox = Outbox(controls_max=50)
     assembler: Assembler[pb.FromLearner] = Assembler(pb.FromLearner.FromString, 0)
-    pulse, gate = Pulse(pb.ToLearner, outbox), _HUB.arrivals.gate()
+    pulse, gate = Pings(pb.ToLearner, outbox), _HUB.arrivals.gate()
     return _Session(number, _LEARNER, "fuzz", assembler, outbox, pulse, gate, _nothing)
 
 

@@ -20,7 +20,7 @@ from typing import Protocol, TypeAlias
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Every, Meter
+from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.diloco.wire.service import Backoff, Closed, Connection, Garbled, Received
 
 _HEARTBEAT_S = 0.5
@@ -73,8 +73,8 @@ class Link:
         self._shows_life = threading.Event()
         now_s = time.monotonic()
         self._meter = Meter()
-        self._ping, self._measure = Every(PING_S, now_s), Every(MEASURE_S, now_s)
-        self._heartbeat = Every(_HEARTBEAT_S, now_s)
+        self._ping, self._measure = Periodic(PING_S, now_s), Periodic(MEASURE_S, now_s)
+        self._heartbeat = Periodic(_HEARTBEAT_S, now_s)
         self._connection: Connection | None = None
         self._alone_s = now_s
         """When the last stream ended, or when the link was made."""
@@ -114,7 +114,7 @@ class Link:
 
     def _dial(self) -> Connection:
         connection = self._connect()
-        connection.pulse.goes_to(self._meter)
+        connection.pings.use_meter(self._meter)
         self._opened_s = None
         self._attempts += 1
         connection.open()
@@ -129,7 +129,7 @@ class Link:
                 arrival = connection.arrivals.get(timeout=max(0.0, self._next_s() - now_s))
             except queue.Empty:
                 continue
-            what = arrival.what
+            what = arrival.event
             if isinstance(what, Closed | Garbled):
                 return what.reason
             if isinstance(what, Received):
@@ -158,11 +158,11 @@ class Link:
         now_s = time.monotonic()
         if connection is not None:
             if self._ping.is_due(now_s):
-                connection.pulse.ping()
+                connection.pings.ping()
             if self._heartbeat.is_due(now_s):
                 self._talk.repeat()
         if self._measure.is_due(now_s):
-            queued: Mapping[str, Json] = connection.pulse.queue if connection else _NOTHING_QUEUED
+            queued: Mapping[str, Json] = connection.pings.queue if connection else _NOTHING_QUEUED
             measured = self._meter.read().data()
             self._say(Kind.LINK_MEASURED, direction="down", **measured, **queued)
         return now_s

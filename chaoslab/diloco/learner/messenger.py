@@ -66,7 +66,7 @@ class Messenger:
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
         self._lock = threading.Lock()
-        self._recorder = threading.Condition(self._lock)
+        self._changed = threading.Condition(self._lock)
         self._inbox = Inbox()
         self._snapshot: Snapshot | None = None
         self._layout: Layout | None = None
@@ -113,9 +113,9 @@ class Messenger:
     def wait(self, timeout_s: float) -> None:
         """Return when something has arrived, at the latest after `timeout_s`."""
         self._link.show_life()
-        with self._recorder:
+        with self._changed:
             if self._inbox == Inbox():
-                self._recorder.wait(timeout_s)
+                self._changed.wait(timeout_s)
 
     def hand_in_initial(self, fragments: Sequence[FloatArray]) -> None:
         """Give the initial parameters, each float32 [n_p], to a syncer that asked for them."""
@@ -138,9 +138,9 @@ class Messenger:
             self._connection = connection
 
     def _hear(self, received: Received[pb.ToLearner]) -> str | None:
-        with self._recorder:
+        with self._changed:
             ended = self._understand(received)
-            self._recorder.notify_all()
+            self._changed.notify_all()
         return ended
 
     def _repeat(self) -> None:

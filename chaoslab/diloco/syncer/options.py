@@ -75,7 +75,7 @@ def tokens_of(options: argparse.Namespace, settings: Settings) -> Tokens | None:
     """What each learner on the roster must show; None where certificates say who it is."""
     if isinstance(tls_of(options), Tls):
         return None
-    return Tokens.kept_in(options.tokens or options.directory / "tokens", settings.learners)
+    return Tokens.load_or_create(options.tokens or options.directory / "tokens", settings.learners)
 
 
 def known_address(file: Path, asked: str) -> str:

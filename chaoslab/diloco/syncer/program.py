@@ -113,7 +113,7 @@ class Syncer:
             Kind.SYNCER_FINAL,
             **self._syncer_state.final(self.policy),
             rejected=self._rejected,
-            turned_away=self._hub.turned_away.totals,
+            turned_away=self._hub.refusals.totals,
             reason=self._executor.reason,
             was_asked=self._executor.reason == self._asked,
         )
@@ -145,7 +145,7 @@ class Syncer:
             return None
 
     def _receive(self, arrival: Arrival[pb.FromLearner]) -> None:
-        session, what = arrival.session, arrival.what
+        session, what = arrival.session, arrival.event
         if isinstance(what, Opened):
             return
         if isinstance(what, Garbled):
@@ -266,7 +266,7 @@ class Syncer:
     # ------------------------------------------------------------ helpers
 
     def _tell_strangers(self, now_s: float) -> None:
-        for line in self._hub.turned_away.due(now_s):
+        for line in self._hub.refusals.due(now_s):
             self._say(Kind.STREAM_REFUSED, **line)
 
     def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Every, Meter
+from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
 from chaoslab.diloco.wire.service import Hub
 
 
@@ -30,33 +30,33 @@ class Uplinks:
         self._hub = hub
         self._emit = emit
         self._by_learner: dict[str, _Uplink] = {}
-        self._ping, self._measure = Every(PING_S, now_s), Every(MEASURE_S, now_s)
+        self._ping, self._measure = Periodic(PING_S, now_s), Periodic(MEASURE_S, now_s)
 
     def attach(self, session: int, learner: str, incarnation: int) -> None:
         """A learner was let in: this session is its link now."""
-        pulse = self._hub.pulse(session)
-        if pulse is None:
+        pings = self._hub.pings(session)
+        if pings is None:
             return
         known = self._by_learner.get(learner)
-        meter = known.meter if known else pulse.meter
+        meter = known.meter if known else pings.meter
         if known is not None:
-            pulse.goes_to(meter)
+            pings.use_meter(meter)
         self._by_learner[learner] = _Uplink(incarnation, session, meter)
 
     def tick(self, now_s: float) -> None:
         """Do what is due."""
         if self._ping.is_due(now_s):
             for uplink in self._by_learner.values():
-                pulse = self._hub.pulse(uplink.session)
-                if pulse is not None:
-                    pulse.ping()
+                pings = self._hub.pings(uplink.session)
+                if pings is not None:
+                    pings.ping()
         if self._measure.is_due(now_s):
             for learner, uplink in self._by_learner.items():
                 self._report(learner, uplink)
 
     def _report(self, learner: str, uplink: _Uplink) -> None:
-        pulse = self._hub.pulse(uplink.session)
-        queue: Mapping[str, Json] = pulse.queue if pulse else {"queued": 0, "queued_bytes": 0}
+        pings = self._hub.pings(uplink.session)
+        queue: Mapping[str, Json] = pings.queue if pings else {"queued": 0, "queued_bytes": 0}
         self._emit(
             Kind.LINK_MEASURED,
             {

@@ -1,1 +1,1 @@
-"""Streams between learners and the syncer: the only door to grpc."""
+"""Transport between learners and the syncer; the only package that imports grpc."""

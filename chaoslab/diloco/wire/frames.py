@@ -1,15 +1,15 @@
-"""Payloads cut into chunks and put together again, as `wire.proto` describes it.
+"""Framing: payloads cut into chunks and reassembled, as `wire.proto` describes it.
 
     message + bytes ── payload_frames ──► header, chunk, chunk, … ══► Assembler ──► message, view
 
-A frame is one serialised FromLearner or ToLearner. Chunks are written and read by hand, because
-protobuf would copy each of them twice more; what is written is valid protobuf, and a chunk that
-another writer laid out differently is read by protobuf itself.
+A frame is one serialised FromLearner or ToLearner. Chunks are encoded and decoded by hand, because
+protobuf would copy each of them twice more. What is written is valid protobuf; a chunk that another
+writer laid out differently is decoded by protobuf.
 
-Each chunk carries a checksum, computed while the chunk is in the processor's cache. It guards
-against chance and mistakes (a broken relay, a buffer that is used twice); TCP and TLS guard the
-line. For 64 MiB it takes 2 ms here; CRC-32 alone takes 9 ms, BLAKE2b 47 ms, and moving the bytes
-through grpc 20 ms. No sockets, no threads.
+Each chunk has a checksum, computed while the chunk is in the processor's cache. It detects software
+errors (a faulty relay, a buffer that is used twice); TCP and TLS protect the line. For 64 MiB it
+takes 2 ms here; CRC-32 alone takes 9 ms, BLAKE2b 47 ms, and moving the bytes through grpc 20 ms. No
+sockets, no threads.
 """
 
 import sys
@@ -26,8 +26,8 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 CHUNK_BYTES = 1 << 20
 """Most payload bytes in one frame."""
 _CHUNKS = 4
-"""A payload is cut into about so many chunks at least, of whole pages: the receiver tells the rate
-of the link from what follows the first, and messages may stand between them."""
+"""Least number of chunks of a payload (in whole pages): the receiver measures the rate of the link
+from those after the first, and messages may be sent between them."""
 _PAGE_BYTES = 1 << 12
 FRAME_BYTES_MAX = CHUNK_BYTES + (1 << 16)
 """Largest frame; also the limit for messages without payload."""
@@ -38,24 +38,24 @@ M = TypeVar("M", pb.FromLearner, pb.ToLearner)
 
 
 class GarbledFrame(ValueError):
-    """What arrived is not what `wire.proto` describes; the message says why."""
+    """A frame that violates `wire.proto`; the message says how."""
 
 
 def frame_of(message: Message) -> bytes:
-    """A message that carries no payload as one frame; ValueError when it is too large."""
+    """Serialise a message without payload into one frame; ValueError if it is too large."""
     frame = message.SerializeToString()
     if len(frame) > FRAME_BYTES_MAX:
         raise ValueError(
-            f"a {message.WhichOneof('body')} of {len(frame)} bytes does not fit into one frame of "
-            f"{FRAME_BYTES_MAX}: send what is large as a payload"
+            f"{message.WhichOneof('body')}: must be at most {FRAME_BYTES_MAX} bytes in one frame, "
+            f"got {len(frame)}; send large content as a payload"
         )
     return frame
 
 
 def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
-    """The header and the chunks of a payload, each made when it is asked for.
+    """The header and the chunks of a payload, each made when the iterator reaches it.
 
-    `message` has one of the bodies that carry payloads; it is not changed.
+    `message` must have a body with a payload field; it is not changed.
     """
     view = memoryview(payload).cast("B")
     header = type(message)()
@@ -70,27 +70,27 @@ def payload_frames(message: M, payload: Bytes) -> Iterator[bytes]:
 
 
 class Assembler(Generic[M]):
-    """Puts one direction of a stream together. Not safe for several threads."""
+    """Reassembles one direction of a stream. For one thread."""
 
     def __init__(self, parse: Callable[[bytes], M], payload_bytes_max: int) -> None:
         self._parse: Callable[[bytes], M] = parse
         self.payload_bytes_max = payload_bytes_max
-        """A larger payload is garbled; may be changed from another thread."""
+        """Largest payload accepted, in bytes; may be changed from another thread."""
         self._buffers = _Buffers()
         self._header: M | None = None
-        """The message whose payload is arriving."""
+        """The message whose payload is arriving; None if there is none."""
         self._buffer = np.empty(0, np.uint8)
         self._filled = 0
 
     @property
     def underway(self) -> int | None:
-        """Bytes that have arrived of a payload that is not complete; None without one."""
+        """Bytes received of an incomplete payload; None if no payload is arriving."""
         return None if self._header is None else self._filled
 
     def take(self, frame: bytes) -> tuple[M, memoryview | None] | None:
-        """The message that this frame completes, if any, and its payload (read-only) if it has one.
+        """The message that this frame completes, if any, with its payload (read-only) or None.
 
-        Raises GarbledFrame; the assembler is of no use afterwards.
+        Raises GarbledFrame; the assembler must not be used afterwards.
         """
         piece = _split_chunk(frame)
         if piece is not None:
@@ -117,7 +117,7 @@ class Assembler(Generic[M]):
             )
         if size > self.payload_bytes_max:
             raise GarbledFrame(
-                f"a payload of {size} bytes; at most {self.payload_bytes_max} are taken"
+                f"payload: must be at most {self.payload_bytes_max} bytes, got {size}"
             )
         if size == 0:
             return message, memoryview(b"")
@@ -135,9 +135,9 @@ class Assembler(Generic[M]):
             )
         place = self._buffer[offset:end]
         place[:] = np.frombuffer(data, np.uint8)
-        if (found := checksum(place.data)) != expected:  # here it is aligned, and summed faster
+        if (found := checksum(place.data)) != expected:  # `place` is aligned: faster than `data`
             raise GarbledFrame(
-                f"bytes {offset} to {end} have the checksum {found:08x}, not {expected:08x}"
+                f"checksum of bytes {offset} to {end}: must be {expected:08x}, got {found:08x}"
             )
         self._filled = end
         if end < len(self._buffer):
@@ -154,7 +154,7 @@ _ROW = np.dtype(("<u8", _ROW_BYTES // 8))
 
 
 def checksum(data: Bytes) -> int:
-    """The CRC-32 of the sum of the data's rows, as `wire.proto` defines it."""
+    """CRC-32 of the sum of the data's rows, as `wire.proto` defines it."""
     size = len(data)
     whole = size - size % _ROW_BYTES
     total = np.add.reduce(np.frombuffer(data, _ROW, whole // _ROW_BYTES), axis=0)
@@ -165,10 +165,10 @@ def checksum(data: Bytes) -> int:
 
 
 class _Buffers:
-    """Buffers for payloads that malloc would return to the kernel, used again when they are free.
+    """Reusable payload buffers, of sizes that malloc would return to the kernel.
 
-    A fresh 64 MiB buffer costs as much as receiving a quarter of it. A buffer is free when nothing
-    but this object refers to it: a payload, or whatever was made of it without a copy, does.
+    A new 64 MiB buffer costs as much as receiving a quarter of it. A buffer is free when only this
+    object refers to it; a payload, or a view of it, is a reference.
     """
 
     _LEAST_BYTES = 16 << 20
@@ -179,7 +179,7 @@ class _Buffers:
         self._kept: list[NDArray[np.uint8]] = []
 
     def take(self, size: int) -> NDArray[np.uint8]:
-        """A buffer of exactly this size with anything in it; GarbledFrame without memory."""
+        """An uninitialised buffer of exactly this size; GarbledFrame if there is no memory."""
         for index in range(len(self._kept)):
             if len(self._kept[index]) == size and sys.getrefcount(self._kept[index]) == _UNUSED:
                 return self._kept[index]
@@ -194,7 +194,7 @@ class _Buffers:
 
 _probe = [np.empty(0, np.uint8)]
 _UNUSED = sys.getrefcount(_probe[0])
-"""References to an object in a list that nobody else holds, as this interpreter counts them."""
+"""Reference count of an object that only one list holds, as this interpreter counts."""
 
 
 # ---------------------------------------------------------------- a chunk, byte by byte
@@ -207,7 +207,7 @@ _VARINT_BYTES_MAX = 10
 
 
 def _chunk_head(offset: int, checked: int, size: int) -> bytes:
-    """Everything of a chunk's frame that stands before its data."""
+    """The bytes of a chunk's frame before its data."""
     inner = b"%c%b%c%b%c%b" % (
         _OFFSET_TAG, _varint(offset),
         _CHECKSUM_TAG, checked.to_bytes(4, "little"),
@@ -217,7 +217,7 @@ def _chunk_head(offset: int, checked: int, size: int) -> bytes:
 
 
 def _split_chunk(frame: bytes) -> tuple[int, int, memoryview] | None:
-    """Offset, checksum and data of a frame laid out as by `_chunk_head`; None for any other."""
+    """Offset, checksum and data of a frame laid out as by `_chunk_head`; None for other frames."""
     if not frame or frame[0] != _CHUNK_TAG:
         return None
     try:
@@ -244,7 +244,7 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(frame: bytes, at: int) -> tuple[int, int]:
-    """The number at `at` and where the next byte is; IndexError when it does not end."""
+    """The number at `at` and the index after it; IndexError if it does not end."""
     value = 0
     for place in range(_VARINT_BYTES_MAX):
         byte = frame[at + place]

@@ -1,12 +1,12 @@
-"""What one end of a link sees of it: round trips, what arrives, how fast, and how long nothing did.
+"""Measurements of a link at one end: round trips, bytes received, throughput, silence.
 
-    frames of a stream ─► Receipts ─► Meter ─ read ─► Reading, about once a second ─► link.measured
-    answered pings ───────────────────► │
-    the next stream of the same link ─► ┘
+    frames of a stream ─► PayloadTimer ─► Meter ─ read ─► Reading, once a second ─► link.measured
+    answered pings ─────────────────────► │
+    the next stream of the same link ───► ┘
 
-A Meter lives as long as whoever reports it, a Receipts as long as one stream. Everything is
-measured where it arrives: what a sender believes to have sent lies in buffers for seconds. Counted
-are the bytes of messages, without what HTTP/2, TLS and TCP add. No sockets; the clock is given.
+A Meter lives as long as its reporter, a PayloadTimer as long as one stream. Everything is measured
+at the receiver: what a sender has sent may lie in buffers for seconds. Bytes are those of messages,
+without HTTP/2, TLS and TCP overhead. No sockets; the clock is a parameter.
 """
 
 import threading
@@ -19,40 +19,40 @@ from statistics import median
 from chaoslab.core.events import Json
 
 PING_S = 0.25
-"""How often each end pings."""
+"""Seconds between two pings of one end."""
 MEASURE_S = 1.0
-"""How often each end reports."""
+"""Seconds between two reports of one end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """One window, from the last reading to this one."""
+    """Measurements of one window, from the last reading to this one."""
 
     window_s: float
     silent_s: float
-    """Since anything arrived, even if it began before the window."""
+    """Seconds since the last frame arrived, even if that was before the window."""
     rtts_s: tuple[float, ...]
-    """Of the pings that were answered in the window."""
+    """Round trips of the pings answered in the window."""
     probe_rtts_s: tuple[float, ...]
-    """Likewise, of those on a connection of their own; a learner's end alone has one."""
+    """Round trips of the separate connection (`probe`); empty at the syncer's end."""
     pings_sent: int
     bytes: int
-    """Of everything that has arrived so far."""
+    """Bytes received since the meter was made."""
     payload_bytes: int
-    """Of the payloads that were completed in the window."""
+    """Bytes of the payloads completed in the window."""
     timed_bytes: int
-    """Payload bytes that arrived in the window …"""
+    """Payload bytes received in the window, without each payload's first chunk."""
     timed_s: float
-    """… and the time for which they were awaited, from the chunk before them or from the message
-    that announced them: together the rate at which the link carries while it is full."""
+    """Time in which `timed_bytes` arrived: for each chunk, the seconds since the chunk or the
+    header before it. Their quotient is the throughput of the link while it is in use."""
 
     @property
     def bytes_per_s(self) -> float | None:
-        """How fast payloads arrived while they did; None if no chunk came."""
+        """Throughput while payloads were arriving; None if no chunk came."""
         return self.timed_bytes / self.timed_s if self.timed_bytes and self.timed_s > 0 else None
 
     def data(self) -> Mapping[str, Json]:
-        """What link.measured carries, beside whose link it is."""
+        """Data of `link.measured`, without the name of the link."""
         rtts_s, probe_rtts_s = self.rtts_s, self.probe_rtts_s
         return {
             "window_s": round(self.window_s, 6),
@@ -74,11 +74,11 @@ class Reading:
 
 
 _RTTS_MOST = 256
-"""Round trips kept in one window, in case nobody reads."""
+"""Most round trips kept in one window, in case nothing reads the meter."""
 
 
 class Meter:
-    """Adds up, for all streams of one link. Its methods may be called from any thread."""
+    """Sums over all streams of one link. Thread-safe."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
@@ -96,14 +96,14 @@ class Meter:
         self._timed_bytes, self._timed_s = 0, 0.0
 
     def arrived(self, now_s: float, size_bytes: int) -> None:
-        """A frame came in."""
+        """Count a received frame."""
         with self._lock:
             self._arrived_s = now_s
             self._bytes += size_bytes
 
     def take_over(self, other: "Meter") -> None:
-        """What arrived at another meter arrived here."""
-        with other._lock:  # noqa: SLF001  # of the same class
+        """Add what another meter of the same link has received."""
+        with other._lock:  # noqa: SLF001  # other is a Meter too
             size_bytes, arrived_s = other._bytes, other._arrived_s  # noqa: SLF001
         with self._lock:
             self._bytes += size_bytes
@@ -111,28 +111,28 @@ class Meter:
                 self._arrived_s = max(self._arrived_s, arrived_s)
 
     def transferred(self, size_bytes: int, took_s: float) -> None:
-        """So many payload bytes came in this long after the chunk before them."""
+        """Count payload bytes that arrived `took_s` after the chunk before them."""
         with self._lock:
             self._timed_bytes += size_bytes
             self._timed_s += took_s
 
     def completed(self, payload_bytes: int) -> None:
-        """A payload is complete."""
+        """Count a completed payload."""
         with self._lock:
             self._payload_bytes += payload_bytes
 
     def pinged(self) -> None:
-        """A ping left."""
+        """Count a sent ping."""
         with self._lock:
             self._pings += 1
 
     def answered(self, rtt_s: float) -> None:
-        """A ping was answered after this time."""
+        """Record the round trip of an answered ping."""
         with self._lock:
             self._rtts_s.append(rtt_s)
 
     def probed(self, rtt_s: float) -> None:
-        """A ping on a connection of its own was answered after this time; see `probe`."""
+        """Record a round trip of the separate connection; see `probe`."""
         with self._lock:
             self._probe_rtts_s.append(rtt_s)
 
@@ -155,8 +155,8 @@ class Meter:
             return reading
 
 
-class Receipts:
-    """Times the payloads of one stream as their chunks come in. For the thread that reads it."""
+class PayloadTimer:
+    """Timing of the payloads of one stream, chunk by chunk. For the thread that reads it."""
 
     def __init__(self, meter: Meter) -> None:
         self.meter = meter
@@ -164,10 +164,10 @@ class Receipts:
         self._chunk_s = 0.0
 
     def frame(self, size_bytes: int, *, filled: int | None, completed: int) -> None:
-        """A frame came in just now.
+        """Record a frame that arrived now.
 
-        `filled`: bytes of the payload that is on its way, None without one, 0 when it was
-        announced. `completed`: the size of the payload that this frame completed, 0 if it did not.
+        `filled`: bytes received of the payload in progress, None without one, 0 at its header.
+        `completed`: size in bytes of the payload that this frame completed, otherwise 0.
         """
         meter, now_s = self.meter, self.meter.now()
         meter.arrived(now_s, size_bytes)
@@ -181,15 +181,15 @@ class Receipts:
             meter.completed(completed)
 
 
-class Every:
-    """Says when a period has passed. What comes late does not make the next come sooner."""
+class Periodic:
+    """Timer of a period in seconds. A late call does not bring the next one forward."""
 
     def __init__(self, period_s: float, now_s: float) -> None:
         self._period_s = period_s
         self.due_s = now_s + period_s
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time; then the next period begins."""
+        """Whether the period has passed; if so, the next one begins."""
         if now_s < self.due_s:
             return False
         self.due_s = max(self.due_s + self._period_s, now_s + self._period_s / 2)

@@ -1,11 +1,11 @@
-"""What waits to be sent and what waits to be taken, both bounded. No sockets, no messages.
+"""Bounded send and receive queues of a stream: `Outbox` and `Inbox`. No sockets, no messages.
 
     send ─► Outbox: controls first, then payloads by key ─► frames() ══ stream ══► reader
     reader ─► Gate.put ─► Inbox ─► get() ─► the one thread that owns the state
 
-An Outbox never makes its caller wait: a payload that has not been sent is replaced by a newer one
-with the same key, so a frozen link holds at most one per key. An Inbox makes a reader wait when its
-session has too much in it, so that the sender is slowed down by the stream's own flow control.
+An Outbox never blocks its caller: an unsent payload is replaced by a newer one with the same key,
+so a frozen link holds at most one per key. An Inbox blocks the reader of a session that has too
+much in it, so that the stream's flow control slows the sender down.
 """
 
 import queue
@@ -20,73 +20,73 @@ T = TypeVar("T")
 Frames: TypeAlias = Callable[[], Iterator[bytes]]
 """Makes the frames of one payload, on the thread that sends them."""
 Control: TypeAlias = bytes | Callable[[], bytes]
-"""A frame without payload, or what makes it at the moment when it leaves."""
+"""A frame without payload, or a function that makes it when it is sent."""
 
 
 class Outbox:
-    """What one end of a stream has still to say. Its methods may be called from any thread."""
+    """Unsent messages and payloads of one end of a stream. Thread-safe."""
 
     def __init__(self, *, controls_max: int) -> None:
         self._controls_max = controls_max
         self._controls: OrderedDict[Hashable, Control] = OrderedDict()
         self._payloads: OrderedDict[Hashable, tuple[Frames, int]] = OrderedDict()
         self._is_closing = False
-        self._recorder = threading.Condition()
+        self._changed = threading.Condition()
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """How many controls and how many payloads have not been begun."""
-        with self._recorder:
+        """Number of controls and of payloads that have not been begun."""
+        with self._changed:
             return len(self._controls), len(self._payloads)
 
     @property
     def waiting_bytes(self) -> int:
-        """What they hold in memory; a payload that is yet to be made holds nothing."""
-        with self._recorder:
+        """Bytes held in memory; a payload or control that is not made yet counts as zero."""
+        with self._changed:
             made = sum(
                 len(control) for control in self._controls.values() if isinstance(control, bytes)
             )
             return made + sum(size for _, size in self._payloads.values())
 
     def put(self, frame: Control, key: Hashable | None = None) -> bool:
-        """Queue one frame; one with a key takes the place of an unsent one with the same key.
+        """Queue one frame; with a key it replaces an unsent one with the same key.
 
-        False when too many wait: the other end does not read. Nothing happens once it is closed.
+        False if `controls_max` frames wait (the peer does not read). No effect once closed.
         """
-        with self._recorder:
+        with self._changed:
             if self._is_closing:
                 return True
             key = object() if key is None else key
             if len(self._controls) >= self._controls_max and key not in self._controls:
                 return False
             self._controls[key] = frame
-            self._recorder.notify()
+            self._changed.notify()
             return True
 
     def put_payload(self, frames: Frames, key: Hashable, size_bytes: int = 0) -> None:
-        """Queue a payload in place of an unsent one with the same key, which keeps its turn."""
-        with self._recorder:
+        """Queue a payload; it replaces an unsent one with the same key and keeps its place."""
+        with self._changed:
             if not self._is_closing:
                 self._payloads[key] = frames, size_bytes
-                self._recorder.notify()
+                self._changed.notify()
 
     def close(self, final: bytes | None = None) -> None:
-        """End after the controls and `final`; payloads are dropped, also the one on its way."""
-        with self._recorder:
+        """End after the controls and `final`; payloads are dropped, also the one being sent."""
+        with self._changed:
             if final is not None and not self._is_closing:
                 self._controls[object()] = final
             self._is_closing = True
             self._payloads.clear()
-            self._recorder.notify()
+            self._changed.notify()
 
     def cut(self) -> None:
-        """End at once: nobody listens any more."""
-        with self._recorder:
+        """End at once and drop everything: the stream is broken."""
+        with self._changed:
             self._controls.clear()
         self.close()
 
     def frames(self) -> Iterator[bytes]:
-        """Everything there is to say, in the order in which it is to be sent; waits for more."""
+        """Frames in the order in which they are sent; blocks for more until it is closed."""
         while self._wait():
             if (control := self._control()) is not None:
                 yield control
@@ -102,24 +102,24 @@ class Outbox:
             yield frame
 
     def _wait(self) -> bool:
-        """Wait for something to say; False when nothing more will come."""
-        with self._recorder:
+        """Block until there is something to send; False if nothing more will come."""
+        with self._changed:
             while not self._controls and not self._payloads and not self._is_closing:
-                self._recorder.wait()
+                self._changed.wait()
             return bool(self._controls or self._payloads)
 
     def _control(self) -> bytes | None:
-        with self._recorder:
+        with self._changed:
             control = self._controls.popitem(last=False)[1] if self._controls else None
         return control() if callable(control) else control
 
     def _payload(self) -> Frames | None:
-        with self._recorder:
+        with self._changed:
             return self._payloads.popitem(last=False)[1][0] if self._payloads else None
 
 
 class Inbox(Generic[T]):
-    """Items from several sessions for one consumer. Used like a `queue.SimpleQueue`."""
+    """Items from several sessions for one consumer; `get` and `empty` as in `queue.SimpleQueue`."""
 
     def __init__(self, *, items_max: int, bytes_max: int) -> None:
         self.items_max = items_max
@@ -128,16 +128,16 @@ class Inbox(Generic[T]):
         self._changed = threading.Condition()
 
     def gate(self) -> "Gate[T]":
-        """The way in for one session."""
+        """Input of one session, with its own bound."""
         return Gate(self, self._changed, self._items)
 
     def empty(self) -> bool:
-        """Whether nothing waits just now."""
+        """Whether no item waits."""
         with self._changed:
             return not self._items
 
     def get(self, block: bool = True, timeout: float | None = None) -> T:
-        """The oldest item; waits for one, at most `timeout` seconds. Raises queue.Empty."""
+        """Remove the oldest item; block for it, at most `timeout` seconds. Raises queue.Empty."""
         deadline_s = None if timeout is None else time.monotonic() + timeout
         with self._changed:
             while not self._items:
@@ -152,7 +152,7 @@ class Inbox(Generic[T]):
 
 
 class Gate(Generic[T]):
-    """One session's way into an Inbox: counts what is inside, and waits when that is too much."""
+    """Input of one session to an Inbox: counts its items and blocks when there are too many."""
 
     def __init__(
         self, inbox: Inbox[T], changed: threading.Condition, items: deque[tuple[T, int, "Gate[T]"]]
@@ -165,9 +165,9 @@ class Gate(Generic[T]):
         self._is_open = False
 
     def put(self, item: T, size_bytes: int = 0) -> None:
-        """Queue an item; waits while the session's earlier ones fill its share.
+        """Queue an item; block while the session's earlier items exceed its bounds.
 
-        A session that has nothing inside is never made to wait, however large the item is.
+        A session without items is never blocked, however large the item is.
         """
         with self._changed:
             while not self._has_room(size_bytes):
@@ -178,13 +178,13 @@ class Gate(Generic[T]):
             self._changed.notify_all()
 
     def open(self) -> None:
-        """Let everything in from now on: the session is over and only its last words follow."""
+        """Stop blocking: the session has ended and only its last items follow."""
         with self._changed:
             self._is_open = True
             self._changed.notify_all()
 
     def took(self, size_bytes: int) -> None:
-        """Called by the Inbox, which holds the lock, when an item has left."""
+        """Uncount an item; called by the Inbox, which holds the lock."""
         self._waiting -= 1
         self._waiting_bytes -= size_bytes
 

@@ -1,11 +1,11 @@
-"""The pings of one end of a stream, and its answers to the other's.
+"""Pings of one end of a stream, and answers to those of the other end.
 
     ping ─► Outbox ── Ping ──► the other end's reader ─► its Outbox ── Pong ──► reader ─► Meter
 
-A ping is stamped when it leaves and answered by the reading thread: a round trip tells of the link
-and not of a thread that is busy merging or training, nor of payloads that wait at either end. What
-lies in the buffers between is part of the link. Unsent pings and pongs are replaced by newer ones,
-so a frozen link holds one of each.
+A ping is stamped when it is sent and answered by the reader thread. So a round trip does not
+include time in which a thread merges or trains, nor payloads that wait in an outbox; it includes
+the buffers between the two. Unsent pings and pongs are replaced by newer ones, so a frozen link
+holds one of each.
 """
 
 import math
@@ -15,43 +15,43 @@ from typing import Generic
 from chaoslab.core.events import Json
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import M, frame_of
-from chaoslab.diloco.wire.link_meter import Meter, Receipts
+from chaoslab.diloco.wire.link_meter import Meter, PayloadTimer
 from chaoslab.diloco.wire.mailbox import Outbox
 
 
-class Pulse(Generic[M]):
-    """One end of one stream. `meter` may be exchanged while the stream goes on."""
+class Pings(Generic[M]):
+    """Ping and pong of one end of one stream. `meter` may be exchanged while the stream is open."""
 
     def __init__(self, envelope: type[M], outbox: Outbox, meter: Meter | None = None) -> None:
         self._envelope: type[M] = envelope
         self._outbox = outbox
-        self.receipts = Receipts(meter or Meter())
+        self.timer = PayloadTimer(meter or Meter())
 
     @property
     def meter(self) -> Meter:
-        """Where everything is added up."""
-        return self.receipts.meter
+        """Meter that receives the measurements."""
+        return self.timer.meter
 
-    def goes_to(self, meter: Meter) -> None:
-        """From now on this meter adds up; what has arrived so far is added to it."""
+    def use_meter(self, meter: Meter) -> None:
+        """Send measurements to this meter from now on; what has arrived so far is added to it."""
         meter.take_over(self.meter)
-        self.receipts.meter = meter
+        self.timer.meter = meter
 
     @property
     def queue(self) -> Mapping[str, Json]:
-        """What waits here to be sent, as link.measured carries it."""
+        """Data of `link.measured` about the outbox."""
         return {"queued": sum(self._outbox.waiting), "queued_bytes": self._outbox.waiting_bytes}
 
     def ping(self) -> None:
-        """Ask for a sign of life; the answer goes to the meter."""
+        """Queue a ping; its round trip goes to the meter."""
         self._outbox.put(self._ping, "ping")
 
     def frame(self, size_bytes: int, *, filled: int | None, completed: int) -> None:
-        """A frame came in; see `Receipts.frame`."""
-        self.receipts.frame(size_bytes, filled=filled, completed=completed)
+        """Record a received frame; see `PayloadTimer.frame`."""
+        self.timer.frame(size_bytes, filled=filled, completed=completed)
 
-    def takes(self, message: pb.FromLearner | pb.ToLearner) -> bool:
-        """Whether a message is a ping or a pong; then it has been dealt with."""
+    def handle(self, message: pb.FromLearner | pb.ToLearner) -> bool:
+        """Handle a ping or pong; False if the message is neither."""
         body = message.WhichOneof("body")
         if body == "ping":
             sent_s, came_s = message.ping.sent_s, self.meter.now()

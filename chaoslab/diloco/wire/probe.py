@@ -1,11 +1,11 @@
-"""Round trips of a learner's link on a connection of its own, where no payload is ahead of them.
+"""Round trips of a learner's link, measured on a separate connection without payloads.
 
     connect to the syncer's address, as the stream does ─► HTTP/2 PING ══► its transport ══► ACK
                                                               └─ 4 times a second ─► Meter.probed
 
-A ping on the stream waits behind its payloads: behind a thin link it tells of that queue. These are
-frames of HTTP/2 itself: no stream is opened, nobody is asked who is there, nothing is asked for.
-Goes on for as long as the process lives; over a link that is gone it dials once a second.
+A ping on the stream waits behind its payloads: on a slow link it measures that queue. Here the
+pings are HTTP/2 PING frames, for which no stream is opened and no authentication is needed. The
+thread runs until the process ends; while the link is down it connects once a second.
 """
 
 import socket
@@ -20,17 +20,17 @@ from chaoslab.diloco.wire.tls import Security, Tls
 
 _PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 _HEAD = struct.Struct("!BHBBI")
-"""Length (8 and 16 bits), type, flags, stream."""
+"""Frame header: length (8 and 16 bits), type, flags, stream."""
 _SETTINGS, _PING, _GOAWAY, _ACK = 4, 6, 7, 1
 _FRAME_BYTES_MAX = 1 << 14
 _DIAL_S = 5.0
 _PAUSE_S = 1.0
 _UNANSWERED_MAX = 64
-"""Of a link that is frozen; its answers still count when they come."""
+"""Most unanswered pings, on a frozen link; late answers still count."""
 
 
 class Probe:
-    """Pings `address` (host:port) every `period_s`; `probed` gets each round trip in seconds."""
+    """Pings `address` (host:port) every `period_s`; calls `probed` with each round trip in s."""
 
     def __init__(
         self, address: str, probed: Callable[[float], None], *, tls: Security, period_s: float
@@ -41,7 +41,7 @@ class Probe:
         self._number = 0
 
     def start(self) -> None:
-        """On a thread of its own, which ends with the process."""
+        """Start the thread, which ends with the process."""
         threading.Thread(target=self._run, name="probe", daemon=True).start()
 
     def _run(self) -> None:
@@ -66,7 +66,7 @@ class Probe:
             raise
 
     def _converse(self, connection: socket.socket) -> None:
-        """Ping and listen until the connection ends: OSError or EOFError."""
+        """Ping and read until the connection ends: OSError or EOFError."""
         self._sent_s.clear()
         connection.sendall(_PREFACE + _frame(_SETTINGS))
         received = bytearray()
@@ -101,7 +101,7 @@ class Probe:
             connection.settimeout(_DIAL_S)
             connection.sendall(_frame(kind, _ACK, answer))
         elif kind == _GOAWAY:
-            raise EOFError("the other end goes away")
+            raise EOFError("the peer closes the connection (GOAWAY)")
 
 
 def _frame(kind: int, flags: int = 0, payload: bytes = b"") -> bytes:
@@ -109,13 +109,13 @@ def _frame(kind: int, flags: int = 0, payload: bytes = b"") -> bytes:
 
 
 def _next_frame(received: bytearray) -> tuple[int, int, bytes] | None:
-    """Type, flags and payload of the first whole frame, taken off; EOFError if it is too large."""
+    """Remove the first whole frame: type, flags, payload; EOFError if it is too large."""
     if len(received) < _HEAD.size:
         return None
     high, low, kind, flags, _stream = _HEAD.unpack_from(received)
     size = (high << 16) + low
     if size > _FRAME_BYTES_MAX:
-        raise EOFError("the other end does not speak HTTP/2")
+        raise EOFError("the peer does not speak HTTP/2")
     if len(received) < _HEAD.size + size:
         return None
     payload = bytes(received[_HEAD.size : _HEAD.size + size])
@@ -126,5 +126,5 @@ def _next_frame(received: bytearray) -> tuple[int, int, bytes] | None:
 def _some(connection: socket.socket) -> bytes:
     data = connection.recv(1 << 16)
     if not data:
-        raise EOFError("the other end closed the connection")
+        raise EOFError("the peer closed the connection")
     return data

@@ -1,18 +1,17 @@
-"""The streams between the learners and the syncer: the only door to grpc.
+"""Streams between learners and the syncer, over grpc: `Hub` and `Connection`.
 
     learner: Connection.send, send_payload ══ one stream ══► Hub.arrivals ─► syncer
              Connection.arrivals ◄═══════════════════════ Hub.send, send_payload, close
 
-Each end of a stream has an Outbox, which grpc empties on a thread of its own, and a reader thread,
-which puts frames together and fills `arrivals`. Nothing that is called here waits for the network,
-except `stop` and `close`, and those only for a bounded time. What the messages mean is not decided
-here.
+Each end of a stream has an Outbox, which grpc empties on its own thread, and a reader thread, which
+reassembles frames and fills `arrivals`. Nothing here waits for the network except `stop` and
+`close`, and those for a bounded time. The meaning of messages is not decided here.
 
-Nobody is served who has not shown whose stream it is: a token (`identity`) in the metadata of the
-call, or a certificate (`tls_listener`). A stream gives, in this order: Opened (at the hub), any
-number of Received, the first of them that learner's own Hello, perhaps one Garbled, exactly one
-Closed. Until `Hub.admit` it may carry no payload. Pings are answered here and not delivered. What
-is sent to a session that has ended is dropped; its Closed is on the way.
+A stream is served only after authentication: a token (`identity`) in the metadata of the call, or a
+certificate (`tls_listener`). It delivers, in this order: Opened (at the hub only), any number of
+Received (the first is the Hello of the authenticated learner), at most one Garbled, exactly one
+Closed. Payloads are accepted only after `Hub.admit`. Pings are answered here and not delivered.
+Messages to a session that has ended are dropped; its Closed is already on the way.
 
 Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting Fragment, and the
 learner defers it until it holds the base version.
@@ -30,9 +29,9 @@ import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, Bytes, GarbledFrame, M, frame_of, payload_frames
-from chaoslab.diloco.wire.identity import Suspicion, Tokens, TurnedAway, claimed_by
+from chaoslab.diloco.wire.identity import RefusalReason, Refusals, Tokens, claimed_by
 from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
-from chaoslab.diloco.wire.pings import Pulse
+from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.streams import (
     Arrival,
     Backoff,
@@ -41,9 +40,9 @@ from chaoslab.diloco.wire.streams import (
     Limits,
     Opened,
     Received,
-    What,
+    StreamEvent,
+    call_later,
     keep_freed_memory,
-    later,
 )
 from chaoslab.diloco.wire.tls import (
     InsecureAddress,
@@ -63,11 +62,11 @@ __all__ = [
 
 METHOD = "/chaoslab.Syncer/Attach"
 TOKEN_KEY = "chaoslab-token-bin"
-"""Under which the token stands in the metadata of the call, as UTF-8."""
-_LOOKS = 5
-"""A stream without a hello lives a fifth of its time too long at most."""
+"""Metadata key of the call that holds the token, as UTF-8."""
+_CHECKS_PER_HELLO_S = 5
+"""Checks per `hello_s`: a stream without a hello ends at most a fifth of `hello_s` late."""
 _SPARE_THREADS = 16
-"""Beside those that serve streams: to turn others away."""
+"""Threads beyond `sessions_max`, used to refuse further streams."""
 
 
 # ---------------------------------------------------------------- the syncer's end
@@ -80,21 +79,21 @@ class _Session:
     peer: str
     assembler: Assembler[pb.FromLearner]
     outbox: Outbox
-    pulse: Pulse[pb.ToLearner]
+    pings: Pings[pb.ToLearner]
     gate: Gate[Arrival[pb.FromLearner]]
     cancel: Callable[[], None]
     began_s: float = field(default_factory=time.monotonic)
     has_greeted: bool = False
     is_admitted: bool = False
     is_ending: bool = False
-    """It made room for another one."""
+    """Being ended to make room for another stream; no longer counted."""
 
 
 class Hub:
-    """The syncer's end of all streams. `address` is host:port (0 for any) or unix:path.
+    """The syncer's end of all streams. `address` is host:port (port 0 for any) or unix:path.
 
-    InsecureAddress when it reaches beyond this machine and `tls` is None. Without TLS a learner is
-    known by its token.
+    Raises InsecureAddress if the address is reachable from other machines and `tls` is None.
+    Without TLS a learner is authenticated by its token.
     """
 
     def __init__(
@@ -109,15 +108,15 @@ class Hub:
         self._tokens = tokens or Tokens(())
         self._tls_listener: TlsListener | None = None
         self.address = address
-        """Where learners dial; with the real port once `start` has returned."""
+        """Address that learners dial; has the real port once `start` has returned."""
         self._tls = tls
         self._limits = limits or Limits()
         self.arrivals: Inbox[Arrival[pb.FromLearner]] = _inbox(self._limits)
-        """What came in, of all sessions, in order for each."""
+        """StreamEvent arrived from all sessions, in order per session."""
         self.garbled = 0
-        """Streams that were broken off because of what came from them."""
-        self.turned_away = TurnedAway()
-        """Who was not let in, or never got to a hello."""
+        """Number of streams ended because of malformed input."""
+        self.refusals = Refusals()
+        """Refused streams and connections, by reason."""
         self._numbers = count(1)
         self._sessions: dict[int, _Session] = {}
         self._lock = threading.Lock()
@@ -125,7 +124,7 @@ class Hub:
         self._has_stopped = threading.Event()
 
     def start(self) -> str:
-        """Begin to accept streams; the address with its real port. OSError if it is taken."""
+        """Begin to accept streams; return the address with its real port. OSError if taken."""
         keep_freed_memory()
         server = grpc.server(
             ThreadPoolExecutor(
@@ -140,33 +139,31 @@ class Hub:
             raise OSError(f"cannot listen on {self.address}: {error}") from error
         server.start()
         self._server = server
-        threading.Thread(target=self._run_loop, name="hello", daemon=True).start()
+        threading.Thread(target=self._end_silent_streams, name="hello", daemon=True).start()
         if not self.address.startswith("unix:"):
             self.address = f"{self.address.rpartition(':')[0]}:{port}"
         return self.address
 
     def _listen(self, server: grpc.Server) -> int:
-        """The port where learners dial; with TLS, grpc itself has another."""
+        """The port that learners dial; with TLS, grpc itself listens on another."""
         if not isinstance(self._tls, Tls):
             return int(server.add_insecure_port(self.address))
-        door = TlsListener(
-            self.address, self._tls, self.turned_away, handshake_s=self._limits.hello_s
-        )
+        door = TlsListener(self.address, self._tls, self.refusals, handshake_s=self._limits.hello_s)
         door.start(int(server.add_insecure_port("127.0.0.1:0")))
         self._tls_listener = door
         return door.port
 
     def admit(self, session: int, payload_bytes_max: int | None = None) -> None:
-        """The learner is welcome: payloads are taken from now on, up to this size."""
+        """Accept payloads from this session from now on, up to this many bytes each."""
         most, known = self._limits.payload_bytes_max, self._sessions.get(session)
         if known is not None:
             known.assembler.payload_bytes_max = min(most, payload_bytes_max or most)
             known.is_admitted = True
 
     def send(self, session: int, message: pb.ToLearner, *, key: Hashable | None = None) -> None:
-        """Queue a message without payload; with a key it replaces an unsent one with that key.
+        """Queue a message without payload; with a key it replaces an unsent one with the same key.
 
-        ValueError if it is larger than a frame.
+        ValueError if it is larger than one frame.
         """
         known = self._sessions.get(session)
         if known is not None and not known.outbox.put(frame_of(message), key):
@@ -175,36 +172,36 @@ class Hub:
     def send_payload(
         self, session: int, message: pb.ToLearner, payload: Bytes, *, key: Hashable
     ) -> None:
-        """Queue a message with its payload, in place of an unsent one with the same key.
+        """Queue a message with its payload; replaces an unsent one with the same key.
 
-        The payload is not copied: it must not change any more, and may go to many sessions.
+        The payload is not copied: the caller must not change it. It may go to many sessions.
         """
         known = self._sessions.get(session)
         if known is not None:
             known.outbox.put_payload(lambda: payload_frames(message, payload), key, len(payload))
 
     def waiting(self, session: int) -> tuple[int, int]:
-        """Messages and payloads that are queued for a session and not begun; (0, 0) if it ended."""
+        """Messages and payloads of a session that are queued and not begun; (0, 0) if it ended."""
         known = self._sessions.get(session)
         return known.outbox.waiting if known else (0, 0)
 
-    def pulse(self, session: int) -> Pulse[pb.ToLearner] | None:
-        """A session's pings, and what measures it; None if it ended."""
+    def pings(self, session: int) -> Pings[pb.ToLearner] | None:
+        """Pings of a session, with its meter; None if it ended."""
         known = self._sessions.get(session)
-        return known.pulse if known else None
+        return known.pings if known else None
 
     def close(self, session: int, final_message: pb.ToLearner | None = None) -> None:
-        """End a stream after the queued messages and a last one; its payloads are dropped.
+        """End a stream after the queued messages and `final_message`; unsent payloads are dropped.
 
-        A peer that does not take them within `linger_s` is cut off.
+        A peer that has not read them after `linger_s` seconds is disconnected.
         """
         known = self._sessions.get(session)
         if known is not None:
             known.outbox.close(None if final_message is None else frame_of(final_message))
-            later(self._limits.linger_s, known.cancel)
+            call_later(self._limits.linger_s, known.cancel)
 
     def stop(self) -> None:
-        """End all streams as `close` does, and accept no more; returns when they have ended."""
+        """End all streams as `close` does and accept no more; returns when they have ended."""
         self._has_stopped.set()
         for session in list(self._sessions):
             self.close(session)
@@ -214,7 +211,7 @@ class Hub:
             self._tls_listener.close()
 
     def _attach(self, requests: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes]:
-        """One stream, on a thread of grpc's: read on another thread, return what to send."""
+        """One stream, on a thread of grpc: read on another thread, return the frames to send."""
         outbox = Outbox(controls_max=self._limits.controls_max)
         learner, peer = self._identify(context)
         session = _Session(
@@ -223,7 +220,7 @@ class Hub:
             peer,
             Assembler(pb.FromLearner.FromString, 0),
             outbox,
-            Pulse(pb.ToLearner, outbox),
+            Pings(pb.ToLearner, outbox),
             self.arrivals.gate(),
             context.cancel,
         )
@@ -238,33 +235,33 @@ class Hub:
         return session.outbox.frames()
 
     def _identify(self, context: grpc.ServicerContext) -> tuple[str, str]:
-        """Whose stream it is, and from where; others are sent away before a byte was read."""
+        """Learner and address of the peer; aborts the call if it is not authenticated."""
         if self._tls_listener is not None:
-            shown = self._tls_listener.known(context.peer())
-            if shown is None:
-                self._turn_away(context, Suspicion.NO_TLS, "")
-            return shown.name, shown.peer
-        return self._whose_token(context), context.peer()
+            identity = self._tls_listener.identify(context.peer())
+            if identity is None:
+                self._abort(context, RefusalReason.NO_TLS, "")
+            return identity.name, identity.peer
+        return self._token_owner(context), context.peer()
 
-    def _whose_token(self, context: grpc.ServicerContext) -> str:
+    def _token_owner(self, context: grpc.ServicerContext) -> str:
         shown = dict(context.invocation_metadata()).get(TOKEN_KEY, b"")
         token = shown.decode(errors="replace")
-        learner = self._tokens.whose(token)
+        learner = self._tokens.owner(token)
         if learner is None:
-            why = Suspicion.WRONG_TOKEN if token else Suspicion.NO_TOKEN
-            self._turn_away(context, why, claimed_by(token))
+            why = RefusalReason.WRONG_TOKEN if token else RefusalReason.NO_TOKEN
+            self._abort(context, why, claimed_by(token))
         return learner
 
-    def _turn_away(self, context: grpc.ServicerContext, why: Suspicion, claimed: str) -> NoReturn:
-        self.turned_away.note(why, context.peer(), claimed=claimed)
+    def _abort(self, context: grpc.ServicerContext, why: RefusalReason, claimed: str) -> NoReturn:
+        self.refusals.note(why, context.peer(), claimed=claimed)
         code = grpc.StatusCode.UNAUTHENTICATED
-        if why is Suspicion.TOO_MANY:
+        if why is RefusalReason.TOO_MANY:
             code = grpc.StatusCode.RESOURCE_EXHAUSTED
         context.abort(code, why.value)
         raise AssertionError("abort raises")
 
     def _make_room(self, session: _Session, context: grpc.ServicerContext) -> None:
-        """Take it in among the others. One learner's streams leave room for everybody else's."""
+        """Register the session or refuse it. A learner cannot use up the streams of the others."""
         with self._lock:
             lasting = [one for one in self._sessions.values() if not one.is_ending]
             own = [one for one in lasting if one.learner == session.learner]
@@ -278,73 +275,73 @@ class Hub:
         if has_room:
             return
         if silent is None:
-            self._turn_away(context, Suspicion.TOO_MANY, session.learner)
-        self._miss(silent)
+            self._abort(context, RefusalReason.TOO_MANY, session.learner)
+        self._end_if_silent(silent)
 
-    def _run_loop(self) -> None:
-        """On a thread of its own: end the streams that had their time for a hello."""
+    def _end_silent_streams(self) -> None:
+        """Thread: end the streams that sent no hello within `hello_s`."""
         limit_s = self._limits.hello_s
-        while not self._has_stopped.wait(limit_s / _LOOKS):
+        while not self._has_stopped.wait(limit_s / _CHECKS_PER_HELLO_S):
             with self._lock:
                 open_now = list(self._sessions.values())
             for session in open_now:
                 if time.monotonic() - session.began_s >= limit_s:
-                    self._miss(session)
+                    self._end_if_silent(session)
 
-    def _miss(self, session: _Session) -> None:
-        """It goes, unless it has said hello meanwhile."""
+    def _end_if_silent(self, session: _Session) -> None:
+        """End the session unless its hello has arrived meanwhile."""
         session.is_ending = not session.has_greeted
         if session.is_ending and session.number in self._sessions:
-            self.turned_away.note(Suspicion.NO_HELLO, session.peer, known_as=session.learner)
+            self.refusals.note(RefusalReason.NO_HELLO, session.peer, known_as=session.learner)
             session.cancel()
 
-    def _greet(self, session: _Session, message: pb.FromLearner) -> Suspicion | None:
-        """The first message; what is wrong with it."""
+    def _check_hello(self, session: _Session, message: pb.FromLearner) -> RefusalReason | None:
+        """Check the first message of a stream; the reason if it is refused."""
         if message.WhichOneof("body") != "hello":
-            return Suspicion.NOT_A_HELLO
+            return RefusalReason.NOT_A_HELLO
         if message.hello.learner != session.learner:
-            return Suspicion.OTHER_NAME
+            return RefusalReason.OTHER_NAME
         session.has_greeted = True
         return None
 
     def _read(self, session: _Session, requests: Iterator[bytes]) -> None:
-        def deliver(what: What[pb.FromLearner], size_bytes: int = 0) -> None:
-            if isinstance(what, Received) and not session.has_greeted:
-                wrong = self._greet(session, what.message)
+        def deliver(event: StreamEvent[pb.FromLearner], size_bytes: int = 0) -> None:
+            if isinstance(event, Received) and not session.has_greeted:
+                wrong = self._check_hello(session, event.message)
                 if wrong is not None:
-                    raise _Unwelcome(wrong, claimed=what.message.hello.learner)
-            session.gate.put(Arrival(session.number, what), size_bytes)
+                    raise _HelloRefused(wrong, claimed=event.message.hello.learner)
+            session.gate.put(Arrival(session.number, event), size_bytes)
 
         end: Garbled | Closed
         try:
-            end = _receive(requests, session.assembler, session.pulse, deliver)
-        except _Unwelcome as unwelcome:
-            end = self._refuse(session, unwelcome)
+            end = _receive(requests, session.assembler, session.pings, deliver)
+        except _HelloRefused as refused:
+            end = self._refuse(session, refused)
         with self._lock:
             del self._sessions[session.number]
             self.garbled += isinstance(end, Garbled)
         if isinstance(end, Garbled):
             if not session.is_admitted:
-                self.turned_away.note(Suspicion.GARBLED, session.peer, known_as=session.learner)
+                self.refusals.note(RefusalReason.GARBLED, session.peer, known_as=session.learner)
             session.cancel()
             deliver(end)
         session.outbox.close()
-        later(self._limits.linger_s, session.cancel)
+        call_later(self._limits.linger_s, session.cancel)
         deliver(Closed(end.reason))
 
-    def _refuse(self, session: _Session, unwelcome: "_Unwelcome") -> Closed:
-        """Its first message was not that learner's hello: tell it so, and end."""
-        reason, learner = unwelcome.reason, session.learner
-        self.turned_away.note(reason, session.peer, claimed=unwelcome.claimed, known_as=learner)
+    def _refuse(self, session: _Session, refused: "_HelloRefused") -> Closed:
+        """Tell the peer that its first message was refused, and end the stream."""
+        reason, learner = refused.reason, session.learner
+        self.refusals.note(reason, session.peer, claimed=refused.claimed, known_as=learner)
         text = f"{reason.value}: this stream is {learner}'s, by its token or certificate"
         session.outbox.close(frame_of(pb.ToLearner(refused=pb.Refused(reason=text))))
         return Closed(reason.value)
 
 
-class _Unwelcome(Exception):
-    """The first message of a stream is not the hello of the learner whose stream it is."""
+class _HelloRefused(Exception):
+    """The first message of a stream is not the hello of the authenticated learner."""
 
-    def __init__(self, reason: Suspicion, *, claimed: str) -> None:
+    def __init__(self, reason: RefusalReason, *, claimed: str) -> None:
         super().__init__(reason.value)
         self.reason, self.claimed = reason, claimed
 
@@ -353,10 +350,10 @@ class _Unwelcome(Exception):
 
 
 class Connection:
-    """A learner's end of one stream, for one use: open, talk, close. Reconnecting takes a new one.
+    """A learner's end of one stream, for one use: open, send, close. A reconnect makes a new one.
 
-    InsecureAddress when `address` lies beyond this machine and `tls` is None. `token` is what the
-    syncer knows the learner by, where TLS does not say who it is.
+    Raises InsecureAddress if `address` is on another machine and `tls` is None. `token`
+    authenticates the learner where no certificate does.
     """
 
     def __init__(
@@ -373,19 +370,19 @@ class Connection:
         self._tls = tls
         self._limits = limits or Limits()
         self.arrivals: Inbox[Arrival[pb.ToLearner]] = _inbox(self._limits)
-        """Received messages, and one Closed at the end."""
+        """Received messages, then one Closed."""
         self._gate = self.arrivals.gate()
         self._outbox = Outbox(controls_max=self._limits.controls_max)
-        self.pulse = Pulse(pb.FromLearner, self._outbox)
-        """Its pings, and what measures it."""
+        self.pings = Pings(pb.FromLearner, self._outbox)
+        """Pings of this stream, with its meter."""
         self._failure = ""
-        """Why this end broke the stream off."""
+        """Why this end broke the stream off; empty if it did not."""
         self._channel: grpc.Channel | None = None
         self._call: grpc.Call | None = None
         self._reader = threading.Thread(target=self._read, name="read", daemon=True)
 
     def open(self) -> None:
-        """Begin to dial and return at once; if nobody is there, Closed will say so."""
+        """Begin to connect and return at once; a failure is reported by Closed."""
         keep_freed_memory()
         self._channel = _channel(self._address, self._tls, self._limits)
         metadata = [(TOKEN_KEY, self._token.encode())] if self._token else []
@@ -393,9 +390,9 @@ class Connection:
         self._reader.start()
 
     def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None:
-        """Queue a message without payload; with a key it replaces an unsent one with that key.
+        """Queue a message without payload; with a key it replaces an unsent one with the same key.
 
-        ValueError if it is larger than a frame.
+        ValueError if it is larger than one frame.
         """
         if not self._outbox.put(frame_of(message), key):
             self._break_off("the syncer does not read what is sent")
@@ -408,24 +405,25 @@ class Connection:
         key: Hashable,
         midway: Callable[[], None] | None = None,
     ) -> None:
-        """Queue a message with its payload, in place of an unsent one with the same key.
+        """Queue a message with its payload; replaces an unsent one with the same key.
 
-        A callable is called on the sender's thread when its turn has come, or never if a newer one
-        took its place. If it raises, the traceback is logged and the stream ends. `midway` is
-        called there when the header and the first chunk have left; what follows waits for it.
+        A callable is called on the sender's thread when its turn comes, or never if a newer one has
+        replaced it. If it raises, the traceback is logged and the stream ends. `midway` is called
+        on that thread after the header and the first chunk; the remaining chunks wait until it
+        returns.
         """
         size = 0 if callable(payload) else len(payload)
         self._outbox.put_payload(lambda: self._frames(message, payload, midway), key, size)
 
     @property
     def waiting(self) -> tuple[int, int]:
-        """Messages and payloads that are queued and not begun."""
+        """Number of messages and of payloads that are queued and not begun."""
         return self._outbox.waiting
 
     def close(self, final_message: pb.FromLearner | None = None) -> None:
-        """End the stream after the queued messages and a last one; payloads are dropped.
+        """End the stream after the queued messages and `final_message`; payloads are dropped.
 
-        Returns when the syncer has taken them, at the latest after `linger_s`. May be repeated.
+        Returns when the syncer has read them, at most after `linger_s` seconds. May be repeated.
         """
         self._outbox.close(None if final_message is None else frame_of(final_message))
         self._gate.open()
@@ -457,11 +455,11 @@ class Connection:
             self._call.cancel()
 
     def _read(self) -> None:
-        def deliver(what: What[pb.ToLearner], size_bytes: int = 0) -> None:
-            self._gate.put(Arrival(0, what), size_bytes)
+        def deliver(event: StreamEvent[pb.ToLearner], size_bytes: int = 0) -> None:
+            self._gate.put(Arrival(0, event), size_bytes)
 
         assembler = Assembler(pb.ToLearner.FromString, self._limits.payload_bytes_max)
-        end = _receive(self._call or (), assembler, self.pulse, deliver)
+        end = _receive(self._call or (), assembler, self.pings, deliver)
         self._outbox.cut()
         if isinstance(end, Garbled):
             deliver(end)
@@ -475,16 +473,16 @@ class Connection:
 def _receive(
     frames: Iterable[bytes],
     assembler: Assembler[M],
-    pulse: Pulse[pb.FromLearner] | Pulse[pb.ToLearner],
-    deliver: Callable[[What[M], int], None],
+    pings: Pings[pb.FromLearner] | Pings[pb.ToLearner],
+    deliver: Callable[[StreamEvent[M], int], None],
 ) -> Garbled | Closed:
-    """Deliver every message until the stream ends; why it ended."""
+    """Deliver every message until the stream ends; return why it ended."""
     try:
         for frame in frames:
             message, payload = assembler.take(frame) or (None, None)
             size = len(payload or b"")
-            pulse.frame(len(frame), filled=assembler.underway, completed=size)
-            if message is not None and not pulse.takes(message):
+            pings.frame(len(frame), filled=assembler.underway, completed=size)
+            if message is not None and not pings.handle(message):
                 deliver(Received(message, payload), size)
     except GarbledFrame as error:
         return Garbled(str(error))
@@ -504,7 +502,7 @@ def _inbox(limits: Limits) -> Inbox[Arrival[M]]:
 
 
 def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:
-    """Routes the one method; messages stay bytes, so that a broken one is ours to judge."""
+    """Route the one method. Messages stay bytes, so that malformed ones are detected here."""
     service, method = METHOD.strip("/").split("/")
     return grpc.method_handlers_generic_handler(
         service, {method: grpc.stream_stream_rpc_method_handler(attach)}

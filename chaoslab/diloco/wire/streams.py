@@ -1,6 +1,6 @@
-"""What both ends of a stream share: its limits, what arrives from it, when to dial again.
+"""Types shared by both ends of a stream: limits, received items, delays between reconnects.
 
-No grpc here; `wire` is built on this.
+No grpc here; `service` is built on this.
 """
 
 import random
@@ -16,32 +16,33 @@ Options: TypeAlias = list[tuple[str, int | str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one end puts up with."""
+    """Limits of one end."""
 
     sessions_max: int = 250
-    """Streams at once; one more is refused."""
+    """Most streams at once; further ones are refused."""
     sessions_per_learner_max: int = 4
-    """Of one learner; then its oldest one without a hello makes room, or one more is refused."""
+    """Most streams of one learner; a new one replaces the oldest without a hello, or is refused."""
     hello_s: float = 10.0
-    """After which a stream without a hello ends, and so does a connection without a stream."""
+    """Seconds until a stream without a hello is ended, or a connection without a stream."""
     payload_bytes_max: int = 1 << 32
-    """A larger payload is Garbled."""
+    """Largest payload in bytes; a larger one is Garbled."""
     arrivals_max: int = 1024
-    """Messages of one session that nobody has taken; then its sender is slowed down."""
+    """Most unread messages of one session; beyond that its sender is slowed down."""
     arrivals_bytes_max: int = 1 << 28
-    """Their payloads' bytes, likewise; a session with nothing waiting may always bring in one."""
+    """Most unread payload bytes of one session; one payload is always accepted."""
     controls_max: int = 4096
-    """Unsent messages without payload; then the stream is broken off: nobody reads them."""
+    """Most unsent messages without payload; beyond that the stream is broken off."""
     keepalive_s: float = 2.0
-    """A link that is silent for this long is asked for a sign of life …"""
+    """Seconds of silence after which a keepalive ping is sent."""
     answer_s: float = 8.0
-    """… and broken off if none comes within this time: later than the policy drops a member, and
-    later than an answer takes behind the 4 MB that the buffers of a link at 0.5 MB/s hold."""
+    """Seconds without an answer after which the stream is broken off. Longer than the policy takes
+    to drop a member, and than an answer takes behind the 4 MB in the buffers of a link at 0.5
+    MB/s."""
     linger_s: float = 2.0
-    """How long `close` and `stop` wait for the other end to take the last words."""
+    """Longest time that `close` and `stop` wait for the peer to read the last messages, in s."""
 
     def channel_options(self) -> Options:
-        """For a learner's end. Each dials for itself: a shared one waits out older failures."""
+        """Grpc options of a learner. Connections that share a subchannel share its backoff."""
         return [
             *self._options(),
             ("grpc.use_local_subchannel_pool", 1),
@@ -51,7 +52,7 @@ class Limits:
         ]
 
     def server_options(self) -> Options:
-        """For the syncer's end. One process owns the port; frequent pings are welcome."""
+        """Grpc options of the syncer: one process per port, frequent pings allowed."""
         return [
             *self._options(),
             ("grpc.so_reuseport", 0),
@@ -63,7 +64,7 @@ class Limits:
         ]
 
     def _options(self) -> Options:
-        """For both ends. grpc 1.85 never arms keepalive's own timeout; that of pings works."""
+        """Options of both ends. grpc 1.85 never arms keepalive_timeout_ms, only ping_timeout_ms."""
         return [
             ("grpc.max_send_message_length", FRAME_BYTES_MAX),
             ("grpc.max_receive_message_length", FRAME_BYTES_MAX),
@@ -77,9 +78,9 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A stream began. `peer` is its address as grpc prints it; nobody has said hello yet.
+    """A stream began; no hello yet. `peer` is its address as grpc prints it.
 
-    `learner` is whose token or certificate was shown.
+    `learner` is the name that its token or certificate proves.
     """
 
     peer: str
@@ -88,7 +89,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Received(Generic[M]):
-    """A message with its payload: read-only bytes, None for a body that has none.
+    """A message with its payload: read-only bytes, None if its body has no payload.
 
     The payload's memory is used again when nothing refers to it any more.
     """
@@ -99,35 +100,35 @@ class Received(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Garbled:
-    """Something arrived that is not a message; the stream is broken off and Closed follows."""
+    """Malformed input; the stream is broken off and Closed follows."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The stream has ended, whoever ended it; nothing more comes from it."""
+    """The stream has ended, at either end; nothing follows."""
 
     reason: str
 
 
-What: TypeAlias = Opened | Received[M] | Garbled | Closed
+StreamEvent: TypeAlias = Opened | Received[M] | Garbled | Closed
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival(Generic[M]):
-    """Something that came from a session. A learner's end has one session, number 0."""
+    """An item from a session. A learner's end has one session, number 0."""
 
     session: int
-    what: What[M]
+    event: StreamEvent[M]
 
 
 class Backoff:
-    """Times between attempts to connect: doubling from `first_s` to `cap_s`, with jitter.
+    """Delays between connection attempts: doubling from `first_s` to `cap_s` seconds, with jitter.
 
-    Each is drawn from nearly all of its range, so that a crowd that lost the syncer at one instant
-    spreads out at once. A large crowd takes its time: together it makes about `_CROWD_PER_S`
-    attempts a second at most, however large it is.
+    Each is drawn from nearly the whole range, so that learners that lost the syncer at the same
+    time spread out. With many learners the range grows: together they make at most about
+    `_CROWD_PER_S` attempts a second.
     """
 
     def __init__(self, chance: random.Random, *, first_s: float = 0.2, cap_s: float = 5.0) -> None:
@@ -142,11 +143,11 @@ class Backoff:
         return most_s * self._chance.uniform(_LEAST_SHARE, 1.0)
 
     def reset(self) -> None:
-        """The stream was of use: begin again with the shortest."""
+        """Begin again with the shortest delay, after a stream that was welcomed."""
         self._next_s = self._first_s
 
     def spread(self, crowd: int) -> None:
-        """So many may lose the syncer at once: begin with a time in which all of them have room."""
+        """Widen the range so that `crowd` learners that reconnect at once stay below the rate."""
         needed_s = crowd / _CROWD_PER_S
         self._first_s, self._cap_s = max(self._first_s, needed_s), max(self._cap_s, 2 * needed_s)
         self._next_s = max(self._next_s, self._first_s)
@@ -159,15 +160,15 @@ _CROWD_PER_S = 100.0
 def keep_freed_memory() -> None:
     """Let glibc keep freed blocks of a megabyte instead of returning each to the kernel.
 
-    Freeing one large block raises its dynamic threshold (mallopt(3), M_MMAP_THRESHOLD). The buffers
-    of grpc and ours are then used again instead of being mapped and zeroed for every chunk, which
-    nearly doubles throughput. With another malloc it does nothing.
+    Freeing one large block raises its dynamic threshold (mallopt(3), M_MMAP_THRESHOLD). Buffers are
+    then used again instead of being mapped and zeroed for every chunk, which nearly doubles
+    throughput. With another malloc this has no effect.
     """
     bytearray((32 << 20) - (64 << 10))
 
 
-def later(after_s: float, act: Callable[[], None]) -> None:
-    """Do it after a while, on a thread that does not keep the process alive."""
+def call_later(after_s: float, act: Callable[[], None]) -> None:
+    """Call `act` after this many seconds, on a thread that does not keep the process alive."""
     timer = threading.Timer(after_s, act)
     timer.daemon = True
     timer.start()

@@ -1,7 +1,7 @@
-"""Mutual TLS for the wire, and the rule that plaintext never leaves the machine.
+"""Mutual TLS between learners and syncer, and the rule that plaintext stays on the machine.
 
-Both ends show a certificate that the same authority has signed, and check the other's. The files
-are PEM. This module reads them; `wire` hands them to grpc.
+Each end presents a certificate signed by the same authority and verifies the other's. The files are
+PEM. This module reads them; `service` passes them to grpc.
 """
 
 import argparse
@@ -12,14 +12,15 @@ from typing import TypeAlias
 
 
 class InsecureAddress(ValueError):
-    """An address beyond this machine without TLS; the message says what to pass."""
+    """An address on another machine without TLS; the message says which options to pass."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tls:
-    """The files of one end. `server_name` is the learner's: the name in the syncer's certificate.
+    """TLS files of one end.
 
-    Without `server_name`, the certificate must name the host of the address that is dialled.
+    `server_name` (learner only) is the name in the syncer's certificate; if empty, that is the host
+    of the address that is dialled.
     """
 
     ca: Path
@@ -28,15 +29,15 @@ class Tls:
     server_name: str = ""
 
     def read(self) -> tuple[bytes, bytes, bytes]:
-        """The authority's certificate, ours and our key; OSError or ValueError names the file."""
+        """Contents of authority, certificate and key; OSError or ValueError names the file."""
         return _pem(self.ca), _pem(self.certificate), _pem(self.key)
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateNetwork:
-    """In place of TLS: all that this end can reach belongs to the training, so plaintext will do.
+    """Plaintext allowed: only machines of the training can reach this network.
 
-    As on the network that a container engine makes for one run.
+    For example the network that a container engine creates for one run.
     """
 
 
@@ -44,34 +45,34 @@ Security: TypeAlias = Tls | PrivateNetwork | None
 
 
 def refuse_plaintext(address: str, tls: Security) -> None:
-    """InsecureAddress unless the address stays on this machine, TLS is given, or it is private.
+    """Raise InsecureAddress unless the address is local, TLS is given, or the network is private.
 
-    `address` is host:port, [host]:port or unix:path. A host that is neither an IP address nor
-    localhost is taken to lie beyond the machine.
+    `address` is host:port, [host]:port or unix:path; ValueError if it is not. A host that is
+    neither an IP address nor localhost counts as another machine.
     """
     if tls is not None or address.startswith("unix:"):
         return
     host, colon, port = address.rpartition(":")
     if not colon or not port.isdigit():
-        raise ValueError(f"{address!r} is no address: write host:port, such as 127.0.0.1:4600")
+        raise ValueError(f"address: must be host:port, such as 127.0.0.1:4600, got {address!r}")
     if not _is_loopback(host.strip("[]")):
         raise InsecureAddress(
-            f"{address} reaches beyond this machine, and without TLS everybody on the way could "
-            "read and change the training: pass --tls-ca, --tls-certificate and --tls-key (PEM "
-            "files, on the syncer and on every learner), or use 127.0.0.1 and a tunnel"
+            f"address: {address} is reachable from other machines, where traffic without TLS can "
+            "be read and changed: pass --tls-ca, --tls-certificate and --tls-key (PEM files, on "
+            "the syncer and on every learner), or use 127.0.0.1 and a tunnel"
         )
 
 
 def check_address(address: str, tls: Security) -> None:
-    """As `refuse_plaintext`, and the files are read: OSError or ValueError names a bad one."""
+    """As `refuse_plaintext`; also reads the files: OSError or ValueError names a bad one."""
     refuse_plaintext(address, tls)
     if isinstance(tls, Tls):
         tls.read()
 
 
 def add_tls_options(parser: argparse.ArgumentParser) -> None:
-    """The options that `tls_of` reads."""
-    group = parser.add_argument_group("mutual TLS, needed beyond 127.0.0.1")
+    """Add the options that `tls_of` reads."""
+    group = parser.add_argument_group("mutual TLS, required for addresses other than loopback")
     group.add_argument("--tls-ca", type=Path, help="certificate of the authority, PEM")
     group.add_argument("--tls-certificate", type=Path, help="certificate of this end, PEM")
     group.add_argument("--tls-key", type=Path, help="private key of this end, PEM")
@@ -80,12 +81,12 @@ def add_tls_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--private-network", action="store_true",
-        help="instead of TLS: everybody on this network belongs to the training",
+        help="no TLS: only machines of the training can reach this network",
     )  # fmt: skip
 
 
 def tls_of(options: argparse.Namespace) -> Security:
-    """What the options of `add_tls_options` say; None without any. ValueError if one is missing."""
+    """TLS settings from the options of `add_tls_options`; ValueError if one is missing."""
     given = {
         "--tls-ca": options.tls_ca,
         "--tls-certificate": options.tls_certificate,
@@ -95,7 +96,7 @@ def tls_of(options: argparse.Namespace) -> Security:
         return PrivateNetwork() if options.private_network else None
     missing = [name for name, path in given.items() if path is None]
     if missing:
-        raise ValueError(f"mutual TLS needs three files; also pass {' and '.join(missing)}")
+        raise ValueError(f"mutual TLS: also pass {' and '.join(missing)}; it needs all three files")
     return Tls(
         ca=options.tls_ca,
         certificate=options.tls_certificate,
@@ -114,5 +115,5 @@ def _is_loopback(host: str) -> bool:
 def _pem(path: Path) -> bytes:
     content = path.read_bytes()
     if b"-----BEGIN " not in content:
-        raise ValueError(f"{path} is not a PEM file: it has no BEGIN line")
+        raise ValueError(f"{path}: must be a PEM file, got one without a BEGIN line")
     return content

@@ -8,7 +8,7 @@ from chaoslab.selftest.mutants import Mutant, Part
 class BelievingTokens(Tokens):
     """Every token is good for whom it names."""
 
-    def whose(self, token: str) -> str | None:
+    def owner(self, token: str) -> str | None:
         """Whoever it says."""
         return claimed_by(token)
 
