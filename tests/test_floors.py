@@ -39,10 +39,6 @@ DOORS: dict[str, tuple[str, ...]] = {
     "rich": ("report", "cli"),
 }
 
-
-LOADERS = {"undo.actions", "undo.facts", "undo.leftovers"}
-"""They know what fleets and links undo, until those say it themselves."""
-
 MUTANTS = "selftest.mutants"
 """Programs in the place of the run under test, and fleets: they see what they stand in for."""
 
@@ -96,8 +92,6 @@ def forbidden(module: str) -> Iterator[str]:
         allowed = ("diloco", "core.events")
     elif module.startswith(f"{MUTANTS}."):
         allowed = ("diloco", "core.events", "fleet", MUTANTS)
-    elif module in LOADERS:
-        return
     elif module and top(module) != "__version__":
         if top(module) not in PACKAGES:
             yield f"{module} lies in no package of the table"
@@ -114,7 +108,7 @@ def test_imports_go_down_only() -> None:
 
 def test_no_two_packages_import_each_other() -> None:
     seen: dict[tuple[str, str], str] = {}
-    for module in set(IMPORTS) - LOADERS:
+    for module in IMPORTS:
         for name in own(module):
             here, there = folder(module), folder(name)
             if here and there and here != there:

@@ -2,6 +2,7 @@
 
     PlanError    the user    2   what was written, why it cannot work, what to write
     AbilityError the place   2   the plan needs something this fleet or machine lacks
+    PackageError a package   2   what it brings to chaoslab cannot be used
     FleetError   the world   4   a process, a socket or a disk did not do its part
     HarnessBug   us          4   an internal rule was broken; please report
 
@@ -51,6 +52,13 @@ class PlanError(_Refused):
 
 class AbilityError(_Refused):
     """The plan is sound, but this fleet or machine cannot carry it out; nothing was started."""
+
+
+class PackageError(_Refused):
+    """What an installed package brings to chaoslab cannot be loaded or used; nothing was started.
+
+    The message names the package and its entry point.
+    """
 
 
 class FleetError(ChaoslabError):

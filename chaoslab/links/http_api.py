@@ -8,6 +8,7 @@ token is sent with each call and shown nowhere: not in an error, not in the text
 
 import http.client
 import json
+import socket
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -91,3 +92,9 @@ def _decoded(answer: str) -> Json:
 def _reason(answer: str) -> str:
     value = _decoded(answer)
     return str(value.get("error", answer)) if isinstance(value, Mapping) else answer
+
+
+def address_of(host: str) -> str:
+    """Its address, of version 4 if it has one. OSError if it has none."""
+    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return str(min(found, key=lambda one: one[0] is not socket.AF_INET)[4][0])

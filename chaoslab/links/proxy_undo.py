@@ -9,6 +9,7 @@ or a server that is gone has taken its effects with it.
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
@@ -19,6 +20,8 @@ CLEAR_EFFECTS = "clear_effects"
 """The undo verb for `clear`: api, token (if the server has one), proxy, injection."""
 ENABLE_PROXY = "enable_proxy"
 """The undo verb for `enable`: api, token (likewise), proxy."""
+DELETE_PROXY = "delete_proxy"
+"""The undo verb for `delete`: api, proxy."""
 _FLUSH_S = 0.1
 """For what a freeze held back to get through before the freeze is taken away."""
 
@@ -55,6 +58,12 @@ def enable(api: Endpoint, proxy: str) -> bool:
     if was_off:
         call(api, "POST", f"/proxies/{proxy}", {"enabled": True})
     return was_off
+
+
+def delete(api: Endpoint, proxy: str) -> None:
+    """Delete a proxy that a dead harness left on somebody's server."""
+    with suppress(NotThere, NobodyThere):
+        call(api, "DELETE", f"/proxies/{proxy}")
 
 
 def _is_of(injection: str, name: str) -> bool:

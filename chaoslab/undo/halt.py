@@ -23,9 +23,10 @@ import psutil
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, Identity, send
 from chaoslab.core.process_tree import is_running
-from chaoslab.undo.actions import Healed, leftovers
+from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, may_owe, open_undos
+from chaoslab.undo.verbs import Healed
 
 _JANITOR = "chaoslab.undo.janitor"
 _CONTROL = "control"

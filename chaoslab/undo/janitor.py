@@ -26,7 +26,7 @@ import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import NotPrivate, remove
-from chaoslab.undo.actions import Healed, UndoEntry, lets_go, undo
+from chaoslab.undo.actions import lets_go, undo
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pings, Silence
 from chaoslab.undo.log import (
     append,
@@ -37,6 +37,7 @@ from chaoslab.undo.log import (
     syncer_state,
     unknown_holder,
 )
+from chaoslab.undo.verbs import Healed, UndoEntry
 
 _LOG = "janitor.log"
 _FAREWELL_S = 30.0

@@ -32,8 +32,9 @@ from chaoslab.core.process_identity import (
     names_process,
 )
 from chaoslab.core.process_tree import is_running
-from chaoslab.undo.actions import UndoEntry, lets_go, looks, still_there
+from chaoslab.undo.actions import lets_go, looks, still_there
 from chaoslab.undo.heartbeat import StillThere
+from chaoslab.undo.verbs import UndoEntry
 
 OBLIGATIONS = "obligations.jsonl"
 _PLACES = ((OBLIGATIONS,), ("control", OBLIGATIONS))

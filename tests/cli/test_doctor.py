@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.cli.doctor_lines import Diagnosis, State, examine, repair
+from chaoslab.cli.doctor_lines import Diagnosis, examine, repair
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
@@ -19,6 +19,7 @@ from chaoslab.links.effects import Direction
 from chaoslab.links.netfilter import Drop, Iptables
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
+from chaoslab.undo.verbs import State
 from tests.contracts.fleet_kit import wait_until
 
 pytestmark = pytest.mark.slow

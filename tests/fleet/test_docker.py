@@ -12,20 +12,22 @@ from pathlib import Path
 import pytest
 
 import chaoslab
-from chaoslab.cli.doctor_lines import State, examine
+from chaoslab.cli.doctor_lines import examine
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.docker.undo_verbs import RunResourcesFacts
 from chaoslab.fleet.stressors import Slowness
 from chaoslab.plan.model import Containers
 from chaoslab.prepare.containers import ContainerFleets
 from chaoslab.undo import leftovers as residue
-from chaoslab.undo.actions import VERBS, leftovers
+from chaoslab.undo.actions import leftovers
 from chaoslab.undo.base import NoUndoLog
-from chaoslab.undo.facts import RunResourcesFacts
+from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import UndoLogFile, open_undos
+from chaoslab.undo.verbs import State
 from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
@@ -353,8 +355,8 @@ def heal_of(run_directory: Path, do: str, facts: dict[str, str]) -> str:
 
 def test_every_verb_is_known_to_the_undo() -> None:
     letting_go = (labels.UNPAUSE, labels.UNWEDGE, labels.UNLIMIT, labels.PLUG, labels.FREE_VOLUME)
-    assert all(VERBS[do].lets_go for do in letting_go)
-    assert not VERBS[labels.EMPTY_RUN_RESOURCES].lets_go
+    assert all(own_verbs()[do].lets_go for do in letting_go)
+    assert not own_verbs()[labels.EMPTY_RUN_RESOURCES].lets_go
 
 
 def test_an_engine_without_our_images_is_told_how_to_come_by_them(

@@ -18,7 +18,8 @@ from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.neighbours import Beside, promised_bytes, refuse_more_memory_than_there_is
 from chaoslab.fleet.local.stress_driver import LocalDriver
 from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
-from chaoslab.undo.actions import UndoEntry, undo
+from chaoslab.undo.actions import undo
+from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.fleet.test_local import Remembered
 

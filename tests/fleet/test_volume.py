@@ -11,7 +11,8 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.storage import volume
-from chaoslab.undo.actions import UndoEntry, leftovers, lets_go, undo
+from chaoslab.undo.actions import leftovers, lets_go, undo
+from chaoslab.undo.verbs import UndoEntry
 
 pytestmark = pytest.mark.skipif(not volume.can_mount(), reason="this machine may not mount")
 

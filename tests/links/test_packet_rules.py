@@ -25,7 +25,8 @@ from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.kernel import ask, which
 from chaoslab.links.netfilter import Drop, Drops, Iptables, Nft, Seen
 from chaoslab.links.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
-from chaoslab.undo.actions import UndoEntry, still_there, undo
+from chaoslab.undo.actions import still_there, undo
+from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.link_stage import Upstream, is_open, read_exactly
 from tests.fleet.test_local import Remembered
 

@@ -24,8 +24,9 @@ from chaoslab.links.base import (
     Slice,
 )
 from chaoslab.links.http_api import Endpoint, call
+from chaoslab.links.proxy_undo import DELETE_PROXY, delete
 from chaoslab.links.toxics import whole_numbers
-from chaoslab.links.toxiproxy import UNDO_PROXY, ToxiproxyLinks, undo
+from chaoslab.links.toxiproxy import ToxiproxyLinks
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
@@ -107,7 +108,7 @@ def test_other_peoples_proxies_are_left_as_they_are(
     with ToxiproxyLinks(tmp_path, address=shared.address, undo_log=undo_log) as links:
         link = links.create("learner-0", upstream.address)
         link.shape("injection-0", Direction.BOTH, Latency(mean_s=0.01))
-        assert [owed["do"] for owed in undo_log.opened].count(UNDO_PROXY) == 1
+        assert [owed["do"] for owed in undo_log.opened].count(DELETE_PROXY) == 1
         assert not links.troubles()
     assert call(shared, "GET", "/proxies") == before
     assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))
@@ -116,7 +117,7 @@ def test_other_peoples_proxies_are_left_as_they_are(
 def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: Endpoint) -> None:
     call(shared, "POST", "/proxies", {"name": "chaoslab-x", "upstream": "127.0.0.1:9"})
     for _ in range(2):
-        undo(shared, "chaoslab-x")
+        delete(shared, "chaoslab-x")
     found = call(shared, "GET", "/proxies")
     assert isinstance(found, dict)
     assert list(found) == ["theirs"]

@@ -16,10 +16,12 @@ from chaoslab.links import netem, netfilter, proxy_undo
 from chaoslab.links.http_api import Endpoint
 from chaoslab.links.netfilter import Iptables
 from chaoslab.links.packet_rules import run_of
-from chaoslab.undo.actions import VERBS, UndoEntry, leftovers, undo
+from chaoslab.undo.actions import leftovers, undo
+from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.facts import Facts, decode
 from chaoslab.undo.janitor import heal, perform
 from chaoslab.undo.log import UndoLogFile, open_undos
+from chaoslab.undo.verbs import UndoEntry
 
 LOOPBACK = "127.0.0.1:8474"
 
@@ -84,14 +86,14 @@ def no_engine_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("cgroup_mount")
-@pytest.mark.parametrize("do", sorted(VERBS))
+@pytest.mark.parametrize("do", sorted(own_verbs()))
 def test_what_a_run_writes_is_taken(tmp_path: Path, do: str) -> None:
-    facts = decode(VERBS[do].facts, {"open": 0, "do": do, **sound(tmp_path)[do]}, tmp_path)
+    facts = decode(own_verbs()[do].facts, {"open": 0, "do": do, **sound(tmp_path)[do]}, tmp_path)
     assert isinstance(facts, Facts)
 
 
 @pytest.mark.usefixtures("cgroup_mount")
-@pytest.mark.parametrize("do", sorted(VERBS))
+@pytest.mark.parametrize("do", sorted(own_verbs()))
 def test_a_key_too_many_or_of_another_type_is_refused(tmp_path: Path, do: str) -> None:
     good = sound(tmp_path)[do]
     assert "'colour'" in refused(tmp_path, do, {**good, "colour": "blue"})
@@ -185,8 +187,8 @@ def test_an_engine_elsewhere_is_asked_if_this_user_asks_it_too(
     facts = {**sound(tmp_path)["empty_estate"], "engine": url}
     effects = {**sound(tmp_path)["clear_effects"], "api": "192.0.2.7:8474"}
     monkeypatch.setenv("DOCKER_HOST", url)
-    assert decode(VERBS["empty_estate"].facts, facts, tmp_path)
-    assert decode(VERBS["clear_effects"].facts, effects, tmp_path)
+    assert decode(own_verbs()["empty_estate"].facts, facts, tmp_path)
+    assert decode(own_verbs()["clear_effects"].facts, effects, tmp_path)
 
 
 def test_the_twin_s_book_speaks_of_the_twin(tmp_path: Path) -> None:
@@ -194,7 +196,7 @@ def test_the_twin_s_book_speaks_of_the_twin(tmp_path: Path) -> None:
     twin.mkdir()
     rule = sound(twin)["drop_rules"]
     assert rule["comment"] == sound(tmp_path)["drop_rules"]["comment"]
-    assert decode(VERBS["drop_rules"].facts, rule, twin)
+    assert decode(own_verbs()["drop_rules"].facts, rule, twin)
     assert "is another run" in refused(twin, "empty_estate", sound(tmp_path)["empty_estate"])
 
 

@@ -15,15 +15,16 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
-from chaoslab.links import netem, netfilter, packet_rules, toxiproxy
+from chaoslab.links import netem, netfilter, packet_rules, proxy_undo
 from chaoslab.undo import leftovers as residue
-from chaoslab.undo.actions import Healed, leftovers
+from chaoslab.undo.actions import leftovers
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
 from chaoslab.undo.heartbeat import Lapse
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
 from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, open_undos
+from chaoslab.undo.verbs import Healed
 from tests.contracts.fleet_kit import wait_until
 
 ROOT = Path(__file__).parent.parent.parent
@@ -336,7 +337,7 @@ def test_what_links_left_is_named_and_undone(
     monkeypatch.setattr(netfilter, "count", lambda *_: 2)
     monkeypatch.setattr(netem, "has_bands", lambda _: True)
     monkeypatch.setattr(netem, "close_bands", lambda *done: undone.append(done) or True)
-    monkeypatch.setattr(toxiproxy, "undo", lambda *done: undone.append(done))
+    monkeypatch.setattr(proxy_undo, "delete", lambda *done: undone.append(done))
     if do == packet_rules.UNDO_DROPS:
         facts = {**facts, "comment": f"chaoslab:{packet_rules.run_of(tmp_path)}:injection-0:1:up:0"}
     UndoLogFile(tmp_path).open(do, **facts)

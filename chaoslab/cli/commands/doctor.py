@@ -17,8 +17,9 @@ from chaoslab.cli.commands.output import (
     print_json,
     print_page,
 )
-from chaoslab.cli.doctor_lines import Diagnosis, State, examine, repair
+from chaoslab.cli.doctor_lines import Diagnosis, examine, repair
 from chaoslab.core.errors import ExitCode
+from chaoslab.undo.verbs import State
 
 _STYLES = {State.OK: "green", State.LIMITED: "yellow", State.MISSING: "dim"}
 

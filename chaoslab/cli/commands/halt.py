@@ -9,8 +9,8 @@ from chaoslab.cli.commands.output import advise, examples, json_option, out_opti
 from chaoslab.core.errors import ExitCode
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.halt import Halted, find_runs, halt
-from chaoslab.undo.leftovers import strays
 from chaoslab.undo.log import holder_of
+from chaoslab.undo.processes import strays
 
 
 @click.command(

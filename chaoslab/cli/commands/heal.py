@@ -7,9 +7,9 @@ import click
 from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_json
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.actions import Healed
 from chaoslab.undo.janitor import find_runs, heal
 from chaoslab.undo.log import runs_of_others
+from chaoslab.undo.verbs import Healed
 
 
 @click.command(

@@ -17,7 +17,7 @@ from chaoslab.fleet.docker import labels as verbs
 from chaoslab.fleet.docker.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.run_resources import empty, remains
 from chaoslab.fleet.docker.storage import Place, resize
-from chaoslab.undo.facts import (
+from chaoslab.fleet.docker.undo_verbs import (
     ContainerFacts,
     EngineFacts,
     LimitFacts,

@@ -16,7 +16,6 @@ from urllib.parse import urlsplit
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.docker import labels as verbs
 from chaoslab.fleet.docker.connection import (
     ASK_S,
     DockerException,
@@ -28,6 +27,7 @@ from chaoslab.fleet.docker.connection import (
 from chaoslab.fleet.docker.container_facts import ContainerSpec, Limits, Seen, Usage
 from chaoslab.fleet.docker.engine_objects import Stores
 from chaoslab.fleet.docker.stream import Stream
+from chaoslab.links.http_api import address_of
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
 
@@ -277,7 +277,7 @@ def _name(found: Mapping[str, Any]) -> str:
 def _number_of(host: str) -> str:
     """Its address, of version 4 if it has one."""
     try:
-        return verbs.address_of(host)
+        return address_of(host)
     except OSError as error:
         raise FleetError(f"the Docker engine's host {host} has no address: {error}") from error
 

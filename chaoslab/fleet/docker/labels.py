@@ -38,9 +38,3 @@ def run_name(run_directory: Path) -> str:
 def own_name(run: str) -> str:
     """How the names of all that is a run's begin, and that of its network."""
     return f"chaoslab-{run}"
-
-
-def address_of(host: str) -> str:
-    """Its address, of version 4 if it has one. OSError if it has none."""
-    found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-    return str(min(found, key=lambda one: one[0] is not socket.AF_INET)[4][0])

@@ -15,7 +15,6 @@ each other). The call then fails with its deadline; links: embedded do not have 
 import re
 import secrets
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -32,18 +31,17 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, call
+from chaoslab.links.http_api import Endpoint, NobodyThere, call
 from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied_links import ProxiedLinks
 from chaoslab.links.proxy_client import ProxyClient
 from chaoslab.links.proxy_host import ProxyHost
 from chaoslab.links.proxy_process import Server
+from chaoslab.links.proxy_undo import DELETE_PROXY, delete
 from chaoslab.links.toxics import whole_numbers
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from chaoslab.undo.base import NoUndoLog, UndoLog
 
-UNDO_PROXY = "delete_proxy"
-"""The undo verb for a proxy on a server that is not ours: api, proxy."""
 _ASK_S = 2.0
 """How long a given server may take to say what it is."""
 _ADVICE = "start one there, or leave `fleet.toxiproxy` out, and one is started for the run"
@@ -136,7 +134,7 @@ class ToxiproxyLinks(ProxiedLinks):
             self._server.stop()
             return
         for proxy, owed in self._owed.items():
-            undo(Endpoint(address=str(self._address)), proxy)
+            delete(Endpoint(address=str(self._address)), proxy)
             self.undo_log.close(owed)
         self._owed.clear()
 
@@ -149,7 +147,7 @@ class ToxiproxyLinks(ProxiedLinks):
         """Unique on a server that may serve others; written down before it is made there."""
         name = f"chaoslab-{self._run}-{link}"
         if self._server is None and self._proxy_host is None:
-            self._owed[name] = self.undo_log.open(UNDO_PROXY, api=self._address, proxy=name)
+            self._owed[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
         return name
 
     @property
@@ -203,9 +201,3 @@ def _require_toxiproxy(api: Endpoint) -> None:
 
 def _is_proxy(value: Json) -> bool:
     return isinstance(value, Mapping) and {"listen", "upstream"} <= value.keys()
-
-
-def undo(api: Endpoint, proxy: str) -> None:
-    """Delete a proxy that a dead harness left on somebody's server."""
-    with suppress(NotThere, NobodyThere):
-        call(api, "DELETE", f"/proxies/{proxy}")

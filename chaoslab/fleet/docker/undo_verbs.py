@@ -1,0 +1,253 @@
+"""Undo of what was done on a Docker engine, what may be left there, and what it can do.
+
+    empty_estate           the containers, network and volumes of a run on a Docker engine
+    unpause_container, unwedge_container, unlimit_container, plug_container
+                           a container goes on
+    free_container_volume  a container's volume that is full has room again
+
+The engine is asked when it comes to that, by `cleanup`: few runs owe this, and the SDK, which this
+module does not import, may be missing.
+"""
+
+import ipaddress
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.fleet.docker import labels
+from chaoslab.fleet.docker.labels import LABEL_RUN, own_name, run_name
+from chaoslab.undo.facts import NODE, Facts, is_loopback, require, require_match
+from chaoslab.undo.log import is_held, may_owe
+from chaoslab.undo.verbs import (
+    Examined,
+    Healed,
+    Leftover,
+    Maintenance,
+    Verb,
+    limited,
+    missing,
+    ok,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineFacts(Facts):
+    """Something on an engine: this machine's, or the one that DOCKER_HOST names."""
+
+    engine: str
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.engine)
+        is_here = parts.scheme == "unix" or is_loopback(parts.hostname or "")
+        require(
+            is_here or self.engine == os.environ.get("DOCKER_HOST"),
+            f"the engine at {self.engine} is neither on this machine nor the one that DOCKER_HOST "
+            f"names: if it is the run's, set DOCKER_HOST={self.engine} and heal again",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResourcesFacts(EngineFacts):
+    """All that a run made on an engine."""
+
+    run: str
+
+    def __post_init__(self) -> None:
+        EngineFacts.__post_init__(self)
+        require(self.run == run_name(self.directory), f"{self.run!r} is another run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContainerFacts(EngineFacts):
+    """A container of the run."""
+
+    container: str
+
+    def __post_init__(self) -> None:
+        EngineFacts.__post_init__(self)
+        _require_own_name(self, self.container, "container")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitFacts(ContainerFacts):
+    """What the container might use before."""
+
+    cpus: float
+    memory_bytes: int
+    processes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlugFacts(ContainerFacts):
+    """How the container was connected before."""
+
+    network: str
+    aliases: list[str]
+    address: str
+
+    def __post_init__(self) -> None:
+        ContainerFacts.__post_init__(self)
+        own = own_name(run_name(self.directory))
+        require(self.network == own, f"the network {self.network!r} is not this run's")
+        for alias in self.aliases:
+            require_match(NODE, alias, "node")
+        require(not self.address or _is_address(self.address), f"{self.address!r} is no address")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFacts(RunResourcesFacts):
+    """A volume of the run on an engine, and the image of whoever frees it."""
+
+    volume: str
+    image: str
+
+    def __post_init__(self) -> None:
+        RunResourcesFacts.__post_init__(self)
+        _require_own_name(self, self.volume, "volume")
+
+
+def _require_own_name(facts: Facts, name: str, what: str) -> None:
+    own = own_name(run_name(facts.directory))
+    is_own = re.fullmatch(rf"{re.escape(own)}-[\w.-]+", name) is not None
+    require(is_own, f"the {what} {name!r} is not this run's")
+
+
+def _is_address(word: str) -> bool:
+    try:
+        ipaddress.ip_address(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _on_engine(do: str, facts: type[EngineFacts], *, lets_go: bool = True) -> Verb[Any]:
+    """The engine is asked when it comes to that: few runs owe this, and the SDK may be missing."""
+
+    def undone(facts: EngineFacts) -> Healed:
+        return Healed(actions=_ask_engine(do, facts, is_undone=True))
+
+    def left(facts: EngineFacts) -> tuple[str, ...]:
+        try:
+            return _ask_engine(do, facts, is_undone=False)
+        except FleetError as error:
+            return (str(error),)
+
+    looks = do in labels.SEEN or not lets_go
+    return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
+
+
+def _ask_engine(do: str, facts: EngineFacts, *, is_undone: bool) -> tuple[str, ...]:
+    """FleetError without the SDK, as without an engine."""
+    try:
+        from chaoslab.fleet.docker import cleanup  # noqa: PLC0415  # as above
+    except AbilityError as error:
+        raise FleetError(str(error)) from error
+    return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
+
+
+# ---------------------------------------------------------------- leftovers
+
+
+def _unheld(_: Path) -> Iterator[Leftover]:
+    """On the engine that answers here: what this machine made for runs that nobody runs."""
+    try:
+        from chaoslab.fleet.docker.cleanup import all_run_resources  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            url, found = engine.url, all_run_resources(engine)
+    except (AbilityError, FleetError):
+        return  # no engine, or one that refuses, which `doctor` says: nothing on it can be seen
+    for run, directory in found.items():
+        path = Path(directory)
+        holding = path.parent if path.name == "control" else path
+        if not path.exists() or not is_held(holding):
+            here = f"$(docker ps -aq --filter label={LABEL_RUN}={run})"
+            is_known = path.exists() and may_owe(holding)
+            yield Leftover(
+                what=f"containers, a network or volumes labelled {LABEL_RUN}={run}",
+                where=url,
+                remedy=f"chaoslab heal {holding}"
+                if is_known
+                else f"docker rm -f {here}; "
+                f"docker network rm chaoslab-{run}; docker volume rm "
+                f"$(docker volume ls -q --filter label={LABEL_RUN}={run})",
+            )
+
+
+# ---------------------------------------------------------------- what the engine can do
+
+
+def _diagnose() -> Iterator[Examined]:
+    yield _docker()
+    yield _container_links()
+
+
+def _docker() -> Examined:
+    """The engine that a run would use, by its own word."""
+    name = "docker"
+    try:
+        from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.capabilities import lacking  # noqa: PLC0415
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            facts = engine.facts()
+            unbuilt = [one for one in images.needed() if engine.image_id(one) is None]
+    except AbilityError as error:
+        return missing(name, "no engine can be used from here", str(error))
+    except FleetError as error:
+        return limited(name, f"an engine that refuses: {error}")
+    version, api, cgroup = (facts.get(key) for key in ("Version", "ApiVersion", "CgroupVersion"))
+    detail = f"engine {version}, API {api}, cgroup v{cgroup}"
+    lacks = sorted(set(lacking(facts).values()))
+    if unbuilt:
+        lacks.append(f"no image {', '.join(unbuilt)}")
+    if lacks:
+        remedy = "chaoslab images build" if unbuilt else ""
+        return limited(name, f"{detail}: {'; '.join(lacks)}", remedy)
+    return ok(name, detail)
+
+
+def _container_links() -> Examined:
+    """What the kernel under the engine does to packets, tried there; the engine may be far away."""
+    name = "container links"
+    try:
+        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.kernel_probe import tried  # noqa: PLC0415
+
+        with closing(Engine.connect()) as engine:
+            found = tried(engine)
+    except AbilityError:
+        return missing(name, "no engine to try them on")
+    except FleetError as error:
+        return limited(name, f"the trial was refused: {error}")
+    if found.forwarding:
+        return missing(name, f"no links: netem, no network.loss: {found.forwarding}")
+    reasons = {*found.lacks.values(), found.proxy_loss} - {""}
+    if reasons:
+        lacking = ", ".join(sorted(found.lacks)) or "loss beside a proxy"
+        return limited(name, f"links: netem without {lacking}: {'; '.join(sorted(reasons))}")
+    return limited(name, "all that links: netem can do; delays by it have never been run")
+
+
+MAINTENANCE = Maintenance(
+    verbs={
+        labels.EMPTY_RUN_RESOURCES: _on_engine(
+            labels.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False
+        ),
+        labels.UNPAUSE: _on_engine(labels.UNPAUSE, ContainerFacts),
+        labels.UNWEDGE: _on_engine(labels.UNWEDGE, ContainerFacts),
+        labels.UNLIMIT: _on_engine(labels.UNLIMIT, LimitFacts),
+        labels.PLUG: _on_engine(labels.PLUG, PlugFacts),
+        labels.FREE_VOLUME: _on_engine(labels.FREE_VOLUME, StoreFacts),
+    },
+    leftovers=_unheld,
+    diagnose=_diagnose,
+)

@@ -1,0 +1,206 @@
+"""Undo of what the kernel was asked for beside a node: limits on it, and volumes below it.
+
+    remove_cgroup   a limit on some processes, which go back to where they were
+    unmount         a node's own volume; what is in it stays
+    free_volume     a volume that is full has room again
+
+A cgroup is called by the pid of its harness; the table of mounts says which volumes are ours.
+"""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from chaoslab.core.private_files import open_folder
+from chaoslab.core.process_tree import is_running
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.cgroups import Controller
+from chaoslab.fleet.storage import files, power, volume
+from chaoslab.undo.facts import NODE, Facts, require, require_match
+from chaoslab.undo.log import is_held
+from chaoslab.undo.verbs import (
+    Examined,
+    Healed,
+    Leftover,
+    Maintenance,
+    Verb,
+    limited,
+    missing,
+    ok,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CgroupFacts(Facts):
+    """A cgroup of ours, and the one that its processes go back to."""
+
+    node: str
+    path: str
+    back: str
+
+    def __post_init__(self) -> None:
+        require_match(NODE, self.node, "node")
+        require(
+            cgroups.is_made_here(Path(self.path), Path(self.back)),
+            f"{self.path} is no cgroup that chaoslab made, with {self.back} to go back to",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeFacts(Facts):
+    """A volume beneath what a node keeps."""
+
+    node: str
+    folder: str
+
+    def __post_init__(self) -> None:
+        require_match(NODE, self.node, "node")
+        names = self.names
+        is_nodes_own = len(names) == 3 and names[:2] == ("nodes", self.node)
+        require(
+            is_nodes_own and str(self.directory.joinpath(*names)) == self.folder,
+            f"{self.folder} is not what {self.node} keeps in {self.directory}",
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The way to it from the directory; empty if it lies elsewhere."""
+        folder = Path(self.folder)
+        if not folder.is_relative_to(self.directory) or ".." in folder.parts:
+            return ()
+        return folder.relative_to(self.directory).parts
+
+
+def _remove_cgroup(facts: CgroupFacts) -> Healed:
+    """Give its processes back and remove it; FleetError if the kernel does not let go of it."""
+    was_there = cgroups.remove(Path(facts.path), Path(facts.back))
+    return Healed(actions=(f"the cgroup {facts.path}, removed",) if was_there else ())
+
+
+def _cgroup(facts: CgroupFacts) -> tuple[str, ...]:
+    return (f"the cgroup {facts.path}",) if Path(facts.path).is_dir() else ()
+
+
+def _unmount(facts: VolumeFacts) -> Healed:
+    """Take a volume away; FleetError if the kernel refuses."""
+    what = _volume(facts)
+    volume.release(_own_folder(facts))
+    return Healed(actions=tuple(f"{one}, unmounted" for one in what))
+
+
+def _volume(facts: VolumeFacts) -> tuple[str, ...]:
+    is_mounted = volume.is_mounted(_own_folder(facts))
+    return (f"the volume at {facts.folder}",) if is_mounted else ()
+
+
+def _free(facts: VolumeFacts) -> Healed:
+    """Give a full volume room again; FleetError if the kernel refuses."""
+    what = _full(facts)
+    if what:
+        volume.free(_own_folder(facts))
+    return Healed(actions=tuple(f"{one}, which has room again" for one in what))
+
+
+def _full(facts: VolumeFacts) -> tuple[str, ...]:
+    folder = _own_folder(facts)
+    is_full = volume.is_mounted(folder) and not volume.measure(folder).free_bytes
+    return (f"the full volume at {folder}",) if is_full else ()
+
+
+def _own_folder(facts: VolumeFacts) -> Path:
+    """Where the volume is; FleetError if there is a link on the way, or others may write there.
+
+    It may be gone already, and be there again from what was kept beside it.
+    """
+    try:
+        with open_folder(facts.directory, *facts.names):
+            return Path(facts.folder)
+    except FileNotFoundError:
+        return Path(facts.folder)
+
+
+# ---------------------------------------------------------------- leftovers
+
+
+def _leftovers(_: Path) -> Iterator[Leftover]:
+    yield from _dead_cgroups()
+    yield from _lost_volumes()
+
+
+def _dead_cgroups() -> Iterator[Leftover]:
+    """Those whose harness, by whose pid they are called, is dead."""
+    for path, back in cgroups.made():
+        pid = path.name.partition("-")[0]
+        if pid.isdecimal() and is_running(int(pid)):
+            continue
+        here, there = (shlex.quote(str(one / "cgroup.procs")) for one in (path, back))
+        yield Leftover(
+            what=f"a cgroup of the dead harness {pid}",
+            where=str(path),
+            remedy=f"while read p; do echo $p > {there}; done < {here}; "
+            f"rmdir {shlex.quote(str(path))}",
+        )
+
+
+def _lost_volumes() -> Iterator[Leftover]:
+    """Those below no run that somebody runs: RUN/nodes/<name>/<folder>."""
+    for where in volume.mounted():
+        folder = Path(where)
+        run = folder.parents[2] if len(folder.parents) > 2 else folder
+        if not is_held(run):
+            yield Leftover(what="a volume of a node", where=where,
+                          remedy=f"umount {shlex.quote(where)}")  # fmt: skip
+
+
+# ---------------------------------------------------------------- what this machine can do
+
+
+def _diagnose() -> Iterator[Examined]:
+    yield _cgroups()
+    yield _volumes()
+    yield _power()
+
+
+def _cgroups() -> Examined:
+    """Both of those that faults ask for; what is said is what a run would find."""
+    cpu, memory = cgroups.where(Controller.CPU), cgroups.where(Controller.MEMORY)
+    instead = {
+        "a chip is slowed by stopping and continuing it": cpu is None,
+        "process.oom is refused, unless `by: imitation`": memory is None,
+    }
+    lacks = "; ".join(what for what, is_so in instead.items() if is_so)
+    if cpu and memory:
+        return ok("cgroups", f"{cpu}, for compute.slow; {memory}, for process.oom")
+    remedy = "run as root, or delegate a cgroup to your user"
+    if cpu or memory:
+        return limited("cgroups", f"{cpu or memory} for one of CPU and memory: {lacks}", remedy)
+    return missing("cgroups", f"none in which we may make one: {lacks}", remedy)
+
+
+def _volumes() -> Examined:
+    if volume.can_mount():
+        return ok("volumes", "a node's disk can be full, for storage.disk_full")
+    return missing("volumes", "no right to mount: no disk can be full", "run as root, on Linux")
+
+
+def _power() -> Examined:
+    if volume.can_lose_power():
+        return ok("power cuts", "a node's disk can lose its power, for storage.power_loss")
+    why = power.why_not() or "no right to mount"
+    return missing(
+        "power cuts", f"{why}: storage.power_loss is refused", "run as root, with e2fsprogs"
+    )
+
+
+MAINTENANCE = Maintenance(
+    verbs={
+        cgroups.UNDO_CGROUP: Verb(
+            facts=CgroupFacts, undo=_remove_cgroup, left=_cgroup, lets_go=True
+        ),
+        files.UNDO_VOLUME: Verb(facts=VolumeFacts, undo=_unmount, left=_volume),
+        files.UNDO_FILLED: Verb(facts=VolumeFacts, undo=_free, left=_full, lets_go=True),
+    },
+    leftovers=_leftovers,
+    diagnose=_diagnose,
+)

@@ -1,0 +1,177 @@
+"""Undo of what was done to processes, and processes that outlived their harness.
+
+    end_process       a tree of processes (a node's, a proxy's …), by its `identity`
+    resume_process    a tree that was stopped goes on
+    unwedge_process   a training thread that hangs goes on
+
+A process is known by pid, start time and boot, or by the mark in its environment: never by a name.
+"""
+
+import ctypes
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from chaoslab.core.process_identity import NODE_MARK, Identity, is_same, meant_by, send
+from chaoslab.core.process_tree import end_tree, is_running, living, resume_tree, stopped
+from chaoslab.undo.facts import NODE, Facts, require, require_match
+from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
+
+_UNDO_S = 10.0
+"""How long ending a tree may take until it counts as failed."""
+_ADOPTERS = frozenset({"init", "systemd", "tini", "dumb-init", "docker-init", "catatonit"})
+"""What takes in the children of the dead beside process 1."""
+_PR_GET_PDEATHSIG = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessFacts(Facts):
+    """A process that the run started, and the mark of all that it starts itself."""
+
+    pid: int
+    node: str = "process"
+    mark: str = ""
+    """Below the directory: nobody else's processes bear it. Empty: they bear none."""
+    incarnation: int = 0
+    start_ticks: int | None = None
+    boot_id: str | None = None
+    namespaces: str | None = None
+    start_time: float | None = None
+    """Seconds since the epoch: what files of earlier versions have instead of the ticks."""
+
+    def __post_init__(self) -> None:
+        require_match(NODE, self.node, "node")
+        require(self.pid > 1, f"process {self.pid} was not started by a run")
+        is_own = Path(self.mark).is_relative_to(self.directory) and ".." not in self.mark
+        require(is_own or not self.mark, f"the mark {self.mark!r} is not one of this run")
+
+    @property
+    def identity(self) -> Identity:
+        """Which process it is. FleetError if that cannot be known from here."""
+        names = ("pid", "start_ticks", "boot_id", "namespaces", "start_time", "mark")
+        found = {name: getattr(self, name) for name in names}
+        return meant_by({name: value for name, value in found.items() if value is not None})
+
+
+def _end_process(facts: ProcessFacts) -> Healed:
+    """Kill a process with its tree, and what it left; a reused pid is left alone."""
+    main = facts.identity
+    found = living(main, facts.mark)
+    if not found:
+        return Healed()
+    words = f"{facts.node}: {len(found)} left over ({', '.join(map(str, found))})"
+    left = end_tree(main, facts.mark, limit_s=_UNDO_S)
+    if left:
+        return Healed(remaining=(f"{words}, of which these cannot be ended: {left}",))
+    return Healed(actions=(f"{words}, ended",))
+
+
+def _processes(facts: ProcessFacts) -> tuple[str, ...]:
+    found = living(facts.identity, facts.mark)
+    return tuple(f"process {pid} of {facts.node}" for pid in found)
+
+
+def _resume(facts: ProcessFacts) -> Healed:
+    """Let a stopped tree go on; a reused pid is left alone."""
+    what = _stopped(facts)
+    resume_tree(facts.identity, facts.mark, limit_s=_UNDO_S)
+    left = _stopped(facts)
+    return Healed(
+        actions=tuple(f"{one}, resumed" for one in what if one not in left), remaining=left
+    )
+
+
+def _stopped(facts: ProcessFacts) -> tuple[str, ...]:
+    found = stopped(facts.identity, facts.mark)
+    return tuple(f"{facts.node} (process {pid}) is stopped" for pid in found)
+
+
+def _unwedge(facts: ProcessFacts) -> Healed:
+    """Tell the main process; whether it hung cannot be seen from here."""
+    main = facts.identity
+    if not (is_same(main) and is_running(main.pid)):
+        return Healed()
+    try:
+        send(main, signal.SIGUSR2)
+    except OSError as error:
+        return Healed(remaining=(f"process {main.pid} cannot be told to go on: {error}",))
+    return Healed(actions=(f"{facts.node} (process {main.pid}) was told to go on",))
+
+
+# ---------------------------------------------------------------- leftovers
+
+
+def strays() -> tuple[Leftover, ...]:
+    """Nodes and proxies whose parent is dead, whichever run they belonged to."""
+    return tuple(_strays())
+
+
+def _strays() -> Iterator[Leftover]:
+    for process in psutil.process_iter():
+        try:
+            words, environment = process.cmdline(), process.environ()
+            is_ours = NODE_MARK in environment or any("chaoslab.diloco" in word for word in words)
+            if is_ours and not _is_contained(process) and _is_orphan(process):
+                yield Leftover(
+                    what=f"process {process.pid} has lost its harness: {' '.join(words)[:100]}",
+                    where=environment.get(NODE_MARK, "unknown run"),
+                    remedy=f"kill -KILL {process.pid}",
+                )
+        except (psutil.Error, OSError):
+            continue  # gone meanwhile, or another user's, which we could not end anyway
+
+
+def _is_contained(process: psutil.Process) -> bool:
+    """In a container, whose engine answers for it."""
+    return Path(f"/proc/{process.pid}/ns/pid").readlink() != Path("/proc/self/ns/pid").readlink()
+
+
+def _is_orphan(process: psutil.Process) -> bool:
+    """Adopted by process 1 or its like, unless that is a harness in a container."""
+    parent = process.parent()
+    if parent is None:
+        return True
+    is_adopter = parent.pid == 1 or parent.name() in _ADOPTERS
+    return is_adopter and not any("chaoslab" in word for word in parent.cmdline())
+
+
+# ---------------------------------------------------------------- what this machine can do
+
+
+def _diagnose() -> Iterator[Examined]:
+    yield _pidfd()
+    yield _parent_death_signal()
+
+
+def _pidfd() -> Examined:
+    try:
+        os.close(os.pidfd_open(os.getpid()))
+    except (AttributeError, OSError) as error:
+        return limited("pidfd", f"not there ({error}): exits are looked for every 20 ms")
+    return ok("pidfd", "exits are noticed at once")
+
+
+def _parent_death_signal() -> Examined:
+    name = "parent-death signal"
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    held = ctypes.c_int()
+    if prctl is None or prctl(_PR_GET_PDEATHSIG, ctypes.byref(held), 0, 0, 0) != 0:
+        return limited(name, "not there: if the harness is killed, the janitor ends the nodes")
+    return ok(name, "nodes die with the harness")
+
+
+MAINTENANCE = Maintenance(
+    verbs={
+        "end_process": Verb(facts=ProcessFacts, undo=_end_process, left=_processes),
+        "resume_process": Verb(facts=ProcessFacts, undo=_resume, left=_stopped, lets_go=True),
+        "unwedge_process": Verb(
+            facts=ProcessFacts, undo=_unwedge, left=lambda _: (), lets_go=True, looks=False
+        ),
+    },
+    leftovers=lambda _: strays(),
+    diagnose=_diagnose,
+)

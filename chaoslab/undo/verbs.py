@@ -1,0 +1,118 @@
+"""Ways to undo, and what else a package says of what it may leave on a machine.
+
+    Maintenance ─┬─ verbs      UndoEntry ─► facts ─► undo | what is left
+                 ├─ leftovers  what no known undo log names
+                 └─ diagnose   what of it this machine can do
+
+Fleets and links each register one, in a module `undo_verbs` (`undo.catalogue`).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Generic
+
+from chaoslab.core.events import Json
+from chaoslab.core.process_identity import boot_id
+from chaoslab.undo.facts import AnyFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoEntry:
+    """One undo that is still owed."""
+
+    number: int
+    do: str
+    facts: Mapping[str, Json]
+    """The entry, as it was read."""
+    directory: Path
+    """Where the undo log lies."""
+
+    @property
+    def until_s(self) -> float | None:
+        """When it is due, on the monotonic clock of this boot; None: with the end of the run."""
+        until_s = self.facts.get("until_s")
+        is_number = isinstance(until_s, int | float) and not isinstance(until_s, bool)
+        is_of_this_boot = self.facts.get("boot_id", boot_id()) == boot_id()
+        return float(str(until_s)) if is_number and is_of_this_boot else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Healed:
+    """What undoing did, and what it could not do, as sentences."""
+
+    actions: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb(Generic[AnyFacts]):
+    """One way to undo. It may be done twice; nothing to do is no action and nothing remaining."""
+
+    facts: type[AnyFacts]
+    undo: Callable[[AnyFacts], Healed]
+    """FleetError or OSError when the world refuses."""
+    left: Callable[[AnyFacts], tuple[str, ...]]
+    """What is still there, in a few words each."""
+    lets_go: bool = False
+    """It gives back what goes on living, so it may be done while the run goes on."""
+    looks: bool = True
+    """Whether `left` looks at the world; else it only repeats what was written down."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """Something that an earlier run left, and the command that removes it."""
+
+    what: str
+    where: str
+    remedy: str
+
+
+class State(StrEnum):
+    """How far an ability of the machine goes."""
+
+    OK = "ok"
+    LIMITED = "limited"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """One ability of the machine: a line of `chaoslab doctor`."""
+
+    name: str
+    state: State
+    detail: str
+    remedy: str = ""
+    """What to do about it; empty when it is ok or nothing can be done."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Maintenance:
+    """What a fleet or a kind of links brings for `heal`, the janitor and `doctor`."""
+
+    verbs: Mapping[str, Verb[Any]] = field(default_factory=dict)
+    """By the name under which an undo log has them."""
+    leftovers: Callable[[Path], Iterable[Leftover]] = lambda _: ()
+    """What is on this machine that no run under this folder owes; looking changes nothing."""
+    diagnose: Callable[[], Iterable[Examined]] = tuple
+    """What this machine can do; looking changes nothing and takes a few seconds at most."""
+    repairs: Mapping[str, Callable[[], str]] = field(default_factory=dict)
+    """By the name of a missing ability: obtains it and says what was done. FleetError if not."""
+
+
+def ok(name: str, detail: str) -> Examined:
+    """An ability that is there."""
+    return Examined(name=name, state=State.OK, detail=detail)
+
+
+def limited(name: str, detail: str, remedy: str = "") -> Examined:
+    """An ability that is there in part."""
+    return Examined(name=name, state=State.LIMITED, detail=detail, remedy=remedy)
+
+
+def missing(name: str, detail: str, remedy: str = "") -> Examined:
+    """An ability that is not there."""
+    return Examined(name=name, state=State.MISSING, detail=detail, remedy=remedy)
