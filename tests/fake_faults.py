@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from chaoslab.core.events import Kind
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -59,7 +60,7 @@ class FakeKill:
         ]
         return Evidence(
             target=name,
-            status=Status.PROVED if exits else Status.FAILED,
+            code=Code.AS_ASKED if exits else Code.STILL_RUNNING,
             requested={"signal": "SIGKILL"},
             measured={"exits": len(exits)},
             text=f"{name} {'exited' if exits else 'did not exit'}",
@@ -94,7 +95,7 @@ def _pause_proofs(injection: Injection, history: History) -> Iterator[Evidence]:
         ]
         yield Evidence(
             target=name,
-            status=Status.PROVED if len(stopped) > 1 else Status.FAILED,
+            code=Code.AS_ASKED if len(stopped) > 1 else Code.NOT_STOPPED,
             requested={"for_s": injection.for_s},
             measured={"probes": len(stopped)},
             text=f"{name} was seen stopped {len(stopped)} times",

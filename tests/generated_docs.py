@@ -23,6 +23,7 @@ from chaoslab.cli.commands.faults import settings_json
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.file import load
 from chaoslab.prepare.plans import bundled_plans
 from tests.test_floors import PACKAGE, PACKAGES
@@ -143,6 +144,19 @@ def faults() -> str:
     return _table(("fault", "what it does", "settings", "what proves it"), rows)
 
 
+def evidence_codes() -> str:
+    """Every reason code of evidence with its status, from the source itself."""
+    (body,) = [node.body for node in ast.parse(inspect.getsource(Code)).body
+               if isinstance(node, ast.ClassDef)]  # fmt: skip
+    said = {
+        node.targets[0].id: _said(after)
+        for node, after in pairwise(body)
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    }
+    rows = [(f"`{code.value}`", code.status.value, said[code.name]) for code in Code]
+    return _table(("code", "status", "meaning"), rows)
+
+
 def layers() -> str:
     """Every fault: where it acts, and which failure it stands for."""
     rows = [
@@ -202,6 +216,7 @@ BLOCKS = (
     Block("ARCHITECTURE.md", "modules", module_map),
     Block("docs/plans.md", "plans", plans),
     Block("docs/faults.md", "faults", faults),
+    Block("docs/faults.md", "evidence-codes", evidence_codes),
     Block("docs/faults.md", "layers", acting_layers),
     Block("docs/faults.md", "stands-for", layers),
     Block("docs/checks.md", "checks", checks),

@@ -250,8 +250,10 @@ class Kind(StrEnum):
     FAULT_HEAL_FAILED = "fault.heal_failed"
     """+ reason: what is still there, or who refused; it is tried again until the run ends"""
     EVIDENCE_MEASURED = "evidence.measured"
-    """injection, fault, target, status: proved | weak | failed, requested, measured, text,
-    proof [seq], lack: at_start | throughout | null (what the fault breaks was not there)"""
+    """injection, fault, target, status: proved | weak | failed, code (why it has that status: a
+    `faults.evidence.codes.Code`, see docs/faults.md; missing in older records), requested,
+    measured, text, proof [seq], lack: at_start | throughout | null (what the fault breaks was not
+    there)"""
 
     # -- people, limits and the end
     HARNESS_STALLED = "harness.stalled"

@@ -14,6 +14,12 @@ ENDING_SIGNALS = frozenset(
 _ASKING_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGTERM"})
 
 
+def how_it_ended(exited: Event) -> str:
+    """The signal's name, or the exit code in words: text for people."""
+    died_by = exited.data.get("signal")
+    return str(died_by) if died_by else f"exit code {exited.data.get('exit_code')}"
+
+
 def has_code_0(exited: Event) -> bool:
     """Whether the process exited with code 0."""
     return exited.data.get("exit_code") == 0

@@ -18,8 +18,9 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -87,7 +88,7 @@ class ClockStep(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """By how much the wall clock moved away from the harness's, and the monotonic one did."""
-        return look_at_each(injection, history, self._look, {"step_s": self._step_s})
+        return evidence_of_each(injection, history, self._look, {"step_s": self._step_s})
 
     @property
     def _step_s(self) -> float:
@@ -96,7 +97,7 @@ class ClockStep(OneAct):
     def _look(self, window: EvidenceWindow) -> Found:
         said = _readings(window)
         if len(said) < 2:
-            return nothing("never said what its clock shows")
+            return no_evidence(Code.NOT_MEASURED, "never said what its clock shows")
         before_s, *later_s = map(_ahead_s, said)
         step_s = median(later_s) - before_s
         measured: dict[str, Json] = {
@@ -105,10 +106,10 @@ class ClockStep(OneAct):
             "readings": len(later_s),
         }
         if abs(step_s) < _LATE_S:
-            return nothing("did not have its wall clock set", **measured)
+            return no_evidence(Code.NO_EFFECT, "did not have its wall clock set", **measured)
         is_held = all(abs(ahead_s - before_s - self._step_s) <= _LATE_S for ahead_s in later_s)
         return Found(
-            status=window.lasted(_held_s(window, said)) if is_held else Status.WEAK,
+            code=window.lasted(_held_s(window, said)) if is_held else Code.OUT_OF_TOLERANCE,
             text=f"had its wall clock {abs(step_s):.1f} s {'ahead' if step_s > 0 else 'back'}, in "
             f"{len(later_s)} readings",
             measured=measured,
@@ -157,23 +158,29 @@ class ClockDrift(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """How fast its monotonic clock ran against the harness's."""
-        return look_at_each(injection, history, self._look, {"rate": self.rate})
+        return evidence_of_each(injection, history, self._look, {"rate": self.rate})
 
     def _look(self, window: EvidenceWindow) -> Found:
         said = _readings(window)[1:]  # the first one was before
         passed_s = _passed_s(said) if len(said) > 1 else 0.0
         if passed_s <= 0:
-            return nothing("never said what its clocks show")
+            return no_evidence(Code.NOT_MEASURED, "never said what its clocks show")
         rate = _shown(said, "monotonic_s") / passed_s
         wrong = abs(rate - self.rate) / abs(self.rate - 1)
         measured: dict[str, Json] = {
             "rate": rate, "wall_rate": _shown(said, "wall_s") / passed_s, "watched_s": passed_s
         }  # fmt: skip
         if abs(rate - 1) < _DRIFT_LEAST * (1 - _TOLERANCE):
-            return nothing(f"had clocks that ran at {rate:.2f} of the usual rate", **measured)
-        is_right = wrong <= _TOLERANCE and passed_s >= _WINDOW_S
+            text = f"had clocks that ran at {rate:.2f} of the usual rate"
+            return no_evidence(Code.NO_EFFECT, text, **measured)
+        if wrong > _TOLERANCE:
+            code = Code.OUT_OF_TOLERANCE
+        elif passed_s < _WINDOW_S:
+            code = Code.TOO_SHORT
+        else:
+            code = window.lasted(_held_s(window, said))
         return Found(
-            status=window.lasted(_held_s(window, said)) if is_right else Status.WEAK,
+            code=code,
             text=f"had clocks that ran at {rate:.2f} of the usual rate for {passed_s:.1f} s",
             measured=measured,
             proof=(said[0], said[-1]),

@@ -19,7 +19,7 @@ from chaoslab.core.units import Factor, Share
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.pace import Stage, look_slowed
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.plan.model import Injection
@@ -79,7 +79,7 @@ class _Slowing(ABC):
         def look(window: EvidenceWindow) -> Found:
             return look_slowed(window, stages, history, untouched, tolerance=self.tolerance)
 
-        return look_at_each(injection, history, look, requested)
+        return evidence_of_each(injection, history, look, requested)
 
     def _set(self, injection: Injection, fleet: Fleet, *, stage: int) -> None:
         factor = self.stages(injection)[stage].factor

@@ -9,16 +9,16 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import has_code_0, was_ended_by
+from chaoslab.core.exits import has_code_0, how_it_ended, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
@@ -55,7 +55,7 @@ class NetworkDisconnect(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Silence both ways, and the engine's word."""
         requested: dict[str, Json] = {"silent": Direction.BOTH.value, "for_s": injection.for_s}
-        return look_at_each(injection, history, _look_unplugged, requested)
+        return evidence_of_each(injection, history, _look_unplugged, requested)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,23 +108,24 @@ class ContainerReplace:
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """How it left, and what its next life runs."""
-        return look_at_each(injection, history, self._look, {"image": self.image})
+        return evidence_of_each(injection, history, self._look, {"image": self.image})
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited, restarted = window.exited, window.restarted
         before = next((e for e in reversed(window.before) if e.kind is Kind.NODE_STARTED), None)
         if window.incarnation is None or before is None:
-            return nothing("was not running when the fault began")
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None or restarted is None:
-            return nothing("was not replaced before the fault ended")
+            return no_evidence(Code.NOT_RESTARTED, "was not replaced before the fault ended")
         old, new = before.data.get("image_id"), restarted.data.get("image_id")
         if new is None or old == new:
-            return nothing("came back from the same image", image_id=new)
+            return no_evidence(Code.NO_EFFECT, "came back from the same image", image_id=new)
         if not any(was_ended_by(exited, signal) for signal in ("SIGTERM", "SIGKILL")):
-            return nothing(f"crashed ({how_it_ended(exited)}) instead of leaving")
+            text = f"crashed ({how_it_ended(exited)}) instead of leaving"
+            return no_evidence(Code.EXITED_INSTEAD, text)
         has_left = has_code_0(exited)
         return Found(
-            status=Status.PROVED if has_left else Status.WEAK,
+            code=Code.AS_ASKED if has_left else Code.NOT_ORDERLY,
             text=f"{'left in order' if has_left else f'ended ({how_it_ended(exited)})'} and came "
             f"back {restarted.time_s - exited.time_s:.1f} s later from another image",
             measured={
@@ -149,12 +150,13 @@ def reported(window: EvidenceWindow, action: str) -> Event | None:
 def _look_unplugged(window: EvidenceWindow) -> Found:
     unplugged = reported(window, "disconnect")
     if window.incarnation is None:
-        return nothing("was not running when the fault began")
+        return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
     if unplugged is None:
-        return nothing("was taken off no network, as far as the engine reports")
+        text = "was taken off no network, as far as the engine reports"
+        return no_evidence(Code.NOT_APPLIED, text)
     silent = look_silent(window, Direction.BOTH)
     return Found(
-        status=silent.status,
+        code=silent.code,
         text=f"was taken off its network, by the engine's word, and {silent.text}",
         measured=silent.measured,
         proof=(unplugged, *silent.proof),

@@ -16,15 +16,15 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import has_code_0
+from chaoslab.core.exits import has_code_0, how_it_ended
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.fleet.base import Ability, Fleet
@@ -59,7 +59,7 @@ class ControlScaleUp(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Nobody was there before, a process is there now, and the learner says so itself."""
-        return look_at_each(injection, history, _look_joined, {"stays_s": injection.for_s})
+        return evidence_of_each(injection, history, _look_joined, {"stays_s": injection.for_s})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class ControlLeave(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """What it said, what the syncer said, how it exited, and when the next round came."""
         look = partial(_look_left, history=history)
-        return look_at_each(injection, history, look, {"away_s": injection.for_s})
+        return evidence_of_each(injection, history, look, {"away_s": injection.for_s})
 
 
 # ---------------------------------------------------------------- who came
@@ -97,9 +97,9 @@ class ControlLeave(OneAct):
 def _look_joined(window: EvidenceWindow) -> Found:
     started = window.first(Kind.NODE_STARTED)
     if window.incarnation is not None:
-        return nothing("was there already when it was to join")
+        return no_evidence(Code.ALREADY_RUNNING, "was there already when it was to join")
     if started is None:
-        return nothing("was not started")
+        return no_evidence(Code.NOT_STARTED, "was not started")
     life = started.integer("incarnation")
     own = [event for event in window.during if event.data.get("incarnation") == life]
     first = {
@@ -109,9 +109,14 @@ def _look_joined(window: EvidenceWindow) -> Found:
     }  # fmt: skip
     exited = first[Kind.NODE_EXITED]
     stayed_s = (exited.time_s if exited else window.end_s) - started.time_s
-    is_there = first[Kind.LEARNER_STARTED] is not None and exited is None
+    if exited is not None:
+        code = Code.ENDED_AGAIN
+    elif first[Kind.LEARNER_STARTED] is None:
+        code = Code.NO_REPORT
+    else:
+        code = window.lasted(stayed_s)
     return Found(
-        status=window.lasted(stayed_s) if is_there else Status.WEAK,
+        code=code,
         text=_how_it_joined(first, started),
         measured={
             "joined_after_s": _after_s(started, first[Kind.MEMBER_JOINED]),
@@ -157,11 +162,13 @@ def _after_s(began: Event, event: Event | None) -> float | None:
 def _look_left(window: EvidenceWindow, history: History) -> Found:
     exited = window.exited
     if window.incarnation is None:
-        return nothing("was not running when it was asked to leave")
+        return no_evidence(Code.NOT_RUNNING, "was not running when it was asked to leave")
     if exited is None:
-        return nothing("was asked to leave and was still running when the fault ended")
+        text = "was asked to leave and was still running when the fault ended"
+        return no_evidence(Code.STILL_RUNNING, text)
     if not has_code_0(exited):
-        return nothing(f"did not leave in order: it ended by {how_it_ended(exited)}")
+        text = f"did not leave in order: it ended by {how_it_ended(exited)}"
+        return no_evidence(Code.EXITED_INSTEAD, text)
 
     def own(kind: Kind) -> Event | None:
         return window.first(kind, lambda e: e.data.get("incarnation") == window.incarnation)
@@ -176,7 +183,7 @@ def _look_left(window: EvidenceWindow, history: History) -> Found:
     away_s = (window.restarted.time_s if window.restarted else window.end_s) - left.time_s
     next_round_s, usual_gap_s = _rounds_around(left, history)
     return Found(
-        status=window.lasted(away_s) if is_orderly else Status.WEAK,
+        code=window.lasted(away_s) if is_orderly else Code.NOT_ORDERLY,
         text=_how_it_left(said, dropped, suspected)
         + f", exited with code 0 and was away for {away_s:.1f} s"
         + (f"; the next round came {next_round_s:.2f} s later" if next_round_s is not None else ""),

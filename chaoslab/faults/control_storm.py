@@ -19,13 +19,14 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
+    evidence_of_each,
     evidence_windows,
-    look_at_each,
-    nothing,
+    no_evidence,
 )
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.fleet.base import Ability, Fleet
@@ -86,23 +87,28 @@ class ControlRejoinStorm:
         """Deaths and returns of each, how close together, from which donors, how soon of use."""
         storms = _storms(evidence_windows(injection, history).values(), self.times)
         requested: dict[str, Json] = {"times": self.times, "down_s": self.down_s}
-        return look_at_each(
+        return evidence_of_each(
             injection, history, lambda window: self._look(window, storms), requested
         )
 
     def _look(self, window: EvidenceWindow, storms: Sequence["_Storm"]) -> Found:
         deaths, returns = _deaths(window), _returns(window)
         if window.incarnation is None:
-            return nothing("was not running when the fault began")
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if not deaths or deaths[0].integer("incarnation") != window.incarnation:
-            return nothing("was not killed when the fault began")
+            return no_evidence(Code.NOT_KILLED, "was not killed when the fault began")
         if not returns:
-            return nothing("was killed and did not come back while the fault lasted")
-        is_whole = len(deaths) >= self.times and len(returns) >= self.times
-        is_storm = all(storm.is_one for storm in storms)
+            text = "was killed and did not come back while the fault lasted"
+            return no_evidence(Code.NOT_RESTARTED, text)
+        if min(len(deaths), len(returns)) < self.times:
+            code = Code.FEWER_TIMES
+        elif not all(storm.is_one for storm in storms):
+            code = Code.NOT_TOGETHER
+        else:
+            code = Code.AS_ASKED
         last = returns[-1]
         return Found(
-            status=Status.PROVED if is_whole and is_storm else Status.WEAK,
+            code=code,
             text=f"{_how_often(deaths, returns)}{_together(storms)}"
             + (
                 f"; it contributed {last.useful_s:.1f} s after its last start"

@@ -13,7 +13,7 @@ from typing import ClassVar
 from chaoslab.core.events import Json
 from chaoslab.faults.base import OneAct
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.links.base import Shaping
 from chaoslab.plan.model import Injection
@@ -51,7 +51,7 @@ class LinkFault(OneAct, ABC):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """One piece for each target."""
         requested = {**self.requested(), "for_s": injection.for_s}
-        return look_at_each(injection, history, self.look, requested)
+        return evidence_of_each(injection, history, self.look, requested)
 
 
 def shape_all(injection: Injection, fleet: Fleet, shapings: Sequence[Shaping]) -> None:

@@ -12,7 +12,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import (
     Tolerance,
     chunk_bytes,
@@ -23,7 +23,7 @@ from chaoslab.faults.evidence.links import (
     round_trip_s,
     unclaimed,
 )
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import (
     Bandwidth,
@@ -198,7 +198,7 @@ class NetworkLoss(LinkFault):
         """The kernel's counters, from before the fault to just before its heal."""
         counted = [e for e in window.during if _count(e) is not None]
         if not counted:
-            return nothing("has no packets counted on its link")
+            return no_evidence(Code.NOT_MEASURED, "has no packets counted on its link")
         packets, dropped = _count(counted[-1]) or (0, 0)
         for earlier in [e for e in window.before if _count(e) is not None][-1:]:
             had = _count(earlier) or (0, 0)
@@ -218,10 +218,10 @@ class NetworkLoss(LinkFault):
             f"{self.share:.1%} were asked ({SHARE})"
         )
         if not dropped:
-            return nothing(text, **measured)
+            return no_evidence(Code.NO_EFFECT, text, **measured)
         is_near = SHARE.holds(share, self.share) and dropped >= _DROPS_LEAST
         return Found(
-            status=Status.PROVED if is_near else Status.WEAK,
+            code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
             text=text,
             measured=measured,
             proof=(counted,),
@@ -266,9 +266,10 @@ class NetworkLimitData(LinkFault):
         """Streams that ended by themselves, and what they carried on the average."""
         ended, all_ended = unclaimed(window), closings(window)
         if not all_ended:
-            return nothing("had no stream that broke off")
+            return no_evidence(Code.NO_EFFECT, "had no stream that broke off")
         if not ended:
-            return nothing("had no stream that broke off but by another fault")
+            text = "had no stream that broke off but by another fault"
+            return no_evidence(Code.OTHER_FAULT, text)
         until_s = ended[-1].time_s + 1.5  # the report on the second in which it ended
         most = max(_carried(window, way, until_s) for way in self.direction.ways) / len(ended)
         measured: dict[str, Json] = {"streams_ended": len(ended), "bytes_of_a_stream": most}
@@ -278,11 +279,11 @@ class NetworkLimitData(LinkFault):
         )
         uncounted = max(chunk_bytes(window, way) for way in self.direction.ways)
         if most < RATE.low * self.size_bytes - uncounted:
-            return nothing(
-                f"{text}, and what carries so little ends for another reason", **measured
-            )
+            text = f"{text}, and what carries so little ends for another reason"
+            return no_evidence(Code.OTHER_CAUSE, text, **measured)
+        is_near = most <= RATE.high * self.size_bytes
         return Found(
-            status=Status.PROVED if most <= RATE.high * self.size_bytes else Status.WEAK,
+            code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
             text=text,
             measured=measured,
             proof=(ended[0], ended[-1]),

@@ -11,9 +11,9 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.base import Lack, Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.link import LinkFault, clear_all, shape_all
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset, Shaping
@@ -42,14 +42,14 @@ class NetworkRefuse(LinkFault):
     def look(self, window: EvidenceWindow) -> Found:
         """The end of the stream, and what came of the dials after it."""
         if not was_open(window):
-            return lacking(Lack.AT_START, "had no stream when the fault began")
+            return no_evidence(Code.NO_STREAM, "had no stream when the fault began")
         ended = next(iter(closings(window)), None)
         if ended is None:
-            return nothing("kept its stream")
+            return no_evidence(Code.NO_EFFECT, "kept its stream")
         opened, failed = openings(window), failed_dials(window)
         down_s = (opened[0].time_s if opened else window.end_s) - ended.time_s
         return Found(
-            status=Status.WEAK if opened else window.lasted(down_s),
+            code=Code.WORKED_MEANWHILE if opened else window.lasted(down_s),
             text=f"lost its stream after {ended.time_s - window.begin_s:.1f} s and had none for "
             f"{down_s:.1f} s; {len(failed)} dials failed",
             measured={
@@ -102,13 +102,13 @@ class NetworkReset(LinkFault):
     def look(self, window: EvidenceWindow) -> Found:
         """Ends of streams that followed a reset at once."""
         if not was_open(window):
-            return lacking(Lack.AT_START, "had no stream when the fault began")
+            return no_evidence(Code.NO_STREAM, "had no stream when the fault began")
         ended = _struck(window, [self.every_s * number for number in range(self.times)])
         text = f"had its stream broken off {len(ended)} times; {self.times} were asked"
         if not ended:
-            return nothing(text, streams_ended=0)
+            return no_evidence(Code.NO_EFFECT, text, streams_ended=0)
         return Found(
-            status=Status.PROVED if len(ended) >= self.times else Status.WEAK,
+            code=Code.AS_ASKED if len(ended) >= self.times else Code.FEWER_TIMES,
             text=text,
             measured={"streams_ended": len(ended), "streams_opened": len(openings(window))},
             proof=tuple(ended),
@@ -165,14 +165,14 @@ class NetworkFlap(LinkFault):
     def look(self, window: EvidenceWindow) -> Found:
         """Ends of streams that followed a fall of the link at once."""
         if not was_open(window):
-            return lacking(Lack.AT_START, "had no stream when the fault began")
+            return no_evidence(Code.NO_STREAM, "had no stream when the fault began")
         ended = _struck(window, [self._period_s * number for number in range(self.times)])
         failed = failed_dials(window)
         text = f"went down {len(ended)} times with a stream on it; {self.times} were asked"
         if not ended:
-            return nothing(text, streams_ended=0)
+            return no_evidence(Code.NO_EFFECT, text, streams_ended=0)
         return Found(
-            status=Status.PROVED if len(ended) >= self.times else Status.WEAK,
+            code=Code.AS_ASKED if len(ended) >= self.times else Code.FEWER_TIMES,
             text=text,
             measured={"streams_ended": len(ended), "dials_failed": len(failed)},
             proof=(*ended, *failed[:1]),
@@ -209,7 +209,7 @@ class NetworkHalfOpen(LinkFault):
     def look(self, window: EvidenceWindow) -> Found:
         """When the learner's stream ended."""
         if not was_open(window):
-            return lacking(Lack.AT_START, "had no stream when the fault began")
+            return no_evidence(Code.NO_STREAM, "had no stream when the fault began")
         ended = next(iter(closings(window)), None)
         after_s = (ended.time_s if ended else window.end_s) - window.begin_s
         measured: dict[str, Json] = {
@@ -219,12 +219,12 @@ class NetworkHalfOpen(LinkFault):
         text = f"noticed after {after_s:.1f} s that its stream was dead"
         if ended is None:
             text = f"did not notice for {after_s:.1f} s that its stream was dead"
-            told = Status.FAILED  # nothing shows that it was
+            code = Code.NO_EFFECT
         elif measured["learner_is_told"] == (self.direction is Direction.UP):
-            told = Status.PROVED
+            code = Code.AS_ASKED
         else:
-            told = Status.WEAK
-        return Found(status=told, text=text, measured=measured, proof=(ended,))
+            code = Code.WRONG_MOMENT
+        return Found(code=code, text=text, measured=measured, proof=(ended,))
 
 
 def _struck(window: EvidenceWindow, strokes_s: list[float]) -> list[Event]:

@@ -15,9 +15,9 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.base import Lack, Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import reports, round_trip_s, whole
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder, Shaping
 
@@ -49,13 +49,13 @@ class _Shaken(LinkFault):
         """That it was put on a link that carried traffic: more is not to be had."""
         shaped = window.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == window.injection)
         if shaped is None:
-            return nothing("had a link on which nothing was put")
+            return no_evidence(Code.NOT_APPLIED, "had a link on which nothing was put")
         seen = whole(window, reports(window.during))
         carried = [e for e in seen if e.number("silent_s") < e.number("window_s")]
         if not carried:
-            return lacking(Lack.THROUGHOUT, "carried no traffic during the fault")
+            return no_evidence(Code.NO_TRAFFIC, "carried no traffic during the fault")
         return Found(
-            status=Status.WEAK,
+            code=Code.NOT_COUNTED,
             text=f"carried traffic with {self._effect.kind} on its packets, by the word of netem; "
             "nothing counted the packets that suffered",
             measured={

@@ -15,7 +15,7 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.codes import Code, Status
 from chaoslab.faults.evidence.duration import held
 from chaoslab.faults.evidence.links import (
     Tolerance,
@@ -28,7 +28,7 @@ from chaoslab.faults.evidence.links import (
     whole,
     worst,
 )
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.network import DELAY, RATE
 from chaoslab.fleet.base import Fleet
@@ -107,7 +107,8 @@ class NetworkRegionProfile(LinkFault):
             delayed = look_delayed(window, 2 * path.latency_s, FAR, is_steady=not path.jitter_s)
             found = [delayed, *found]
         if not found:
-            return nothing("had a link that was no better than this before the fault")
+            text = "had a link that was no better than this before the fault"
+            return no_evidence(Code.NEVER_BETTER, text)
         return _beside(worst(found), scarce)
 
     @property
@@ -188,16 +189,18 @@ class NetworkTrace(LinkFault):
             found.append(self._look_at_delays(window))
         if any(point.rate_bytes_per_s is not None for point in self._points):
             found += [self._look_at_rates(window, way) for way in self.direction.ways]
-        return self._all_rows(window, worst(found)) if found else nothing("was asked for nothing")
+        if not found:
+            return no_evidence(Code.NOT_APPLIED, "was asked for nothing")
+        return self._all_rows(window, worst(found))
 
     def _all_rows(self, window: EvidenceWindow, found: Found) -> Found:
         applied, asked = 1 + window.steps, len(self._points)
         measured: dict[str, Json] = {**found.measured, "rows": applied}
         if applied >= asked:
             return replace(found, measured=measured)
-        status = Status.WEAK if found.status is Status.PROVED else found.status
+        code = Code.FEWER_TIMES if found.code is Code.AS_ASKED else found.code
         text = f"{found.text}; {applied} of {asked} rows had their turn before the fault ended"
-        return replace(found, status=status, text=text, measured=measured)
+        return replace(found, code=code, text=text, measured=measured)
 
     @property
     def _points(self) -> tuple[TracePoint, ...]:
@@ -207,7 +210,8 @@ class NetworkTrace(LinkFault):
         usual_s = round_trip_s(reports(window.calm))
         seen = [e for e in whole(window, reports(window.during)) if e.data.get("rtt_s") is not None]
         if usual_s is None or not seen:
-            return nothing("carried no traffic before or during the fault")
+            text = "carried no traffic before or during the fault"
+            return no_evidence(Code.NO_BASELINE, text)
         ways = len(self.direction.ways)
         asked_s = ways * fmean(self._at(window, e, _latency_s) for e in seen)
         added_s = fmean(e.number("rtt_s") for e in seen) - usual_s
@@ -215,7 +219,7 @@ class NetworkTrace(LinkFault):
         tolerance = FAR if has_rates else DELAY
         shown = [pinged(e, "rtt_s") for e in seen if self._is_late(window, e, usual_s, tolerance)]
         found = Found(
-            status=Status.PROVED if tolerance.holds(added_s, asked_s) else Status.WEAK,
+            code=tolerance.code(added_s, asked_s),
             text=f"took {1000 * added_s:.0f} ms more for a round trip on the average; "
             f"{1000 * asked_s:.0f} ms were asked ({tolerance})",
             measured={"added_rtt_s": added_s, "asked_rtt_s": asked_s, "usual_rtt_s": usual_s},
@@ -235,7 +239,8 @@ class NetworkTrace(LinkFault):
         seen = [e for e in whole(window, reports(window.during, way)) if e.data.get("bytes_per_s")]
         rate = payload_rate(seen)
         if rate is None:
-            return nothing(f"carried nothing {way} that was large enough to time")
+            text = f"carried nothing {way} that was large enough to time"
+            return no_evidence(Code.NOT_MEASURED, text)
         sizes = [(e.integer("payload_bytes"), self._at(window, e, _rate)) for e in seen]
         asked = sum(size for size, _ in sizes) / sum(size / limit for size, limit in sizes)
         usual = payload_rate(reports(window.calm, way))
@@ -243,12 +248,12 @@ class NetworkTrace(LinkFault):
             f"took payloads {way} at {rate / 1e3:,.1f} kB/s; at most {asked / 1e3:,.1f} kB/s "
             f"were asked on the average ({SLOW})"
         )
-        is_near = SLOW.holds(rate, asked)
+        code = SLOW.code(rate, asked)
         if usual is None or usual <= asked:
             text += ", and it was no faster before: such a limit cannot be shown"
-            is_near = False
+            code = Code.NEVER_FASTER
         return Found(
-            status=Status.PROVED if is_near else Status.WEAK,
+            code=code,
             text=text,
             measured={
                 f"{way}_bytes_per_s": rate,

@@ -13,16 +13,16 @@ from typing import ClassVar
 
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import has_code_0, was_ended_by
+from chaoslab.core.exits import has_code_0, how_it_ended, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     AFTERGLOW_S,
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
@@ -73,16 +73,17 @@ class ProcessKill(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The exit of the life that was met, by the signal, and how long nobody replaced it."""
         requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
-        return look_at_each(injection, history, self._look, requested)
+        return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited = window.exited
         if window.incarnation is None:
-            return nothing("was not running when the fault began")
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
-            return nothing(f"did not exit on {self.signal}")
+            return no_evidence(Code.STILL_RUNNING, f"did not exit on {self.signal}")
         if not was_ended_by(exited, self.signal):
-            return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
+            text = f"ended by itself ({how_it_ended(exited)}), not by {self.signal}"
+            return no_evidence(Code.EXITED_INSTEAD, text)
         return death(window, exited)
 
 
@@ -110,7 +111,7 @@ class ProcessRestart(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Both sightings, in this order."""
-        return look_at_each(injection, history, _look_restarted, {"restarts": 1})
+        return evidence_of_each(injection, history, _look_restarted, {"restarts": 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,7 +156,7 @@ class ProcessCrashLoop:
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Exits by SIGKILL, counted; fewer than asked are weak."""
         requested: dict[str, Json] = {"crashes": self.times + 1, "life_s": self.lives_s}
-        return look_at_each(injection, history, self._look, requested)
+        return evidence_of_each(injection, history, self._look, requested)
 
     def _crash(self, injection: Injection, fleet: Fleet, *, is_last: bool) -> None:
         fleet.kill(*injection.targets)
@@ -169,10 +170,12 @@ class ProcessCrashLoop:
             if e.kind is Kind.NODE_EXITED and was_ended_by(e, Signal.SIGKILL)
         }
         if window.incarnation not in crashes:
-            return nothing("was not killed when the fault began", crashes=len(crashes))
+            return no_evidence(
+                Code.NOT_KILLED, "was not killed when the fault began", crashes=len(crashes)
+            )
         asked = self.times + 1
         return Found(
-            status=Status.PROVED if len(crashes) >= asked else Status.WEAK,
+            code=Code.AS_ASKED if len(crashes) >= asked else Code.FEWER_TIMES,
             text=f"died by SIGKILL {len(crashes)} times; {asked} were asked",
             measured={"crashes": len(crashes), "life_s": _median_life_s(window, crashes)},
             proof=tuple(crashes.values()),
@@ -225,22 +228,29 @@ class ProcessPreempt:
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The node's own word on the notice, and its end in time."""
         requested: dict[str, Json] = {"notice_s": self.notice_s, "grace_s": self.grace_s}
-        return look_at_each(injection, history, self._look, requested)
+        return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited, noticed = window.exited, window.first(Kind.LEARNER_NOTICED)
         if window.incarnation is None:
-            return nothing("was not running when the fault began")
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
             heard = "noticed the notice but" if noticed else "did not notice and"
-            return nothing(f"{heard} was still running when the fault ended")
+            text = f"{heard} was still running when the fault ended"
+            return no_evidence(Code.STILL_RUNNING, text)
         if not any(was_ended_by(exited, signal) for signal in _PREEMPTING):
-            return nothing(f"crashed ({how_it_ended(exited)}) instead of leaving")
+            text = f"crashed ({how_it_ended(exited)}) instead of leaving"
+            return no_evidence(Code.EXITED_INSTEAD, text)
         gone_after_s = exited.time_s - window.begin_s
-        is_in_time = gone_after_s <= self.notice_s + self.grace_s + AFTERGLOW_S
+        if not noticed:
+            code = Code.NO_NOTICE
+        elif gone_after_s > self.notice_s + self.grace_s + AFTERGLOW_S:
+            code = Code.TOO_LATE
+        else:
+            code = Code.AS_ASKED
         by_itself = has_code_0(exited)
         return Found(
-            status=Status.PROVED if noticed and is_in_time else Status.WEAK,
+            code=code,
             text=f"{'noticed' if noticed else 'never reported the notice'}, then "
             f"{'left by itself' if by_itself else f'ended ({how_it_ended(exited)})'} "
             f"after {gone_after_s:.1f} s",
@@ -289,7 +299,7 @@ def death(window: EvidenceWindow, exited: Event) -> Found:
     elif window.was_member:
         text += "; the syncer had not dropped it when the fault ended"
     return Found(
-        status=window.lasted(down_s),
+        code=window.lasted(down_s),
         text=text,
         measured={
             "signal": exited.data.get("signal"),
@@ -305,14 +315,16 @@ def death(window: EvidenceWindow, exited: Event) -> Found:
 def _look_restarted(window: EvidenceWindow) -> Found:
     exited, restarted = window.exited, window.restarted
     if window.incarnation is None:
-        return nothing("was not running when the fault began")
+        return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
     if exited is None or not was_ended_by(exited, Signal.SIGKILL):
-        return nothing(f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}")
+        text = f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}"
+        return no_evidence(Code.NOT_KILLED, text)
     if restarted is None or restarted.seq < exited.seq:
-        return nothing("was killed and not started again before the fault ended")
+        text = "was killed and not started again before the fault ended"
+        return no_evidence(Code.NOT_RESTARTED, text)
     down_s = restarted.time_s - exited.time_s
     return Found(
-        status=Status.PROVED,
+        code=Code.AS_ASKED,
         text=f"was killed and started again {down_s:.2f} s later",
         measured={"restarts": 1, "down_s": down_s},
         proof=(exited, restarted),

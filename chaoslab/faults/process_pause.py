@@ -11,15 +11,16 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import how_it_ended
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     AFTERGLOW_S,
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
@@ -58,7 +59,7 @@ class ProcessPause(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """State T from the first probe to the last, and silence."""
-        return look_at_each(injection, history, look_paused, {"paused_s": injection.for_s})
+        return evidence_of_each(injection, history, look_paused, {"paused_s": injection.for_s})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,7 @@ class ProcessHang(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """It stepped, then stood still for far longer than it ever pauses, and was not gone."""
-        return look_at_each(injection, history, _look_hung, {"hung_s": injection.for_s})
+        return evidence_of_each(injection, history, _look_hung, {"hung_s": injection.for_s})
 
 
 # ---------------------------------------------------------------- looking at a scene
@@ -99,7 +100,7 @@ def look_paused(window: EvidenceWindow) -> Found:
     stopped = [e for e in probes if e.text("state") == "T"]
     if not stopped:
         seen = ", ".join(window.probed_states) or "nobody looked"
-        return nothing(f"was never seen stopped (state {seen})")
+        return no_evidence(Code.NOT_STOPPED, f"was never seen stopped (state {seen})")
     spoke = [
         e
         for e in window.during
@@ -109,14 +110,16 @@ def look_paused(window: EvidenceWindow) -> Found:
     ]
     held = [e for e in probes if e.text("state") == "T" or _stood_still(e, stopped[-1])]
     paused_s = stopped[-1].time_s - held[0].time_s
-    is_whole = len(held) == len(probes) and not spoke
+    code = window.lasted(paused_s)
     text = f"was stopped (state T) for {paused_s:.1f} s"
     if len(held) < len(probes):
+        code = Code.NOT_THROUGHOUT
         text += f", but not all the time: {', '.join(window.probed_states)}"
     if spoke:
+        code = Code.WORKED_MEANWHILE
         text += f", but reported {len(spoke)} times meanwhile"
     return Found(
-        status=window.lasted(paused_s) if is_whole else Status.WEAK,
+        code=code,
         text=text,
         measured={"paused_s": paused_s, "reports": len(spoke)},
         proof=(held[0], stopped[-1], *spoke[:1]),
@@ -135,21 +138,22 @@ def _look_hung(window: EvidenceWindow) -> Found:
     earlier = _steps(window, window.before)
     usual_s = _usual_interval_s(earlier) if earlier else 0.0
     if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
-        return nothing("was not stepping when the fault began")
-    if reason := _not_hung(window):
-        return nothing(reason)
+        return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
+    if otherwise := _not_hung(window):
+        return otherwise
     last = [*earlier, *_steps(window, window.during)][-1]
     hung_s = window.end_s - max(last.time_s, window.begin_s)
     measured: dict[str, Json] = {"hung_s": hung_s, "usual_interval_s": usual_s}
     if hung_s < _SILENCE * usual_s:
-        return nothing(
+        return no_evidence(
+            Code.NO_EFFECT,
             f"was without a step for the last {hung_s:.1f} s of the fault, which is nothing "
             f"unusual: it reports every {usual_s:.1f} s",
             **measured,
         )
     noticed = window.first(Kind.MEMBER_SUSPECTED) or window.first(Kind.MEMBER_LEFT)
     return Found(
-        status=window.lasted(hung_s),
+        code=window.lasted(hung_s),
         text=f"lived and did not step for {hung_s:.1f} s (usually every {usual_s:.1f} s)",
         measured=measured,
         proof=(last, noticed, *[e for e in window.during if e.kind is Kind.NODE_PROBED][-1:]),
@@ -165,23 +169,28 @@ def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event]:
     ]
 
 
-def _not_hung(window: EvidenceWindow) -> str | None:
+def _not_hung(window: EvidenceWindow) -> Found | None:
     """What else it did, when it did not hang."""
     states = window.probed_states
     closed = window.first(Kind.MEMBER_LEFT, lambda e: e.data.get("reason") == "closed")
     if window.exited:
-        return f"exited ({how_it_ended(window.exited)}) instead of hanging"
+        text = f"exited ({how_it_ended(window.exited)}) instead of hanging"
+        return no_evidence(Code.EXITED_INSTEAD, text)
     if not states:
-        return "was not probed, so nobody knows whether it lived"
+        text = "was not probed, so nobody knows whether it lived"
+        return no_evidence(Code.NOT_MEASURED, text)
     if not set(states) <= {"R", "S", "D"}:
-        return f"was stopped or gone (state {', '.join(states)}), not hung"
+        text = f"was stopped or gone (state {', '.join(states)}), not hung"
+        return no_evidence(Code.STOPPED_INSTEAD, text)
     if closed:
-        return "lost its connection instead of hanging"
+        text = "lost its connection instead of hanging"
+        return no_evidence(Code.DISCONNECTED_INSTEAD, text)
     steps = _steps_given(window)
     if len(steps) < _STEPS_GIVEN:
         return None
     given = f"was given work of the steps {min(steps)} to {max(steps)}"
-    return f"was silent and went on working: the syncer {given} meanwhile"
+    text = f"was silent and went on working: the syncer {given} meanwhile"
+    return no_evidence(Code.STILL_WORKING, text)
 
 
 def _steps_given(window: EvidenceWindow) -> set[int]:

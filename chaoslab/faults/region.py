@@ -9,9 +9,10 @@ from typing import ClassVar
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.exits import was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import openings, worst
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
 from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.process import death, start_all
 from chaoslab.fleet.base import Ability, Fleet
@@ -54,15 +55,15 @@ class RegionOutage(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The end of each process, and what its link did meanwhile."""
         requested: dict[str, Json] = {"down_s": injection.for_s, "connections": 0}
-        return look_at_each(injection, history, _look, requested)
+        return evidence_of_each(injection, history, _look, requested)
 
 
 def _look(window: EvidenceWindow) -> Found:
     exited = window.exited
     if window.incarnation is None:
-        return nothing("was not running when the fault began")
+        return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
     if exited is None or not was_ended_by(exited, "SIGKILL"):
-        return nothing("was not killed")
+        return no_evidence(Code.NOT_KILLED, "was not killed")
     return worst([death(window, exited), _look_at_link(window)])
 
 
@@ -71,12 +72,12 @@ def _look_at_link(window: EvidenceWindow) -> Found:
     cut = window.first(Kind.LINK_SHAPED)
     counted = [e for e in window.during if e.kind is Kind.LINK_COUNTED]
     if cut is None:
-        return nothing("had a link that was never cut")
+        return no_evidence(Code.NOT_APPLIED, "had a link that was never cut")
     opened, carried = openings(window), _carried(counted)
     connections = counted[-1].data.get("connections") if counted else None
     is_dark = not (opened or carried or connections)
     return Found(
-        status=Status.PROVED if is_dark else Status.WEAK,
+        code=Code.AS_ASKED if is_dark else Code.WORKED_MEANWHILE,
         text="had a dark link" if is_dark else "had a link that was still in use",
         measured={"connections": connections, "streams_opened": len(opened)},
         proof=(cut, *counted[-1:], *opened[:1]),

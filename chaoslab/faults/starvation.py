@@ -11,16 +11,17 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.exits import how_it_ended
 from chaoslab.core.units import Factor
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.pace import Stage, pace_of
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
@@ -73,20 +74,22 @@ class ComputeSteal(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """What they took, and what that did to the learner."""
         requested: dict[str, Json] = {"burners": self.burners, "least_factor": self.least_factor}
-        return look_at_each(injection, history, partial(self._look, history), requested)
+        return evidence_of_each(injection, history, partial(self._look, history), requested)
 
     def _look(self, history: History, window: EvidenceWindow) -> Found:
         counted = _counted(window)
         used_s = counted[-1].number("cpu_s") if counted else 0.0
         lasted_s = max(window.end_s - window.begin_s, 1e-9)
         if used_s < _BURNER_SHARE * lasted_s:
-            return nothing(f"had no busy neighbours: they used {used_s:.1f} s of the cores")
+            text = f"had no busy neighbours: they used {used_s:.1f} s of the cores"
+            return no_evidence(Code.NOT_APPLIED, text)
         pace = pace_of(window, (Stage(offset_s=0.0, factor=self.least_factor),), history)
         if isinstance(pace, Found):
             return pace
         measured = {**pace.data(), "burners_cpu_s": used_s}
+        is_slow = pace.ratio >= self.least_factor
         return Found(
-            status=Status.PROVED if pace.ratio >= self.least_factor else Status.WEAK,
+            code=Code.AS_ASKED if is_slow else Code.OUT_OF_TOLERANCE,
             text=f"took {pace.ratio:.2f}x its own step time beside {self.burners} processes that "
             f"used {used_s:.1f} s of its cores; at least {self.least_factor:g}x was asked",
             measured=measured,
@@ -129,16 +132,17 @@ class MemoryPressure(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """What is really held, at the last look."""
-        return look_at_each(injection, history, self._look, {"size_bytes": self.size_bytes})
+        return evidence_of_each(injection, history, self._look, {"size_bytes": self.size_bytes})
 
     def _look(self, window: EvidenceWindow) -> Found:
         counted = _counted(window)
         held_bytes = counted[-1].number("rss_bytes") if counted else 0.0
         share = held_bytes / self.size_bytes
         if share < _HELD_SHARE / 2:
-            return nothing(f"felt no pressure: {held_bytes / 1e6:,.0f} MB were held beside it")
+            text = f"felt no pressure: {held_bytes / 1e6:,.0f} MB were held beside it"
+            return no_evidence(Code.NOT_APPLIED, text)
         return Found(
-            status=Status.PROVED if share >= _HELD_SHARE else Status.WEAK,
+            code=Code.AS_ASKED if share >= _HELD_SHARE else Code.OUT_OF_TOLERANCE,
             text=f"ran beside a process that held {held_bytes / 1e6:,.0f} MB; "
             f"{self.size_bytes / 1e6:,.0f} MB were asked",
             measured={
@@ -209,27 +213,30 @@ class ProcessOom(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Its end, and who says that it was for want of memory."""
         requested: dict[str, Json] = {"by": self.by.value, "down_s": injection.for_s}
-        return look_at_each(injection, history, self._look, requested)
+        return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited, counted = window.exited, _counted(window)
         kills = counted[-1].integer("oom_kills") if counted else 0
         if window.incarnation is None:
-            return nothing("was not running when the fault began")
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
-            return nothing(f"was not killed; the kernel counts {kills} such kills", oom_kills=kills)
+            text = f"was not killed; the kernel counts {kills} such kills"
+            return no_evidence(Code.STILL_RUNNING, text, oom_kills=kills)
         if exited.data.get("signal") != "SIGKILL":
-            return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
+            text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
+            return no_evidence(Code.EXITED_INSTEAD, text)
         down_s = window.down_s(exited)
         measured: dict[str, Json] = {"oom_kills": kills, "down_s": down_s}
         if self.by is Killer.IMITATION:
             text = f"was killed by SIGKILL and down for {down_s:.1f} s: an imitation, no memory was"
-            return Found(status=window.lasted(down_s), text=f"{text} short", measured=measured,
+            return Found(code=window.lasted(down_s), text=f"{text} short", measured=measured,
                          proof=(exited,))  # fmt: skip
         if not kills:
-            return nothing("was killed, and not by the kernel for want of memory", **measured)
+            text = "was killed, and not by the kernel for want of memory"
+            return no_evidence(Code.OTHER_CAUSE, text, **measured)
         return Found(
-            status=window.lasted(down_s),
+            code=window.lasted(down_s),
             text=f"was killed by the kernel for want of memory (it counts {kills} kills, those of "
             f"our own processes included) and was down for {down_s:.1f} s",
             measured=measured,

@@ -15,15 +15,15 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import was_ended_by
+from chaoslab.core.exits import how_it_ended, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Damage, Fleet
@@ -68,7 +68,7 @@ class StorageCorruptCheckpoint(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Damaged by hash, and read."""
-        return look_at_each(injection, history, _look(_is_refused), {"which": self.which.value})
+        return evidence_of_each(injection, history, _look(_is_refused), {"which": self.which.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +99,7 @@ class StorageTruncateCheckpoint(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Shorter than before, and read."""
-        return look_at_each(injection, history, _look(_is_refused), {"which": self.which.value})
+        return evidence_of_each(injection, history, _look(_is_refused), {"which": self.which.value})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ class StorageLoseCheckpoint(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Gone, and missed."""
-        return look_at_each(injection, history, _look(_is_missed), {"which": self.which.value})
+        return evidence_of_each(injection, history, _look(_is_missed), {"which": self.which.value})
 
 
 # ---------------------------------------------------------------- doing it
@@ -160,9 +160,11 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[EvidenceWindow], Fo
         damaged = [e for e in window.during if e.kind is Kind.STORAGE_DAMAGED and _is_damage(e)]
         exited = window.exited
         if exited is None or not damaged:
-            return nothing("keeps whole files, or was not down while they were damaged")
+            text = "keeps whole files, or was not down while they were damaged"
+            return no_evidence(Code.NOT_APPLIED, text)
         if not was_ended_by(exited, "SIGKILL"):
-            return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
+            text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
+            return no_evidence(Code.EXITED_INSTEAD, text)
         files = [event.text("file") for event in damaged]
         found = window.first(Kind.CHECKPOINT_FOUND, window.is_later_life)
         measured: dict[str, Json] = {
@@ -174,7 +176,7 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[EvidenceWindow], Fo
         }
         is_shown = found is not None and all(is_met(found, file) for file in files)
         return Found(
-            status=Status.PROVED if is_shown else Status.WEAK,
+            code=Code.AS_ASKED if is_shown else Code.NOT_USED,
             text=f"was killed, {_done(damaged)}; {_met(found, window)}",
             measured=measured,
             proof=(exited, *damaged, found),

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import was_ended_by
+from chaoslab.core.exits import how_it_ended, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
@@ -56,20 +56,23 @@ class StoragePowerLoss(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The exit, the kernel's refusal to write, and what was lost, which may be nothing."""
-        return look_at_each(injection, history, _look, {"down_s": injection.for_s})
+        return evidence_of_each(injection, history, _look, {"down_s": injection.for_s})
 
 
 def _look(window: EvidenceWindow) -> Found:
     exited, cut = window.exited, window.first(Kind.STORAGE_POWER_LOST)
     if exited is None:
-        return nothing("was not running when the fault began, or did not end")
+        text = "was not running when the fault began, or did not end"
+        return no_evidence(Code.NOT_KILLED, text)
     if not was_ended_by(exited, "SIGKILL"):
-        return nothing(f"ended by itself ({how_it_ended(exited)}), not by SIGKILL")
+        text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
+        return no_evidence(Code.EXITED_INSTEAD, text)
     if cut is None or cut.data.get("refused") is None:
-        return nothing("was killed, and nothing shows that its disk was cut off")
+        text = "was killed, and nothing shows that its disk was cut off"
+        return no_evidence(Code.NOT_APPLIED, text)
     down_s, lost = window.down_s(exited), _lost(cut)
     return Found(
-        status=window.lasted(down_s),
+        code=window.lasted(down_s),
         text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; "
         f"{_in_words(cut, lost)}",
         measured={

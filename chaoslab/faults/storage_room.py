@@ -12,8 +12,9 @@ from typing import ClassVar
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -47,7 +48,7 @@ class StorageDiskFull(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Full, and a write was refused meanwhile."""
-        return look_at_each(injection, history, _look_full, {"free_bytes": 0})
+        return evidence_of_each(injection, history, _look_full, {"free_bytes": 0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +86,7 @@ class StorageSlowDisk(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The rate of what was written."""
         requested: dict[str, Json] = {"bytes_per_s": self.rate_bytes_per_s}
-        return look_at_each(injection, history, self._look, requested)
+        return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
         saved = [e for e in window.during if e.kind is Kind.CHECKPOINT_SAVED]
@@ -97,13 +98,15 @@ class StorageSlowDisk(OneAct):
             "bytes_per_s_before": max(before, default=None),
         }
         if not held_up:
-            return nothing("wrote no checkpoint from beginning to end meanwhile", **measured)
+            text = "wrote no checkpoint from beginning to end meanwhile"
+            return no_evidence(Code.NOT_MEASURED, text, **measured)
         fastest = max(map(_rate, held_up))
         if before and fastest > max(before) / _TOLERANCE:
-            return nothing(f"wrote at {fastest:,.0f} bytes/s, as fast as before", **measured)
+            text = f"wrote at {fastest:,.0f} bytes/s, as fast as before"
+            return no_evidence(Code.NO_EFFECT, text, **measured)
         is_held = fastest <= _TOLERANCE * self.rate_bytes_per_s
         return Found(
-            status=Status.PROVED if is_held else Status.WEAK,
+            code=Code.AS_ASKED if is_held else Code.OUT_OF_TOLERANCE,
             text=f"wrote {len(held_up)} checkpoints at {fastest:,.0f} bytes/s at most",
             measured=measured,
             proof=tuple(held_up),
@@ -118,7 +121,8 @@ def _look_full(window: EvidenceWindow) -> Found:
     filled = window.first(Kind.STORAGE_FILLED)
     refused = [e for e in window.during if e.kind is Kind.CHECKPOINT_FAILED]
     if filled is None or filled.number("free_bytes") > 0:
-        return nothing("has room on its volume, as far as the record shows")
+        text = "has room on its volume, as far as the record shows"
+        return no_evidence(Code.NOT_APPLIED, text)
     measured: dict[str, Json] = {
         "free_bytes": filled.data.get("free_bytes"),
         "total_bytes": filled.data.get("total_bytes"),
@@ -130,7 +134,7 @@ def _look_full(window: EvidenceWindow) -> Found:
         else ("nobody tried to write before the fault ended")
     )
     return Found(
-        status=Status.PROVED if refused else Status.WEAK,
+        code=Code.AS_ASKED if refused else Code.NOT_USED,
         text=f"had no byte left; {said}",
         measured=measured,
         proof=(filled, *refused[:1]),

@@ -10,15 +10,15 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import was_ended_by
+from chaoslab.core.exits import how_it_ended, was_ended_by
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
-    how_it_ended,
-    look_at_each,
-    nothing,
+    evidence_of_each,
+    no_evidence,
 )
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.process_pause import look_paused
@@ -65,21 +65,22 @@ class SyncerKill(OneAct):
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The exit by the signal, for how long nobody replaced it, and what it had merged."""
         requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
-        return look_at_each(injection, history, self._look, requested)
+        return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited = window.exited
         if window.incarnation is None:
-            return nothing("was not running when the fault began")
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
-            return nothing(f"did not exit on {self.signal}")
+            return no_evidence(Code.STILL_RUNNING, f"did not exit on {self.signal}")
         if not was_ended_by(exited, self.signal):
-            return nothing(f"ended by itself ({how_it_ended(exited)}), not by {self.signal}")
+            text = f"ended by itself ({how_it_ended(exited)}), not by {self.signal}"
+            return no_evidence(Code.EXITED_INSTEAD, text)
         down_s = window.down_s(exited)
         late = window.first(Kind.ROUND_MERGED, lambda e: e.seq > exited.seq)
         versions = _versions(window)
         return Found(
-            status=Status.WEAK if late else window.lasted(down_s),
+            code=Code.WORKED_MEANWHILE if late else window.lasted(down_s),
             text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; it had merged "
             f"{sum(versions.values())} rounds"
             + (", and another one while it was down" if late else ""),
@@ -117,7 +118,7 @@ class SyncerPause(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """State T from the first probe to the last, and silence."""
-        return look_at_each(injection, history, look_paused, {"paused_s": injection.for_s})
+        return evidence_of_each(injection, history, look_paused, {"paused_s": injection.for_s})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,7 @@ class SyncerDiskFull(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """From its word on the disk refused, and it published nothing."""
-        return look_at_each(injection, history, _look_blocked, {"full_s": injection.for_s})
+        return evidence_of_each(injection, history, _look_blocked, {"full_s": injection.for_s})
 
 
 # ---------------------------------------------------------------- looking at a scene
@@ -154,14 +155,20 @@ class SyncerDiskFull(OneAct):
 def _look_blocked(window: EvidenceWindow) -> Found:
     blocked = window.first(Kind.SYNCER_BLOCKED)
     if blocked is None:
-        return nothing("never said that its disk refuses what it writes")
+        return no_evidence(Code.NO_EFFECT, "never said that its disk refuses what it writes")
     freed = window.first(Kind.SYNCER_FREED, lambda e: e.seq > blocked.seq)
     merged = window.first(Kind.ROUND_MERGED, lambda e: e.seq > blocked.seq)
     blocked_s = (freed.time_s if freed else window.end_s) - blocked.time_s
     broke = merged is not None and (freed is None or merged.seq < freed.seq)
+    if broke:
+        code = Code.WORKED_MEANWHILE
+    elif freed:
+        code = Code.TOO_SHORT
+    else:
+        code = window.lasted(window.end_s - window.begin_s)
     text = f"could not write for {blocked_s:.1f} s ({blocked.text('reason')})"
     return Found(
-        status=Status.WEAK if broke or freed else window.lasted(window.end_s - window.begin_s),
+        code=code,
         text=text + (", and published a round all the same" if broke else ""),
         measured={"blocked_s": blocked_s, "blocked_after_s": blocked.time_s - window.begin_s},
         proof=(blocked, freed, merged if broke else None),

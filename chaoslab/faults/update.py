@@ -19,8 +19,9 @@ from typing import ClassVar, TypeAlias
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence, Lack, Status
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, look_at_each, nothing
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -61,7 +62,7 @@ class UpdateNan(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Refused as not finite, or taken with a norm that is none."""
-        return look_at_each(injection, history, _look_nan, {"kind": "nan"})
+        return evidence_of_each(injection, history, _look_nan, {"kind": "nan"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +96,7 @@ class UpdateScaled(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """By how much its pushes grew, as the syncer measured them."""
-        return look_at_each(injection, history, self._look, {"factor": self.factor})
+        return evidence_of_each(injection, history, self._look, {"factor": self.factor})
 
     def _look(self, window: EvidenceWindow) -> Found:
         spoilt = _spoilt(window)
@@ -112,20 +113,16 @@ class UpdateScaled(OneAct):
             "refused": len(refused),
         }
         if not growths and not refused:
-            return nothing("sent nothing larger than before, as far as the syncer says", **measured)
+            text = "sent nothing larger than before, as far as the syncer says"
+            return no_evidence(Code.NO_EFFECT, text, **measured)
+        is_near = not growths or _is_about(abs(self.factor), median(growths))
         return Found(
-            status=self._status(growths, refused),
+            code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
             text=f"{_grew(growths)}; of {len(spoilt)} such updates the syncer shortened "
             f"{len(bounded)} and refused {len(refused)}",
             measured=measured,
             proof=(*taken[:1], *bounded[:1], *refused[:1]),
         )
-
-    def _status(self, growths: Sequence[float], refused: Sequence[Event]) -> Status:
-        asked = abs(self.factor)
-        if growths:
-            return Status.PROVED if _is_about(asked, median(growths)) else Status.WEAK
-        return Status.PROVED if refused else Status.FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,7 +147,7 @@ class UpdateStale(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Refused for their base version, or taken with one that is not the round's."""
-        return look_at_each(injection, history, _look_stale, {"kind": "stale"})
+        return evidence_of_each(injection, history, _look_stale, {"kind": "stale"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +172,7 @@ class UpdateDuplicate(OneAct):
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """One is taken and one refused, if the syncer counts right."""
-        return look_at_each(injection, history, _look_duplicate, {"kind": "duplicate"})
+        return evidence_of_each(injection, history, _look_duplicate, {"kind": "duplicate"})
 
 
 # ---------------------------------------------------------------- the hook
@@ -213,7 +210,7 @@ def _rejections(window: EvidenceWindow, *reasons: str) -> list[Event]:
 def _no_push(window: EvidenceWindow) -> Found:
     text = "pushed nothing that its hook could have spoilt while the fault was on"
     has_pushed = window.first(Kind.LEARNER_PUSHED) is not None
-    return nothing(text) if has_pushed else lacking(Lack.THROUGHOUT, text)
+    return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
 
 
 def _look_nan(window: EvidenceWindow) -> Found:
@@ -275,9 +272,11 @@ def _answered(
         "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
     }  # fmt: skip
     if not seen:
-        return nothing(f"pushed {pushed}, and the syncer saw none of them as such", **measured)
+        text = f"pushed {pushed}, and the syncer saw none of them as such"
+        return no_evidence(Code.NO_EFFECT, text, **measured)
+    is_whole = len(seen) >= _SHARE * len(spoilt) - 1
     return Found(
-        status=Status.PROVED if len(seen) >= _SHARE * len(spoilt) - 1 else Status.WEAK,
+        code=Code.AS_ASKED if is_whole else Code.NOT_THROUGHOUT,
         text=f"pushed {pushed}; the syncer refused {len(refused)} as "
         f"{' or '.join(sorted({e.text('reason') for e in refused})) or 'such'} and took "
         f"{len(taken)}",

@@ -347,20 +347,8 @@ class Injector:
             self.recorder.take(self.recorder.fleet.probe(name))
 
     def _write_evidence(self, injection: Injection, piece: Evidence) -> None:
-        self.recorder.note(
-            Kind.EVIDENCE_MEASURED,
-            {
-                "injection": injection.id,
-                "fault": injection.fault,
-                "target": piece.target,
-                "status": piece.status.value,
-                "requested": piece.requested,
-                "measured": piece.measured,
-                "text": piece.text,
-                "proof": list(piece.proof),
-                "lack": piece.lack.value if piece.lack else None,
-            },
-        )
+        about = {"injection": injection.id, "fault": injection.fault}
+        self.recorder.note(Kind.EVIDENCE_MEASURED, {**about, **_facts(piece)})
 
     def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
         targets = set(one.injection.targets)
@@ -369,7 +357,7 @@ class Injector:
             "injection": plain(one.injection),
             "injected_s": one.injected_s,
             "measured_s": self.recorder.now_s,
-            "evidence": [plain(piece) for piece in pieces],
+            "evidence": [_facts(piece) for piece in pieces],
             "probes": [
                 {"time_s": probe.time_s, **probe.data}
                 for probe in probes
@@ -378,6 +366,19 @@ class Injector:
         }
         hidden = self.recorder.journal.secrets.data(found)
         self.directory.write_evidence(one.injection.id, hidden)
+
+
+def _facts(piece: Evidence) -> Mapping[str, Json]:
+    return {
+        "target": piece.target,
+        "status": piece.status.value,
+        "code": piece.code.value,
+        "requested": piece.requested,
+        "measured": piece.measured,
+        "text": piece.text,
+        "proof": piece.proof,
+        "lack": piece.code.lack.value if piece.code.lack else None,
+    }
 
 
 def _held(opened: Iterable[_Open]) -> frozenset[str]:

@@ -7,7 +7,8 @@ from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
-from chaoslab.faults.evidence.base import Evidence, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.starvation import ComputeSteal, Killer, MemoryPressure, ProcessOom
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.stressors import Mechanism

@@ -6,7 +6,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
-from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.codes import Status
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import SILENT, Record
 

@@ -9,7 +9,8 @@ from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence.base import Evidence, Lack, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Lack, Status
 from chaoslab.faults.network import (
     NetworkBandwidth,
     NetworkLatency,
@@ -258,7 +259,7 @@ def test_a_delay_of_another_length_is_weak(rtt_s: float) -> None:
 
 def test_a_delay_that_nobody_feels_is_failed_and_had_something_to_delay() -> None:
     found = Record(NetworkLatency(mean_s=0.1)).until(30).evidence
-    assert (found.status, found.lack) == (Status.FAILED, None)
+    assert (found.status, found.code.lack) == (Status.FAILED, None)
 
 
 @pytest.mark.parametrize("fault", [NetworkLatency(), NetworkBandwidth(), NetworkSlice()])
@@ -268,7 +269,7 @@ def test_a_link_that_carries_no_traffic_proves_nothing(fault: Fault) -> None:
         record.reported(second, **{**SILENT, "silent_s": float(second - 18)})
     assert record.evidence.status is Status.FAILED
     assert "no traffic" in record.evidence.text
-    assert record.evidence.lack is Lack.THROUGHOUT
+    assert record.evidence.code.lack is Lack.THROUGHOUT
 
 
 def test_one_way_of_delay_is_half_of_both() -> None:
@@ -469,7 +470,7 @@ def test_a_link_that_was_just_healed_and_carried_nothing_yet_cannot_be_silenced(
     found = silenced_twice(NetworkFreeze(direction=Direction.UP), healed_s=19.9).evidence
     assert found.status is Status.FAILED
     assert "had carried no traffic up for 2.1 s" in found.text
-    assert found.lack is Lack.AT_START
+    assert found.code.lack is Lack.AT_START
 
 
 def test_of_two_silences_in_one_moment_the_links_own_order_tells_the_first() -> None:
@@ -487,7 +488,7 @@ def test_silence_that_began_when_another_fault_came_is_the_others() -> None:
         record.reported(second, bytes=2_150_000, silent_s=second - 21.5)
     assert record.evidence.status is Status.FAILED
     assert "not before injection-7 silenced it, too" in record.evidence.text
-    assert record.evidence.lack is None
+    assert record.evidence.code.lack is None
 
 
 def test_silence_that_was_there_before_another_fault_came_is_its_own() -> None:

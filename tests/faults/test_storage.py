@@ -6,7 +6,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,

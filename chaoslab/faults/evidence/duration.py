@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from chaoslab.core.events import Json
-from chaoslab.faults.evidence.base import Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
 
 Span = tuple[float, float]
@@ -43,8 +43,8 @@ class Held:
         measured: dict[str, Json] = {**found.measured, f"{what}_held_s": self.held_s}
         if self.is_long:
             return replace(found, measured=measured)
-        status = Status.WEAK if found.status is Status.PROVED else found.status
-        return replace(found, status=status, text=f"{found.text}; {self}", measured=measured)
+        code = Code.NOT_THROUGHOUT if found.code is Code.AS_ASKED else found.code
+        return replace(found, code=code, text=f"{found.text}; {self}", measured=measured)
 
 
 def held(window: EvidenceWindow, shown: Iterable[Span], mute: Iterable[Span] = ()) -> Held:

@@ -16,9 +16,9 @@ from itertools import pairwise
 from statistics import median
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.faults.evidence.base import Lack, Status
+from chaoslab.faults.evidence.codes import Code, Lack, Status
 from chaoslab.faults.evidence.duration import Span, held
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, lacking, nothing
+from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
 from chaoslab.links.base import Direction
 
 FRESH_S = 3.0
@@ -45,6 +45,10 @@ class Tolerance:
     def holds(self, measured: float, asked: float) -> bool:
         """Whether the measured value is near enough."""
         return self.low * asked <= measured <= max(self.high * asked, asked + self.room)
+
+    def code(self, measured: float, asked: float) -> Code:
+        """The code of a measured value."""
+        return Code.AS_ASKED if self.holds(measured, asked) else Code.OUT_OF_TOLERANCE
 
     @property
     def wide(self) -> "Tolerance":
@@ -82,10 +86,10 @@ def look_delayed(
     answered = [e for e in seen if e.data.get(key) is not None]
     rtt_s = round_trip_s(answered, key)
     if usual_s is None:
-        return nothing("had no round trip measured before the fault")
+        return no_evidence(Code.NO_BASELINE, "had no round trip measured before the fault")
     if rtt_s is None:
         text = f"carried no traffic: no ping was answered in {lasted_s(window):.1f} s"
-        return lacking(Lack.THROUGHOUT, text)
+        return no_evidence(Code.NO_TRAFFIC, text)
     more_s = rtt_s - usual_s
     measured: dict[str, Json] = {
         "added_rtt_s": more_s,
@@ -98,12 +102,11 @@ def look_delayed(
         f"{1000 * added_s:.0f} ms more were asked ({tolerance})"
     )
     if more_s < _NOTHING * added_s:
-        return nothing(text, **measured)
+        return no_evidence(Code.NO_EFFECT, text, **measured)
     near = tolerance if is_steady else tolerance.wide
     shown = [pinged(e, key) for e in answered if near.holds(e.number(key) - usual_s, added_s)]
-    is_near = tolerance.holds(more_s, added_s)
     found = Found(
-        status=Status.PROVED if is_near else Status.WEAK,
+        code=tolerance.code(more_s, added_s),
         text=text,
         measured=measured,
         proof=(answered[0], answered[-1]),
@@ -150,10 +153,12 @@ def _look_way(
         f"{way}_timed_s": sum(_timed(e)[1] for e in seen),
     }
     if not heard:
-        return lacking(Lack.THROUGHOUT, f"carried no traffic {way} during the fault", **measured)
+        return no_evidence(
+            Code.NO_TRAFFIC, f"carried no traffic {way} during the fault", **measured
+        )
     if rate is None:
         return Found(
-            status=Status.WEAK,
+            code=Code.NOT_TIMED,
             text=f"carried nothing {way} that was large enough to time",
             measured=measured,
         )
@@ -162,10 +167,10 @@ def _look_way(
         f"{asked_per_s / 1e3:,.1f} kB/s were asked ({tolerance})"
     )
     if rate > tolerance.high * asked_per_s and usual and rate >= _AS_BEFORE * usual:
-        return nothing(f"{text}, and that is no less than before", **measured)
-    is_near = tolerance.holds(rate, asked_per_s)
+        text = f"{text}, and that is no less than before"
+        return no_evidence(Code.NO_EFFECT, text, **measured)
     found = Found(
-        status=Status.PROVED if is_near else Status.WEAK,
+        code=tolerance.code(rate, asked_per_s),
         text=text,
         measured=measured,
         proof=(seen[0], seen[-1]),
@@ -289,17 +294,22 @@ def reports(events: Sequence[Event], way: Direction | None = None) -> list[Event
 
 def worst(found: Sequence[Found]) -> Found:
     """One finding out of several about one target: the worst status, all that was measured."""
-    order = (Status.FAILED, Status.WEAK, Status.PROVED)
-    ranked = sorted(found, key=lambda one: order.index(one.status))
-    texts = [one.text for one in ranked if one.status is ranked[0].status]
-    lacks = {one.lack for one in ranked if one.status is ranked[0].status}
+    first = min(found, key=lambda one: _WORST_FIRST.index((one.status, one.code.lack)))
     return Found(
-        status=ranked[0].status,
-        text=" and ".join(texts),
+        code=first.code,
+        text=" and ".join(one.text for one in found if one.status is first.status),
         measured={key: value for one in found for key, value in one.measured.items()},
         proof=tuple(event for one in found for event in one.proof),
-        lack=next((when for when in (None, Lack.THROUGHOUT) if when in lacks), ranked[0].lack),
     )
+
+
+_WORST_FIRST = (
+    (Status.FAILED, None),
+    (Status.FAILED, Lack.THROUGHOUT),
+    (Status.FAILED, Lack.AT_START),
+    (Status.WEAK, None),
+    (Status.PROVED, None),
+)
 
 
 def whole(window: EvidenceWindow, events: Iterable[Event]) -> list[Event]:

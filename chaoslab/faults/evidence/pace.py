@@ -14,8 +14,9 @@ from itertools import combinations
 from statistics import fmean, median
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.faults.evidence.base import Status
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, how_it_ended, nothing
+from chaoslab.core.exits import how_it_ended
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.record.journal import History
 
 _CALM_S = 20.0
@@ -111,19 +112,22 @@ def pace_of(
     What has slowed the `untouched` learners, too, is taken off.
     """
     if window.exited is not None:
-        return nothing(f"exited ({how_it_ended(window.exited)}) instead of becoming slow")
+        text = f"exited ({how_it_ended(window.exited)}) instead of becoming slow"
+        return no_evidence(Code.EXITED_INSTEAD, text)
     calm = [e for e in _steps(window.calm, window) if e.time_s > window.begin_s - _CALM_S]
     if len(calm) < _LEAST_SAMPLES:
-        return nothing("has no steps of its own before the fault to compare with")
+        text = "has no steps of its own before the fault to compare with"
+        return no_evidence(Code.NO_BASELINE, text)
     recent = [e for e in calm if e.time_s > window.begin_s - _RECENT_S]
     if not recent:
-        return nothing("was not stepping when the fault began")
+        return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
     own_s = max(median(map(_step_s, calm)), median(map(_step_s, recent)))
     during = _steps(window.during, window)
     others = _others(window, history, untouched)
     samples = tuple(_samples(during, stages, window, own_s * others))
     if len(samples) < _LEAST_SAMPLES:
-        return nothing(f"reported {len(samples)} whole samples during the fault, too few to tell")
+        text = f"reported {len(samples)} whole samples during the fault, too few to tell"
+        return no_evidence(Code.TOO_FEW_SAMPLES, text)
     return Pace(
         own_s=own_s,
         samples=samples,
@@ -152,19 +156,21 @@ def look_slowed(
     if pace.others > 1:
         text += f" (the others' {pace.others:.2f}x taken off)"
     if shown < _BARELY_SHARE:
-        return nothing(text, **pace.data())
-    weak = []
+        return no_evidence(Code.NO_EFFECT, text, **pace.data())
+    weak: list[tuple[Code, str]] = []
     if abs(shown - 1) > tolerance:
-        weak.append(f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}")
+        said = f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}"
+        weak.append((Code.OUT_OF_TOLERANCE, said))
     if pace.held < _HELD_SHARE:
-        weak.append(f"only {pace.held:.0%} of the time")
-    weak += _other_causes(window)
+        weak.append((Code.NOT_THROUGHOUT, f"only {pace.held:.0%} of the time"))
+    weak += [(Code.DOUBTFUL_CAUSE, said) for said in _other_causes(window)]
     in_order = _in_order(stages, pace)
     if in_order is not None and in_order < _IN_ORDER_SHARE:
-        weak.append(f"only {in_order:.0%} of its stages were in the order that was asked")
+        said = f"only {in_order:.0%} of its stages were in the order that was asked"
+        weak.append((Code.WRONG_ORDER, said))
     return Found(
-        status=Status.WEAK if weak else Status.PROVED,
-        text="; ".join([text, *weak]),
+        code=weak[0][0] if weak else Code.AS_ASKED,
+        text="; ".join([text, *(said for _, said in weak)]),
         measured={**pace.data(), "in_order_share": in_order},
         proof=pace.proof,
     )

@@ -11,9 +11,9 @@ faults that silence one link only the one that found it alive is proved.
 from collections.abc import Sequence
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.faults.evidence.base import Lack
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import FRESH_S, lasted_s, reports, worst
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, lacking, nothing
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.links.base import Direction
 
 _JUST_S = 1.5
@@ -33,25 +33,28 @@ def look_silent(window: EvidenceWindow, direction: Direction) -> Found:
 def _look_for_silence(window: EvidenceWindow, way: Direction) -> Found:
     before, during = reports(window.before, way), reports(window.during, way)
     if rival := _silenced_before(window, way):
-        return lacking(Lack.AT_START, f"was already silenced {way} by {rival} when the fault began")
+        text = f"was already silenced {way} by {rival} when the fault began"
+        return no_evidence(Code.SILENCED_BEFORE, text)
     if not before or before[-1].number("silent_s") > FRESH_S:
-        return lacking(Lack.AT_START, f"had carried no traffic {way} when the fault began")
+        text = f"had carried no traffic {way} when the fault began"
+        return no_evidence(Code.NO_TRAFFIC_BEFORE, text)
     quiet_s = window.begin_s - _last_heard_s([*before, *during[:1]])
     if quiet_s > _JUST_S:
         text = f"had carried no traffic {way} for {quiet_s:.1f} s when the fault began"
-        return lacking(Lack.AT_START, text)
+        return no_evidence(Code.NO_TRAFFIC_BEFORE, text)
     if not during or window.end_s - during[-1].time_s > FRESH_S:
-        return lacking(Lack.THROUGHOUT, f"was reported on by nobody {way} while the fault lasted")
+        return no_evidence(Code.NO_LINK_REPORT, f"had no link report {way} during the fault")
     since_s = max(_last_heard_s([*before, *during]), window.begin_s)
     silent_s = window.end_s - since_s
     measured: dict[str, Json] = {f"{way}_silent_s": silent_s}
     text = f"got nothing {way} for the last {silent_s:.1f} s of {lasted_s(window):.1f} s"
     if silent_s < FRESH_S and silent_s < lasted_s(window) / 2:
-        return nothing(f"{text}: bytes went on arriving", **measured)
+        return no_evidence(Code.NO_EFFECT, f"{text}: bytes went on arriving", **measured)
     if rival := _silenced_by(window, way, since_s + _APART_S):
-        return nothing(f"{text}: not before {rival} silenced it, too", **measured)
+        text = f"{text}: not before {rival} silenced it, too"
+        return no_evidence(Code.OTHER_FAULT, text, **measured)
     return Found(
-        status=window.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
+        code=window.lasted(silent_s), text=text, measured=measured, proof=(before[-1], during[-1])
     )
 
 

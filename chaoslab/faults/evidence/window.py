@@ -1,6 +1,6 @@
 """Reading the record for evidence: what it shows of one target while a fault was upon it.
 
-    History ── from fault.injecting to fault.healing (or now) ──► Scene per target ──► Evidence
+    History ── from fault.injecting to fault.healing (or now) ──► window per target ──► Evidence
 
 Everything here is a pure function of the journal. The order of the journal decides, not the clock:
 what was written before `fault.injecting` cannot be the fault's doing.
@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.faults.evidence.base import Evidence, Lack, Status
+from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code, Status
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -87,81 +88,75 @@ class EvidenceWindow:
         return event.data.get("incarnation") != self.incarnation
 
     def down_s(self, exited: Event) -> float:
-        """From the exit, or the probe that saw it first, to the next start or the scene's end."""
+        """From the exit, or the probe that saw it first, to the next start or the window's end."""
         until_s = self.restarted.time_s if self.restarted else self.end_s
         seen_dead = self.first(Kind.NODE_PROBED, lambda e: e.text("state") in _DEAD)
         dead_s = min(exited.time_s, seen_dead.time_s if seen_dead else exited.time_s)
         return max(0.0, until_s - dead_s)
 
-    def lasted(self, measured_s: float) -> Status:
-        """PROVED if that is long enough for what was asked, else WEAK."""
+    def lasted(self, measured_s: float) -> Code:
+        """AS_ASKED if that is long enough for what was asked, else TOO_SHORT."""
         is_long = self.asked_s is None or measured_s >= LONG_ENOUGH * self.asked_s
-        return Status.PROVED if is_long else Status.WEAK
+        return Code.AS_ASKED if is_long else Code.TOO_SHORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a fault concludes from a scene. `text` goes on from the target's name."""
+    """What a fault concludes from a window. `text` goes on from the target's name."""
 
-    status: Status
+    code: Code
     text: str
     measured: Mapping[str, Json]
     proof: tuple[Event | None, ...] = ()
-    lack: Lack | None = None
-    """What it breaks was not there, and when."""
+
+    @property
+    def status(self) -> Status:
+        """Whether the fault is proved."""
+        return self.code.status
 
 
-def lacking(when: Lack, text: str, **measured: Json) -> Found:
-    """No evidence, because what the fault breaks was not there."""
-    return Found(status=Status.FAILED, text=text, measured=measured, lack=when)
+def no_evidence(code: Code, text: str, **measured: Json) -> Found:
+    """A finding without proof: the fault is not shown, and why."""
+    return Found(code=code, text=text, measured=measured)
 
 
-def nothing(text: str, **measured: Json) -> Found:
-    """No evidence, and why."""
-    return Found(status=Status.FAILED, text=text, measured=measured)
-
-
-def look_at_each(
+def evidence_of_each(
     injection: Injection,
     history: History,
     look: Callable[[EvidenceWindow], Found],
     requested: Mapping[str, Json],
 ) -> tuple[Evidence, ...]:
-    """One piece of evidence for each target, in their order."""
-    seen = evidence_windows(injection, history)
-    pieces = []
-    for target in injection.targets:
-        if target in seen:
-            found = look(seen[target])
-        else:
-            found = nothing("was not touched: the record does not show that the fault began")
-        pieces.append(
-            Evidence(
-                target=target,
-                status=found.status,
-                requested=dict(requested),
-                measured={key: _rounded(value) for key, value in found.measured.items()},
-                text=f"{target} {found.text}",
-                proof=tuple(e.seq for e in found.proof if e is not None),
-                lack=found.lack,
-            )
-        )
-    return tuple(pieces)
+    """What `look` finds in the window of each target, in the order of the targets."""
+    windows = evidence_windows(injection, history)
+    return tuple(
+        _evidence(target, look(windows[target]) if windows else _NOT_BEGUN, requested)
+        for target in injection.targets
+    )
+
+
+def _evidence(target: str, found: Found, requested: Mapping[str, Json]) -> Evidence:
+    return Evidence(
+        target=target,
+        code=found.code,
+        requested=dict(requested),
+        measured={key: _rounded(value) for key, value in found.measured.items()},
+        text=f"{target} {found.text}",
+        proof=tuple(e.seq for e in found.proof if e is not None),
+    )
+
+
+_NOT_BEGUN = no_evidence(
+    Code.NOT_BEGUN, "was not touched: the record does not show that the fault began"
+)
 
 
 def evidence_windows(injection: Injection, history: History) -> Mapping[str, EvidenceWindow]:
-    """The scene of each target; none if the record does not show that the fault began."""
+    """The window of each target; none if the record does not show that the fault began."""
     begun = (e for e in history.of(Kind.FAULT_INJECTING) if e.text("injection") == injection.id)
     begin = next(begun, None)
     if begin is None:
         return {}
     return {target: _window(target, injection, begin, history) for target in injection.targets}
-
-
-def how_it_ended(exited: Event) -> str:
-    """The signal's name, or the exit code in words."""
-    died_by = exited.data.get("signal")
-    return str(died_by) if died_by else f"exit code {exited.data.get('exit_code')}"
 
 
 def _window(target: str, injection: Injection, begin: Event, history: History) -> EvidenceWindow:
