@@ -16,6 +16,7 @@ from functools import partial
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
+from chaoslab.core.exits import has_code_0, how_it_ended
 from chaoslab.fleet.base import Fleet
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
@@ -231,9 +232,11 @@ class Run:
     def _evaluate(self) -> None:
         self._enter("evaluate")
         self.fleet.start(self.launch.evaluator())
-        self.run_loop.until(lambda: EVALUATOR in self.progress.endings, within_s=EVALUATE_S)
-        ending = self.progress.endings.get(EVALUATOR, f"still at it after {EVALUATE_S:g} s")
-        if ending != "exit code 0":
+        self.run_loop.until(lambda: EVALUATOR in self.progress.exits, within_s=EVALUATE_S)
+        exited = self.progress.exits.get(EVALUATOR)
+        if exited is None or not has_code_0(exited):
+            running = f"still running after {EVALUATE_S:g} s"
+            ending = running if exited is None else how_it_ended(exited)
             self.remarks.append(f"the evaluator failed: {ending}{self._last_words(EVALUATOR)}")
 
     # ---------------------------------------------------------------- whatever happens in them
@@ -308,15 +311,16 @@ class Run:
             return [name for name in names if not is_up(name)]
 
         def is_decided() -> bool:
-            ended = self.progress.endings
+            ended = self.progress.exits
             return not missing() or SYNCER in ended or any(name in ended for name in missing())
 
         self.run_loop.until(is_decided, within_s=START_S)
         if absent := missing():
-            ended = self.progress.endings
+            ended = self.progress.exits
             culprits = [name for name in (*absent, SYNCER) if name in ended] or absent
             states = "; ".join(
-                f"{name}: {ended.get(name, 'still running')}{self._last_words(name)}"
+                f"{name}: {how_it_ended(ended[name]) if name in ended else 'still running'}"
+                f"{self._last_words(name)}"
                 for name in dict.fromkeys(culprits)
             )
             raise FleetError(f"{', '.join(absent)} did not {what} ({states})")

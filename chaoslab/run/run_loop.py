@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import NoReturn
 
 from chaoslab.core.events import Kind
+from chaoslab.core.exits import how_it_ended
 from chaoslab.core.realtime import first_in_line
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import FaultPlan
@@ -195,9 +196,9 @@ class RunLoop:
             self._abort("training can go on", reason)
 
     def _why_training_cannot_go_on(self) -> str | None:
-        ending = self._progress.endings.get(SYNCER)
-        if ending is not None and SYNCER not in self.injector.returning:
-            return f"the syncer is gone ({ending}) and nothing brings it back"
+        exited = self._progress.exits.get(SYNCER)
+        if exited is not None and SYNCER not in self.injector.returning:
+            return f"the syncer is gone ({how_it_ended(exited)}) and nothing brings it back"
         learners = set(self._progress.alive(Role.LEARNER)) - self.injector.away
         if not learners and not self.injector.returning and not self._progress.is_stopping:
             return "no learner is left, and no injection brings one back"

@@ -34,8 +34,8 @@ class Progress:
     committed_tokens: float = 0.0
     roles: dict[str, Role] = field(default_factory=dict)
     incarnations: dict[str, int] = field(default_factory=dict)
-    endings: dict[str, str] = field(default_factory=dict)
-    """How each node that is not alive now ended: `exit code 1`, `SIGKILL`."""
+    exits: dict[str, Event] = field(default_factory=dict)
+    """The last exit of each node that is not alive now."""
     address: str | None = None
     """Where the syncer is ready."""
     members: set[str] = field(default_factory=set)
@@ -100,7 +100,7 @@ class Progress:
 
     def is_alive(self, node: str) -> bool:
         """Whether a process of this node runs, as far as the fleet reported."""
-        return node in self.incarnations and node not in self.endings
+        return node in self.incarnations and node not in self.exits
 
     def alive(self, role: Role | None = None) -> tuple[str, ...]:
         """The living nodes of a role, or all of them, by name."""
@@ -161,12 +161,11 @@ class Progress:
             self.members.clear()  # its last life took all memberships with it
             self.is_stopping = self.is_over = False
         self.incarnations[node] = event.integer("incarnation")
-        self.endings.pop(node, None)
+        self.exits.pop(node, None)
 
     def _exit(self, event: Event) -> None:
-        signal, code = event.data.get("signal"), event.data.get("exit_code")
         if event.integer("incarnation") == self.incarnations.get(event.text("node")):
-            self.endings[event.text("node")] = str(signal) if signal else f"exit code {code}"
+            self.exits[event.text("node")] = event
 
     def _end(self, said: Kind) -> None:
         """The syncer alone says how far the end of training is; a learner's word does not count."""

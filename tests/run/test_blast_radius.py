@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from chaoslab.core.events import Event, Kind
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import Injection, Limits, Trigger
 from chaoslab.run.blast_radius import forbidden
@@ -21,13 +22,16 @@ KILL = Injection(
 )
 
 
+EXITED = Event(seq=0, time_s=0.0, source="fleet", kind=Kind.NODE_EXITED)
+
+
 def progress(*, dead: tuple[str, ...] = ()) -> Progress:
     """Four learners and a syncer, all started, some of them dead again."""
     names = (*LEARNERS, "syncer")
     return Progress(
         roles={name: Role.SYNCER if name == "syncer" else Role.LEARNER for name in names},
         incarnations=dict.fromkeys(names, 1),
-        endings=dict.fromkeys(dead, "SIGKILL"),
+        exits=dict.fromkeys(dead, EXITED),
     )
 
 

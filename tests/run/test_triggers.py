@@ -122,7 +122,7 @@ def test_a_node_lives_from_its_start_to_its_exit_and_again_after_a_restart() -> 
     assert told.progress.is_alive("learner-0")
     told.exited("learner-0", at_s=5.0)
     assert not told.progress.is_alive("learner-0")
-    assert told.progress.endings == {"learner-0": "SIGKILL"}
+    assert told.progress.exits["learner-0"].time_s == 5.0
     told.started("learner-0", incarnation=2)
     assert told.progress.is_alive("learner-0")
 
