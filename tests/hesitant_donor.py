@@ -13,7 +13,7 @@ from chaoslab.diloco.learner import program
 from chaoslab.diloco.learner.exchange import Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.selftest.mutants import Mutant, Part, flag
+from chaoslab.selftest.mutants import Part, flag, start
 
 
 class HesitantMessenger(Messenger):
@@ -35,9 +35,5 @@ def hesitate(name: str, pack: Callable[[], bytes]) -> bytes:
     return pack()
 
 
-MUTANT = Mutant(
-    program=program, parts=(Part(module=program, name="Messenger", wrong=HesitantMessenger),)
-)
-
 if __name__ == "__main__":
-    MUTANT.start()
+    start(program, [Part(program, "Messenger", HesitantMessenger)])

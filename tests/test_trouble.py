@@ -27,6 +27,7 @@ from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.run.judged_run import Judged, carry_out
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
+from chaoslab.selftest.trial import program_of
 from chaoslab.undo.log import open_undos
 
 ROOT = Path(__file__).parent.parent
@@ -82,8 +83,7 @@ def run(tmp_path: Path) -> Callable[..., Judged]:
 
     def carry(plan: Path, *, strike: Callable[[], None] | None = None, **mutants: str) -> Judged:
         programs = [
-            f"fleet.programs.{role}=chaoslab.selftest.mutants.{name}"
-            for role, name in mutants.items()
+            f"fleet.programs.{role}={program_of(role, name)}" for role, name in mutants.items()
         ]
         observers = [Striker(strike)] if strike else []
         asked = Asked(plan=str(plan), settings=programs)

@@ -148,7 +148,7 @@ def containers(plan: FaultPlan) -> ContainerFleets:
     return ContainerFleets(
         containers=plan.fleet.containers,
         data=plan.training.data,
-        modules=tuple(programs(plan).values()),
+        modules=tuple(program.split()[0] for program in programs(plan).values()),
         trial=task_trial(plan, NodeSite(python="python3")),
     )
 

@@ -35,7 +35,7 @@ _ENVIRONMENT = {"NPROC": "1"}
 
 
 def programs(plan: FaultPlan) -> Mapping[Role, str]:
-    """The module that each role runs."""
+    """The module that each role runs, and its first arguments."""
     return {role: plan.fleet.programs.get(role, own) for role, own in _PROGRAMS.items()}
 
 
@@ -169,7 +169,15 @@ class Launch:
         return NodeSpec(
             name=name,
             role=role,
-            command=(self.node_site.python, "-m", program, *identity, *place, *hooks, *flags),
+            command=(
+                self.node_site.python,
+                "-m",
+                *program.split(),
+                *identity,
+                *place,
+                *hooks,
+                *flags,
+            ),
             environment=_ENVIRONMENT,
             secrets=self._named_in(flags),
             labels=self.plan.labels.get(name, {}),

@@ -162,7 +162,7 @@ def _foreign(plan: FaultPlan) -> list[list[Path] | None]:
     """The sources of the plan's task and programs, each None if it is not found."""
     task = plan.training.task
     modules = [task.partition(":")[0]] if task else []
-    return [_sources(module) for module in (*modules, *plan.fleet.programs.values())]
+    return [_sources(module) for module in (*modules, *plan.fleet.modules.values())]
 
 
 def _sources(module: str) -> list[Path] | None:

@@ -1,408 +1,176 @@
-"""Every trial of `chaoslab selftest`. To add one: a mutant or a plan, and an entry here.
+"""Trials of `chaoslab selftest`. To add one: a mutant or a plan, and an entry here.
 
-The words are those by which the verdict shows that it understood: another reason not to pass counts
-as a miss. First the runs in which nothing is wrong but the plan, then nodes that break what
-chaoslab promises of a training, then a harness that does not do what it says.
+A trial is caught if the named check is not PASS, with these words in its reason and these culprits;
+a verdict that is not PASS for another reason is mistaken. The trials are runs in which nothing is
+wrong but the plan; defective syncers, learners and fleets; and controls, which must pass.
 """
+
+from collections.abc import Mapping, Sequence
 
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
 from chaoslab.selftest.trial import PLANS, Trial
 
+
+def _trial(
+    name: str,
+    plan: str,
+    wrong: str,
+    check: str,
+    words: str,
+    *culprits: str,
+    programs: Mapping[str, str] | None = None,
+    fleet: str = "",
+    settings: Sequence[str] = (),
+) -> Trial:
+    return Trial(
+        name=name, plan=plan, wrong=wrong, check=check, words=words, culprits=culprits,
+        programs=programs or {}, fleet=fleet, settings=settings,
+    )  # fmt: skip
+
+
+def _syncer(name: str, plan: str, wrong: str, check: str, words: str, *culprits: str) -> Trial:
+    return _trial(name, plan, wrong, check, words, *culprits, programs={"syncer": name})
+
+
+def _learner(name: str, plan: str, wrong: str, check: str, words: str, *culprits: str) -> Trial:
+    return _trial(name, plan, wrong, check, words, *culprits, programs={"learner": name})
+
+
+def _fleet(name: str, plan: str, wrong: str, check: str, words: str, *culprits: str) -> Trial:
+    return _trial(name, plan, wrong, check, words, *culprits, fleet=name)
+
+
+def _control(name: str, plan: str, *, learner: str = "", fleet: str = "") -> Trial:
+    programs = {"learner": learner} if learner else {}
+    return _trial(name, plan, "", "", "", programs=programs, fleet=fleet)
+
+
+# fmt: off
 _PLANS = (
-    Trial(
-        name="never_injected",
-        wrong="the moment for the fault never comes",
-        plan="killed",
-        settings=("faults.dies.at={step: 10000000}",),
-        check="evidence",
-        words="was never injected",
-    ),
-    Trial(
-        name="restless_baseline",
-        wrong="nobody could say what was usual before the fault",
-        plan="killed",
-        settings=("baseline.max_variation=0.01%",),
-        check="baseline",
-        words="was not steady",
-    ),
+    _trial("never_injected", "killed", "the moment for the fault never comes",
+           "evidence", "was never injected", settings=["faults.dies.at={step: 10000000}"]),
+    _trial("restless_baseline", "killed", "nobody could say what was usual before the fault",
+           "baseline", "was not steady", settings=["baseline.max_variation=0.01%"]),
 )
 
 _CLEANUP_ALONE = "expect=[{check: cleanup}]"
 _UNEXPECTED = (
-    Trial(
-        name="unexpected_stop",
-        wrong="training stops, and the plan does not ask about it",
-        plan="killed",
-        programs={"syncer": "patient_syncer"},
-        settings=(_CLEANUP_ALONE, "faults.dies.for=9s"),
-        check="training_continues",
-        words="training did not continue",
-    ),
-    Trial(
-        name="unexpected_absence",
-        wrong="the victim never takes part again, and the plan does not ask",
-        plan="killed",
-        programs={"learner": "mute_rejoiner"},
-        settings=(_CLEANUP_ALONE,),
-        check="learners_rejoin",
-        words=f"{VICTIM} did not rejoin",
-    ),
+    _trial("unexpected_stop", "killed", "training stops, and the plan does not ask about it",
+           "training_continues", "training did not continue",
+           programs={"syncer": "patient_syncer"},
+           settings=[_CLEANUP_ALONE, "faults.dies.for=9s"]),
+    _trial("unexpected_absence", "killed",
+           "the victim never takes part again, and the plan does not ask",
+           "learners_rejoin", f"{VICTIM} did not rejoin",
+           programs={"learner": "mute_rejoiner"}, settings=[_CLEANUP_ALONE]),
 )
 
 _SYNCERS = (
-    Trial(
-        name="patient_syncer",
-        wrong="the syncer waits for everyone",
-        plan="killed",
-        programs={"syncer": "patient_syncer"},
-        check="continuity",
-        words="no round for",
-    ),
-    Trial(
-        name="deaf_syncer",
-        wrong="the syncer loses the pushes of one learner",
-        plan="killed",
-        programs={"syncer": "deaf_syncer"},
-        check="ledger",
-        words="merged without it",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="double_merger",
-        wrong="the syncer merges pushes of one learner twice",
-        plan="calm",
-        programs={"syncer": "double_merger"},
-        check="ledger",
-        words="was merged 2 times",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="replaying_syncer",
-        wrong="the syncer accepts again what it accepted before",
-        plan="echoed",
-        programs={"syncer": "replaying_syncer"},
-        check="ledger",
-        words="2 times",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="padded_syncer",
-        wrong="the syncer counts committed tokens twice",
-        plan="calm",
-        programs={"syncer": "padded_syncer"},
-        check="ledger",
-        words="all contributors together gave",
-    ),
-    Trial(
-        name="unfair_syncer",
-        wrong="the work of one learner weighs less than its tokens",
-        plan="calm",
-        programs={"syncer": "unfair_syncer"},
-        check="contribution_share",
-        words="of the weight for",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="two_faced_syncer",
-        wrong="the syncer publishes other bytes to one learner",
-        plan="calm",
-        programs={"syncer": "two_faced_syncer"},
-        check="agreement",
-        words="not what the syncer published",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="keeping_syncer",
-        wrong="the syncer drops a member and keeps it",
-        plan="paused",
-        programs={"syncer": "keeping_syncer"},
-        check="rejoin",
-        words="yet a push of its former self was accepted",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="blind_syncer",
-        wrong="the syncer misses nobody",
-        plan="paused",
-        programs={"syncer": "blind_syncer"},
-        check="detection",
-        words="the syncer did not miss it",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="idle_syncer",
-        wrong="the syncer publishes versions and merges nothing",
-        plan="calm",
-        programs={"syncer": "idle_syncer"},
-        check="versions",
-        words="nothing was merged into them",
-    ),
-    Trial(
-        name="uphill_syncer",
-        wrong="the loss runs away, and all books are in order",
-        plan="calm",
-        programs={"syncer": "uphill_syncer"},
-        check="numeric_health",
-        words="'s loss ",
-    ),
-    Trial(
-        name="forgetful_syncer",
-        wrong="the syncer forgets its momentum when it is restarted",
-        plan="restarted",
-        programs={"syncer": "forgetful_syncer"},
-        check="succession",
-        words="came back with another momentum",
-    ),
-    Trial(
-        name="believing_syncer",
-        wrong="the syncer takes a stranger for a learner",
-        plan="calm",
-        programs={"syncer": "believing_syncer", "learner": "intruding_learner"},
-        check="strangers",
-        words="which was never started",
-        culprits=(OTHER_VICTIM,),
-    ),
-    Trial(
-        name="rewound_syncer",
-        wrong="the syncer comes back without the last version",
-        plan="restarted",
-        programs={"syncer": "rewound_syncer"},
-        check="succession",
-        words="and came back with",
-    ),
-    Trial(
-        name="careless_syncer",
-        wrong="the syncer does not wait for its disk",
-        plan="unpowered",
-        programs={"syncer": "careless_syncer"},
-        check="succession",
-        words="and came back with",
-    ),
+    _syncer("patient_syncer", "killed", "the syncer waits for everyone",
+            "continuity", "no round for"),
+    _syncer("deaf_syncer", "killed", "the syncer loses the pushes of one learner",
+            "ledger", "merged without it", VICTIM),
+    _syncer("double_merger", "calm", "the syncer merges pushes of one learner twice",
+            "ledger", "was merged 2 times", VICTIM),
+    _syncer("replaying_syncer", "echoed", "the syncer accepts again what it accepted before",
+            "ledger", "2 times", VICTIM),
+    _syncer("padded_syncer", "calm", "the syncer counts committed tokens twice",
+            "ledger", "all contributors together gave"),
+    _syncer("unfair_syncer", "calm", "the work of one learner weighs less than its tokens",
+            "contribution_share", "of the weight for", VICTIM),
+    _syncer("two_faced_syncer", "calm", "the syncer publishes other bytes to one learner",
+            "agreement", "not what the syncer published", VICTIM),
+    _syncer("keeping_syncer", "paused", "the syncer drops a member and keeps it",
+            "rejoin", "yet a push of its former self was accepted", VICTIM),
+    _syncer("blind_syncer", "paused", "the syncer misses nobody",
+            "detection", "the syncer did not miss it", VICTIM),
+    _syncer("idle_syncer", "calm", "the syncer publishes versions and merges nothing",
+            "versions", "nothing was merged into them"),
+    _syncer("uphill_syncer", "calm", "the loss runs away, and all books are in order",
+            "numeric_health", "'s loss "),
+    _syncer("forgetful_syncer", "restarted",
+            "the syncer forgets its momentum when it is restarted",
+            "succession", "came back with another momentum"),
+    _trial("believing_syncer", "calm", "the syncer takes a stranger for a learner",
+           "strangers", "which was never started", OTHER_VICTIM,
+           programs={"syncer": "believing_syncer", "learner": "intruding_learner"}),
+    _syncer("rewound_syncer", "restarted", "the syncer comes back without the last version",
+            "succession", "and came back with"),
+    _syncer("careless_syncer", "unpowered", "the syncer does not wait for its disk",
+            "succession", "and came back with"),
 )
 
 _LEARNERS = (
-    Trial(
-        name="mute_rejoiner",
-        wrong="the victim comes back and never contributes again",
-        plan="killed",
-        programs={"learner": "mute_rejoiner"},
-        check="rejoin",
-        words="nothing that it sent was accepted",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="stale_rejoiner",
-        wrong="the victim comes back with old weights",
-        plan="killed",
-        programs={"learner": "stale_rejoiner"},
-        check="agreement",
-        words="joined with other parameters",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="crashing_rejoiner",
-        wrong="a later life of the victim crashes, and the heal starts it silently again",
-        plan="killed",
-        settings=("faults.dies.fault=process.restart", "faults.dies.for=8s"),
-        programs={"learner": "crashing_rejoiner"},
-        check="unasked",
-        words="exited with code 1",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="early_leaver",
-        wrong="a healthy learner leaves early, as if training had ended",
-        plan="calm",
-        programs={"learner": "early_leaver"},
-        check="unasked",
-        words="as if training had ended",
-        culprits=(OTHER_VICTIM,),
-    ),
-    Trial(
-        name="repeating_learner",
-        wrong="the victim trains again on what it had trained on",
-        plan="killed",
-        programs={"learner": "repeating_learner"},
-        check="rejoin",
-        words="it trains again on what it had trained on",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="no_reconnect",
-        wrong="a learner never dials again",
-        plan="refused",
-        programs={"learner": "no_reconnect"},
-        check="rejoin",
-        words="nothing that it sent was accepted",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="hammering_dialler",
-        wrong="a learner dials without a pause",
-        plan="refused",
-        programs={"learner": "hammering_dialler"},
-        check="retries",
-        words="dialled again",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="waiting_learner",
-        wrong="survivors wait for the syncer, and that for everyone",
-        plan="killed",
-        programs={"syncer": "patient_syncer", "learner": "waiting_learner"},
-        check="survivors",
-        words="stood still",
-    ),
-    Trial(
-        name="false_clock",
-        wrong="a survivor reports a fifth of its step times",
-        plan="killed",
-        programs={"learner": "false_clock"},
-        check="survivors",
-        words="reported step times that add up to",
-        culprits=(OTHER_VICTIM,),
-    ),
-    Trial(
-        name="double_counter",
-        wrong="a learner counts every token twice",
-        plan="calm",
-        programs={"learner": "double_counter"},
-        check="ledger",
-        words="tokens a step",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="malformed_learner",
-        wrong="hundreds of a learner's lines are no events",
-        plan="calm",
-        programs={"learner": "malformed_learner"},
-        check="refused",
-        words=f"of {VICTIM}",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="wrong_adopter",
-        wrong="learners adopt something else than was published",
-        plan="calm",
-        programs={"learner": "wrong_adopter"},
-        check="agreement",
-        words="other parameters than the syncer published",
-        culprits=(VICTIM, OTHER_VICTIM),
-    ),
-    Trial(
-        name="stubborn_learner",
-        wrong="faults have no effect on learners",
-        plan="disobeyed",
-        programs={"learner": "stubborn_learner"},
-        check="evidence",
-        words="process.hang) is failed on learner-1",
-    ),
-    Trial(
-        name="false_hanger",
-        wrong="a learner that was told to hang only says so",
-        plan="disobeyed",
-        programs={"learner": "false_hanger"},
-        check="evidence",
-        words="went on working",
-    ),
+    _learner("mute_rejoiner", "killed", "the victim comes back and never contributes again",
+             "rejoin", "nothing that it sent was accepted", VICTIM),
+    _learner("stale_rejoiner", "killed", "the victim comes back with old weights",
+             "agreement", "joined with other parameters", VICTIM),
+    _trial("crashing_rejoiner", "killed",
+           "a later life of the victim crashes, and the heal starts it silently again",
+           "unasked", "exited with code 1", VICTIM,
+           programs={"learner": "crashing_rejoiner"},
+           settings=["faults.dies.fault=process.restart", "faults.dies.for=8s"]),
+    _learner("early_leaver", "calm", "a healthy learner leaves early, as if training had ended",
+             "unasked", "as if training had ended", OTHER_VICTIM),
+    _learner("repeating_learner", "killed",
+             "the victim trains again on what it had trained on",
+             "rejoin", "it trains again on what it had trained on", VICTIM),
+    _learner("no_reconnect", "refused", "a learner never dials again",
+             "rejoin", "nothing that it sent was accepted", VICTIM),
+    _learner("hammering_dialler", "refused", "a learner dials without a pause",
+             "retries", "dialled again", VICTIM),
+    _trial("waiting_learner", "killed", "survivors wait for the syncer, and that for everyone",
+           "survivors", "stood still",
+           programs={"syncer": "patient_syncer", "learner": "waiting_learner"}),
+    _learner("false_clock", "killed", "a survivor reports a fifth of its step times",
+             "survivors", "reported step times that add up to", OTHER_VICTIM),
+    _learner("double_counter", "calm", "a learner counts every token twice",
+             "ledger", "tokens a step", VICTIM),
+    _learner("malformed_learner", "calm", "hundreds of a learner's lines are no events",
+             "refused", f"of {VICTIM}", VICTIM),
+    _learner("wrong_adopter", "calm", "learners adopt something else than was published",
+             "agreement", "other parameters than the syncer published", VICTIM, OTHER_VICTIM),
+    _learner("stubborn_learner", "disobeyed", "faults have no effect on learners",
+             "evidence", "process.hang) is failed on learner-1"),
+    _learner("false_hanger", "disobeyed", "a learner that was told to hang only says so",
+             "evidence", "went on working"),
 )
 
 _FLEETS = (
-    Trial(
-        name="idle_kill",
-        wrong="the kill kills nobody",
-        plan="killed",
-        fleet="idle_kill",
-        check="evidence",
-        words="did not exit on SIGKILL",
-    ),
-    Trial(
-        name="stray_kill",
-        wrong="the kill hits another learner",
-        plan="killed",
-        fleet="stray_kill",
-        check="unasked",
-        words=f"{OTHER_VICTIM} was killed by SIGKILL",
-        culprits=(OTHER_VICTIM,),
-    ),
-    Trial(
-        name="eager_restart",
-        wrong="somebody else starts the victim at once",
-        plan="killed",
-        fleet="eager_restart",
-        check="evidence",
-        words="is weak on",
-    ),
-    Trial(
-        name="idle_heal",
-        wrong="the heal does nothing",
-        plan="killed",
-        fleet="idle_heal",
-        check="rejoin",
-        words="its process never came up",
-        culprits=(VICTIM,),
-    ),
-    Trial(
-        name="idle_resume",
-        wrong="a stopped process is not resumed, and the fleet says that it was",
-        plan="paused",
-        fleet="idle_resume",
-        check="heal",
-        words="is stopped",
-    ),
-    Trial(
-        name="messy_fleet",
-        wrong="a process is left behind",
-        plan="left_behind",
-        fleet="messy_fleet",
-        check="residue",
-        words=f"of {VICTIM}",
-    ),
-    Trial(
-        name="foreign_undo",
-        wrong="the run's book names a folder of somebody else",
-        plan="calm",
-        fleet="foreign_undo",
-        check="residue",
-        words="is refused",
-    ),
+    _fleet("idle_kill", "killed", "the kill kills nobody",
+           "evidence", "did not exit on SIGKILL"),
+    _fleet("stray_kill", "killed", "the kill hits another learner",
+           "unasked", f"{OTHER_VICTIM} was killed by SIGKILL", OTHER_VICTIM),
+    _fleet("eager_restart", "killed", "somebody else starts the victim at once",
+           "evidence", "is weak on"),
+    _fleet("idle_heal", "killed", "the heal does nothing",
+           "rejoin", "its process never came up", VICTIM),
+    _fleet("idle_resume", "paused",
+           "a stopped process is not resumed, and the fleet says that it was",
+           "heal", "is stopped"),
+    _fleet("messy_fleet", "left_behind", "a process is left behind",
+           "residue", f"of {VICTIM}"),
+    _fleet("foreign_undo", "calm", "the run's book names a folder of somebody else",
+           "residue", "is refused"),
+    _trial("briefly_stalled_harness", "killed",
+           "training pauses, and the harness stands still for a part of it",
+           "continuity", "(meanwhile the harness stood still",
+           programs={"syncer": "patient_syncer"}, fleet="briefly_stalled_harness",
+           settings=["faults.dies.for=7s"]),
 )
-
-_STALLS = (
-    Trial(
-        name="briefly_stalled_harness",
-        wrong="training pauses, and the harness stands still for a part of it",
-        plan="killed",
-        programs={"syncer": "patient_syncer"},
-        fleet="briefly_stalled_harness",
-        settings=("faults.dies.for=7s",),
-        check="continuity",
-        words="(meanwhile the harness stood still",
-    ),
-)
+# fmt: on
 
 CONTROLS = (
     *(
-        Trial(name=f"{plan}_plan", wrong="", plan=plan)
+        _control(f"{plan}_plan", plan)
         for plan in sorted(path.stem for path in PLANS.glob("*.yaml"))
     ),
-    Trial(name="kill_half", wrong="", plan="kill_half"),
-    Trial(name="stalled_harness", wrong="", plan="killed", fleet="stalled_harness"),
-    Trial(
-        name="refused_intruder", wrong="", plan="calm", programs={"learner": "intruding_learner"}
-    ),
+    _control("kill_half", "kill_half"),
+    _control("stalled_harness", "killed", fleet="stalled_harness"),
+    _control("refused_intruder", "calm", learner="intruding_learner"),
 )
-"""Nothing is wrong with training: the plans that the mutants are tried with, one that comes with
-chaoslab, a harness that stands still while training goes on, and a stranger that a sound syncer
-turns away."""
+"""The plans of the trials and one that comes with chaoslab, without a defect; a harness that stands
+still while training goes on; and a stranger that a sound syncer turns away."""
 
-TRIALS: tuple[Trial, ...] = (
-    *_PLANS,
-    *_UNEXPECTED,
-    *_SYNCERS,
-    *_LEARNERS,
-    *_FLEETS,
-    *_STALLS,
-    *CONTROLS,
-)
+TRIALS: tuple[Trial, ...] = (*_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_FLEETS, *CONTROLS)
 """In the order in which they are run."""

@@ -8,7 +8,6 @@
 A trial that expects nothing wrong is a control: the same plan with the real thing must PASS.
 """
 
-import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,8 +20,8 @@ from chaoslab.core.errors import AbilityError, ExitCode, FleetError, HarnessBug
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.journal import Observer
 from chaoslab.run.judged_run import Judged, carry_out
+from chaoslab.selftest.mutants.fleets import FLEETS
 
-MUTANTS = "chaoslab.selftest.mutants"
 PLANS = Path(__file__).with_name("plans")
 
 
@@ -57,7 +56,8 @@ class Trial:
         """Its plan, ready to run; PlanError or HarnessBug if it cannot."""
         own = PLANS / f"{self.plan}.yaml"
         programs = [
-            f"fleet.programs.{role}={MUTANTS}.{name}" for role, name in self.programs.items()
+            f"fleet.programs.{role}={program_of(role, name)}"
+            for role, name in self.programs.items()
         ]
         asked = Asked(
             plan=str(own) if own.is_file() else self.plan, settings=[*self.settings, *programs]
@@ -65,8 +65,13 @@ class Trial:
         prepared = prepare(asked)
         if not self.fleet:
             return prepared
-        module = importlib.import_module(f"{MUTANTS}.{self.fleet}")
-        return replace(prepared, fleet_setup=replace(prepared.fleet_setup, fleet=module.FLEET))
+        fleet_setup = replace(prepared.fleet_setup, fleet=FLEETS[self.fleet])
+        return replace(prepared, fleet_setup=fleet_setup)
+
+
+def program_of(role: str, mutant: str) -> str:
+    """A mutant of a syncer or a learner as a plan names it under `fleet.programs`."""
+    return f"chaoslab.selftest.mutants.{role} {mutant}"
 
 
 class Answer(StrEnum):

@@ -102,10 +102,10 @@ def test_a_task_of_ones_own_replaces_the_model_everywhere() -> None:
 
 
 def test_a_program_of_ones_own_takes_the_place_and_the_flags_of_a_role() -> None:
-    plan = replace(PLAN, fleet=FleetSpec(programs={"learner": "my.learner"}))
+    plan = replace(PLAN, fleet=FleetSpec(programs={"learner": "my.learner variant-b"}))
     own, usual = launch(plan).learners(ADDRESSES)[0], launch().learners(ADDRESSES)[0]
-    assert own.command[2] == "my.learner"
-    assert flags(own) == flags(usual)
+    assert own.command[2:4] == ("my.learner", "variant-b")
+    assert own.command[4:] == usual.command[3:]
     assert launch(plan).syncer().command == launch().syncer().command
 
 

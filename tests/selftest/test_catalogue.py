@@ -1,20 +1,17 @@
 """Every mutant is sound: it loads, replaces what is there, is tried, and somebody must find it."""
 
-import importlib
 import inspect
-from pathlib import Path
 
 import pytest
 
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.selftest.catalogue import CONTROLS, TRIALS
-from chaoslab.selftest.mutants import Mutant, Part
-from chaoslab.selftest.trial import MUTANTS, PLANS, Trial
+from chaoslab.selftest.mutants import Part, learner, syncer
+from chaoslab.selftest.mutants.fleets import FLEETS
+from chaoslab.selftest.trial import Trial, program_of
 
-NAMES = sorted(
-    path.stem for path in (PLANS.parent / "mutants").glob("*.py") if path.stem != "__init__"
-)
+NAMES = sorted({**syncer.MUTANTS, **learner.MUTANTS})
 RULES = {
     "unasked", "baseline", "evidence", "entries", "links", "refused", "run", "stop", "residue",
     "strangers", "training_continues", "learners_rejoin", "heal",
@@ -22,16 +19,8 @@ RULES = {
 """What is judged whatever a plan expects."""
 
 
-def loaded(name: str) -> Mutant | type[LocalFleet]:
-    module = importlib.import_module(f"{MUTANTS}.{name}")
-    found = getattr(module, "MUTANT", None) or module.FLEET
-    assert isinstance(found, Mutant | type)
-    return found
-
-
-def overrides(wrong: type) -> None:
+def overrides(wrong: type, base: type) -> None:
     """Every method of a mutant stands in for one that the real thing has, with its parameters."""
-    base = wrong.__mro__[1]
     for name, method in vars(wrong).items():
         if inspect.isfunction(method):
             real = getattr(base, name, None)
@@ -43,9 +32,10 @@ def overrides(wrong: type) -> None:
 
 def stands_in(part: Part) -> None:
     real = getattr(part.module, part.name)
+    assert real is not part.wrong, "it is replaced in the process of the mutant alone"
     if isinstance(part.wrong, type):
         assert part.wrong.__mro__[1] is real
-        overrides(part.wrong)
+        overrides(part.wrong, real)
     else:
         assert callable(part.wrong)
         assert len(inspect.signature(part.wrong).parameters) == len(
@@ -60,32 +50,22 @@ def test_there_are_many() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_mutant_replaces_parts_that_exist_by_what_fits_in_their_place(name: str) -> None:
-    mutant = loaded(name)
-    if isinstance(mutant, Mutant):
-        assert callable(getattr(mutant.program, "main", None))
-        assert mutant.parts
-        for part in mutant.parts:
-            stands_in(part)
-    else:
-        assert issubclass(mutant, LocalFleet)
-        overrides(mutant)
+    parts = {**syncer.MUTANTS, **learner.MUTANTS}[name]
+    assert parts
+    for part in parts:
+        stands_in(part)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_mutant_is_a_program_or_a_fleet_and_changes_nothing_when_it_is_imported(
-    name: str,
-) -> None:
-    mutant = loaded(name)
-    if isinstance(mutant, Mutant):
-        for part in mutant.parts:
-            assert getattr(part.module, part.name) is not part.wrong
-        text = Path(inspect.getfile(importlib.import_module(f"{MUTANTS}.{name}"))).read_text()
-        assert text.endswith('if __name__ == "__main__":\n    MUTANT.start()\n')
+@pytest.mark.parametrize("fleet", FLEETS.values(), ids=FLEETS)
+def test_a_mutant_of_a_fleet_overrides_what_the_real_one_has(fleet: type) -> None:
+    assert issubclass(fleet, LocalFleet)
+    overrides(fleet, LocalFleet)
 
 
 def test_every_mutant_is_tried() -> None:
-    tried = {name for trial in TRIALS for name in (*trial.programs.values(), trial.fleet) if name}
-    assert tried == set(NAMES)
+    for role, mutants in (("syncer", syncer.MUTANTS), ("learner", learner.MUTANTS)):
+        assert {t.programs[role] for t in TRIALS if role in t.programs} == set(mutants)
+    assert {trial.fleet for trial in TRIALS if trial.fleet} == set(FLEETS)
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.name)
@@ -93,7 +73,7 @@ def test_a_trial_says_what_is_wrong_and_who_must_find_it(trial: Trial) -> None:
     prepared = trial.prepare()
     expected = {spec.check for spec in prepared.plan.expect}
     assert dict(prepared.plan.fleet.programs) == {
-        role: f"{MUTANTS}.{name}" for role, name in trial.programs.items()
+        role: program_of(role, name) for role, name in trial.programs.items()
     }
     if trial.is_control:
         assert not any((trial.wrong, trial.words, trial.settings))

@@ -29,7 +29,7 @@ def missing(plan: FaultPlan) -> Iterator[tuple[tuple[str, ...], str]]:
     """Each key whose object is not there, and what to write instead."""
     for key, text in _missing_to_train(plan.training):
         yield ("training", key), text
-    for role, module in plan.fleet.programs.items():
+    for role, module in plan.fleet.modules.items():
         if trouble := _trouble_with_module(module):
             yield ("fleet", "programs", role), trouble
 

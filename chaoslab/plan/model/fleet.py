@@ -15,7 +15,7 @@ PROGRAMS: Final = ("syncer", "learner", "evaluator")
 """The roles whose program a plan may name."""
 
 _MEMORY_LEAST: Final = 64_000_000
-_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_PROGRAM: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*( [^\s{}]+)*")
 
 
 class FleetKind(StrEnum):
@@ -83,7 +83,8 @@ class FleetSpec:
     """host:port of the API of a Toxiproxy server that runs already; None: one of our own."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place
-    of chaoslab's own, with the same flags; any program that keeps the node contract will do."""
+    of chaoslab's own, with the same flags; any program that keeps the node contract will do. Words
+    after the module are its first arguments."""
     containers: Containers = field(default_factory=Containers)
     """What the containers of a docker fleet are made of."""
 
@@ -95,11 +96,16 @@ class FleetSpec:
             raise PlanError("`profiles` need links: use `links: embedded`, or leave `links` out")
         if self.toxiproxy is not None and self.links is not LinkKind.TOXIPROXY:
             raise PlanError("`toxiproxy` needs `links: toxiproxy`")
-        for role, module in self.programs.items():
+        for role, program in self.programs.items():
             if role not in PROGRAMS:
                 raise PlanError(
                     f"`programs` has no role {role!r}: use {', '.join(PROGRAMS[:-1])} or "
                     f"{PROGRAMS[-1]}"
                 )
-            if not _MODULE.fullmatch(module):
-                raise PlanError(f"the program of a {role} must be package.module, got {module!r}")
+            if not _PROGRAM.fullmatch(program):
+                raise PlanError(f"the program of a {role} must be package.module, got {program!r}")
+
+    @property
+    def modules(self) -> Mapping[str, str]:
+        """The modules of `programs`, without arguments."""
+        return {role: program.split()[0] for role, program in self.programs.items()}

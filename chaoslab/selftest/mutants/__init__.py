@@ -1,51 +1,45 @@
-"""Nodes and fleets with one thing wrong each, to see whether the harness notices.
+"""Nodes and fleets with one defect each, to test whether the harness notices.
 
-    a plan's fleet.programs ─► python -m chaoslab.selftest.mutants.deaf_syncer ─► the real syncer,
-                                                                                 one part replaced
-    selftest ─► chaoslab.selftest.mutants.idle_kill:FLEET ─► in place of the fleet of processes
+    fleet.programs.syncer: chaoslab.selftest.mutants.syncer deaf_syncer   the real syncer, parts
+                                                                         of it replaced
+    trial.fleet: idle_kill ─► fleets.FLEETS ─► in place of the fleet of processes
 
-A mutant of a node takes the flags of the program that it stands in for, and says of itself what
-that says: it differs in nothing but its `MUTANT`. No other part of chaoslab knows of any of them.
+A mutant of a node takes the flags of the program that it replaces and reports what that reports.
+`syncer` and `learner` are programs: the name of a mutant, then the node's flags.
 """
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from types import ModuleType
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 VICTIM = "learner-1"
-"""Whom a mutant wrongs, or which one of several it is."""
+"""The learner that a mutant wrongs, or the one of several that is a mutant."""
 OTHER_VICTIM = "learner-2"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A name of a module, and what takes its place: the real thing with something wrong."""
+class Part(NamedTuple):
+    """A name in a module, and what replaces it."""
 
     module: ModuleType
     name: str
     wrong: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mutant:
-    """A program of chaoslab's with parts of it replaced."""
+def start(program: ModuleType, parts: Sequence[Part]) -> NoReturn:
+    """Run a program with parts of it replaced. AttributeError if it has no such part any more."""
+    for part in parts:
+        if not hasattr(part.module, part.name):
+            raise AttributeError(f"{part.module.__name__} has no {part.name}: correct the mutant")
+        setattr(part.module, part.name, part.wrong)
+    sys.exit(program.main())
 
-    program: ModuleType
-    """It has a `main`."""
-    parts: tuple[Part, ...]
 
-    def start(self) -> NoReturn:
-        """Run it; a part that is not there any more is an error, or the mutant would be none."""
-        for part in self.parts:
-            if not hasattr(part.module, part.name):
-                raise AttributeError(
-                    f"{part.module.__name__} has no {part.name} any more: mend the mutant"
-                )
-            setattr(part.module, part.name, part.wrong)
-        sys.exit(self.program.main())
+def start_named(program: ModuleType, mutants: Mapping[str, Sequence[Part]]) -> NoReturn:
+    """Run the mutant that the first argument of this process names."""
+    start(program, mutants[sys.argv.pop(1)])
 
 
 def flag(name: str) -> str:
-    """What the command line of this process says after a flag; empty without it."""
+    """The value of a flag of this process; empty without it."""
     return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""

@@ -95,7 +95,7 @@ def test_a_task_is_found_in_this_folder_and_on_the_path_and_never_imported(
 def test_a_program_that_is_nowhere_is_refused_at_its_place(folder: Path) -> None:
     (folder / "mine").mkdir()
     (folder / "mine" / "learner.py").write_text(TASK)
-    looked_for("", "fleet.programs.learner=mine.learner")
+    looked_for("", "fleet.programs.learner=mine.learner variant-b")
     said = told("", "fleet.programs.syncer=mine.syncer")
     assert "fleet.programs.syncer: no module 'mine.syncer'" in said
 

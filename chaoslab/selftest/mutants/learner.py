@@ -1,0 +1,259 @@
+"""Learners with one defect each: `python -m chaoslab.selftest.mutants.learner NAME`, its flags."""
+
+import os
+import secrets
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from functools import cache
+
+import numpy as np
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.learner import link, messages, messenger, program
+from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Snapshot
+from chaoslab.diloco.learner.inner_steps import Flat, Inner, LearnerState
+from chaoslab.diloco.learner.link import Link
+from chaoslab.diloco.learner.messenger import Messenger
+from chaoslab.diloco.learner.program import Learner
+from chaoslab.diloco.learner.replica import Replica
+from chaoslab.diloco.learner.signals import Trainee, obey_signals
+from chaoslab.diloco.model.fragments import Layout, TensorSpec
+from chaoslab.diloco.model.task import Batch
+from chaoslab.diloco.node.events import say
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.link_meter import MEASURE_S
+from chaoslab.diloco.wire.service import Backoff, Connection
+from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, start_named
+
+_CRASHES_AFTER_S = 1.0
+_LEAVES_AFTER_S = 3.0
+_FALSE_CLOCK_SHARE = 0.2
+_INTRUDER_LIFE = 99
+_INTRUDES_AT_STEP = 50
+"""By then all learners have joined."""
+_INTRUDER_STAYS_S = 2.0
+_ALONE_S = 30.0
+_FAR_STEPS = 36
+_PATIENCE_S = 3.0
+
+# ---------------------------------------------------------------- lives that end
+
+
+@cache
+def _first_step_s() -> float:
+    return time.monotonic()
+
+
+def _trains_longer_than(time_s: float) -> bool:
+    return time.monotonic() - _first_step_s() > time_s
+
+
+class CrashingLearner(Learner):
+    """Its second life exits with code 1, a second after it began to train."""
+
+    def _note_step(self) -> None:
+        super()._note_step()
+        if _trains_longer_than(_CRASHES_AFTER_S) and flag("--incarnation") == "2":
+            os._exit(1)
+
+
+class EarlyLearner(Learner):
+    """The other victim leaves in mid-training, as if training had ended."""
+
+    def _note_step(self) -> None:
+        super()._note_step()
+        if _trains_longer_than(_LEAVES_AFTER_S) and flag("--name") == OTHER_VICTIM:
+            self._finish(self._replica.counters.versions)
+            sys.exit(0)
+
+
+def ignore_signals(_learner: Learner) -> None:
+    """SIGUSR1 (hang) and SIGTERM (leave) have no effect."""
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_IGN)
+
+
+class FalseHanger(Learner):
+    """Told to hang, it reports no steps any more, and trains on."""
+
+    plays_dead = False
+
+    def _sample(self) -> None:
+        if not self.plays_dead:
+            super()._sample()
+
+
+def play_dead(trainee: Trainee) -> None:
+    """The signal handlers of `FalseHanger`."""
+    obey_signals(trainee)
+    signal.signal(signal.SIGUSR1, lambda *_: setattr(trainee, "plays_dead", True))
+    signal.signal(signal.SIGUSR2, lambda *_: setattr(trainee, "plays_dead", False))
+
+
+# ---------------------------------------------------------------- what it reports
+
+
+class FalseClock(Learner):
+    """The other victim reports a fifth of its step times."""
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        step_s = data.get("step_s")
+        if isinstance(step_s, float) and flag("--name") == OTHER_VICTIM:
+            data["step_s"] = _FALSE_CLOCK_SHARE * step_s
+        super()._say(kind, **data)
+
+
+class MalformedLearner(Learner):
+    """The victim prints ten events without any data after each event."""
+
+    def _say(self, kind: Kind, **data: Json) -> None:
+        super()._say(kind, **data)
+        for _ in range(10 if flag("--name") == VICTIM else 0):
+            say(kind, {})
+
+
+class DoubleReplica(Replica):
+    """The victim counts every token twice, and so weighs four times as much."""
+
+    def step(self, batch: Batch) -> None:
+        super().step(batch)
+        if flag("--name") == VICTIM:
+            self.counters.tokens += self._tokens_per_batch
+
+
+# ---------------------------------------------------------------- what it trains on
+
+
+class RepeatingReplica(Replica):
+    """A later life begins its data anew."""
+
+    def cut(self, layout: Layout, *, step: int, data_position: int) -> None:  # noqa: ARG002 - the real parameter
+        super().cut(layout, step=step, data_position=0)
+
+
+class StaleReplica(Replica):
+    """A later life holds the initial values under the current versions, until it trains."""
+
+    _came_back = False
+
+    def take_over(self, handover: Handover) -> None:
+        super().take_over(handover)
+        self._came_back = True
+        self.init(int(flag("--seed")))
+
+    def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
+        told = super().adopt(adoption)
+        if self._came_back and self.counters.tokens == 0:
+            self.init(int(flag("--seed")))
+        return told
+
+
+class WrongInner(Inner):
+    """Adopts something else than was published, and reports it as adopted.
+
+    The victim changes every value by a thousandth; the other victim moves each tensor to the place
+    of the next one.
+    """
+
+    def adopt(self, state: LearnerState, fragment: int, flat: Flat) -> LearnerState:
+        name = flag("--name")
+        if name == VICTIM:
+            flat = (flat * np.float32(1.001)).astype(np.float32)
+        elif name == OTHER_VICTIM:
+            shape = self.specs[self._fragments[fragment][0]][1]
+            flat = np.roll(flat, int(np.prod(shape)))
+        return super().adopt(state, fragment, flat)
+
+
+# ---------------------------------------------------------------- its connection
+
+
+class NoBackoff(Backoff):
+    """Dials again without a pause."""
+
+    def next_s(self) -> float:
+        return 0.0
+
+
+class OneStreamLink(Link):
+    """Never dials again, and goes on measuring its silent link.
+
+    Nothing can tell it that training has ended, so it leaves after `_ALONE_S`.
+    """
+
+    def _rest(self) -> None:
+        until_s = time.monotonic() + _ALONE_S
+        while not self._closing.wait(MEASURE_S):
+            self._keep_time(None)
+            if time.monotonic() > until_s:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+
+class MuteMessenger(Messenger):
+    """Answers pulls in its first life only."""
+
+    def _push(self, held: Snapshot, pull: pb.Pull) -> None:
+        if self._incarnation == 1:
+            super()._push(held, pull)
+
+
+class WaitingMessenger(Messenger):
+    """Stops training to wait for the syncer when it is far ahead of what it last adopted."""
+
+    def take(self) -> Inbox:
+        held = self._snapshot
+        if held is not None and max(held.since_steps) > _FAR_STEPS:
+            self.wait(_PATIENCE_S)
+        return super().take()
+
+
+class IntrudingMessenger(Messenger):
+    """The victim dials once more, as the other victim with a token that is made up."""
+
+    has_intruded = False
+
+    def boundary(self, snapshot: Snapshot) -> None:
+        super().boundary(snapshot)
+        is_due = flag("--name") == VICTIM and snapshot.step >= _INTRUDES_AT_STEP
+        if is_due and not self.has_intruded:
+            self.has_intruded = True
+            threading.Thread(target=_intrude, args=(self._specs,), daemon=True).start()
+
+
+def _intrude(specs: Sequence[TensorSpec]) -> None:
+    hello = messages.hello(
+        OTHER_VICTIM, _INTRUDER_LIFE, secrets.randbits(63), specs=specs, held=None
+    )
+    connection = Connection(flag("--syncer"), token=f"{OTHER_VICTIM}:{secrets.token_hex(32)}")
+    connection.open()
+    connection.send(pb.FromLearner(hello=hello))
+    threading.Event().wait(_INTRUDER_STAYS_S)
+    connection.close()
+
+
+MUTANTS = {
+    "crashing_rejoiner": [Part(program, "Learner", CrashingLearner)],
+    "double_counter": [Part(program, "Replica", DoubleReplica)],
+    "early_leaver": [Part(program, "Learner", EarlyLearner)],
+    "false_clock": [Part(program, "Learner", FalseClock)],
+    "false_hanger": [
+        Part(program, "Learner", FalseHanger),
+        Part(program, "obey_signals", play_dead),
+    ],
+    "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
+    "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],
+    "malformed_learner": [Part(program, "Learner", MalformedLearner)],
+    "mute_rejoiner": [Part(program, "Messenger", MuteMessenger)],
+    "no_reconnect": [Part(messenger, "Link", OneStreamLink)],
+    "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
+    "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
+    "stubborn_learner": [Part(program, "obey_signals", ignore_signals)],
+    "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],
+    "wrong_adopter": [Part(program, "Inner", WrongInner)],
+}
+
+if __name__ == "__main__":
+    start_named(program, MUTANTS)

@@ -1,0 +1,233 @@
+"""Syncers with one defect each: `python -m chaoslab.selftest.mutants.syncer NAME` and its flags."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from chaoslab.core.events import Json
+from chaoslab.diloco.model.fragments import FloatArray
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer import options, policy, program, syncer_state
+from chaoslab.diloco.syncer.action_executor import ActionExecutor
+from chaoslab.diloco.syncer.decisions import (
+    Abandon,
+    Action,
+    Contribution,
+    Merge,
+    Offer,
+    Pull,
+    Refusal,
+)
+from chaoslab.diloco.syncer.membership import Change, Member, Membership
+from chaoslab.diloco.syncer.merge import OuterState, outer_step
+from chaoslab.diloco.syncer.policy import Policy
+from chaoslab.diloco.syncer.resume import go_on
+from chaoslab.diloco.syncer.rounds import Rounds
+from chaoslab.diloco.syncer.sessions import Sessions
+from chaoslab.diloco.syncer.store import Reserved, StoredState, SyncerStore
+from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.identity import Tokens, claimed_by
+from chaoslab.selftest.mutants import VICTIM, Part, start_named
+
+_UNFAIR_SHARE = 0.1
+_UPHILL_FACTOR = -4.0
+
+# ---------------------------------------------------------------- membership
+
+
+class BelievingTokens(Tokens):
+    """Every token is valid for the learner that it names."""
+
+    def owner(self, token: str) -> str | None:
+        return claimed_by(token)
+
+
+class BlindMembership(Membership):
+    """Never suspects and never drops: an open stream counts as training."""
+
+    def age(self, now_s: float) -> list[Change]:  # noqa: ARG002 - the real method's parameter
+        return []
+
+    def next_change_s(self) -> float:
+        return float("inf")
+
+
+class KeepingMembership(Membership):
+    """A member that was reported as dropped stays a member."""
+
+    def __init__(self, settings: Settings) -> None:
+        super().__init__(settings)
+        self._kept: set[int] = set()
+
+    def age(self, now_s: float) -> list[Change]:
+        changes = super().age(now_s)
+        dropped = {change.member.epoch: change.member for change in changes if change.is_dropped}
+        self._by_epoch |= dropped
+        reported = [c for c in changes if c.member.epoch not in self._kept]
+        self._kept |= dropped.keys()
+        return reported
+
+    def next_change_s(self) -> float:
+        kept = {epoch: self._by_epoch.pop(epoch) for epoch in self._kept & self._by_epoch.keys()}
+        due_s = super().next_change_s()
+        self._by_epoch |= kept
+        return due_s
+
+
+class KeepingSessions(Sessions):
+    """Keeps the stream of a dropped member open."""
+
+    def close(self, epoch: int, farewell: pb.ToLearner) -> None:
+        pass
+
+
+# ---------------------------------------------------------------- rounds
+
+
+class PatientRounds(Rounds):
+    """Begins no round while a learner of the roster is away."""
+
+    def begin(self, now_s: float) -> list[Pull]:
+        if len(self._membership.members) < len(self._settings.learners):
+            return []
+        return super().begin(now_s)
+
+
+class DoubleRounds(Rounds):
+    """Merges each contribution of the victim twice in one round, and records it twice."""
+
+    def close(self, now_s: float) -> list[Merge | Abandon]:
+        return [_doubled(end) if isinstance(end, Merge) else end for end in super().close(now_s)]
+
+
+def _doubled(merge: Merge) -> Merge:
+    again = tuple(c for c in merge.contributions if c.learner == VICTIM)
+    return replace(merge, contributions=merge.contributions + again)
+
+
+class PaddedRounds(Rounds):
+    """Adds the tokens of every merge twice to the committed tokens."""
+
+    def close(self, now_s: float) -> list[Merge | Abandon]:
+        ends = super().close(now_s)
+        for number, end in enumerate(ends):
+            if isinstance(end, Merge):
+                self.fragment_tokens += sum(c.offer.c_tokens for c in end.contributions)
+                ends[number] = replace(end, fragment_tokens=self.fragment_tokens)
+        return ends
+
+
+class ReplayingRounds(Rounds):
+    """Accepts a push again that it has accepted before."""
+
+    def __init__(self, settings: Settings, membership: Membership) -> None:
+        super().__init__(settings, membership)
+        self._taken: set[tuple[int, int]] = set()
+
+    def judge(self, member: Member, offer: Offer) -> Refusal | None:
+        refusal = super().judge(member, offer)
+        push = member.epoch, offer.round
+        if refusal in (Refusal.REPLAY, Refusal.LATE) and push in self._taken:
+            return None
+        if refusal is None:
+            self._taken.add(push)
+        return refusal
+
+
+class DeafPolicy(Policy):
+    """Reports the victim's pushes as accepted, and never merges them."""
+
+    def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
+        member = self.membership.find(epoch)
+        if member is not None and member.learner == VICTIM:
+            return self.spoil(now_s, epoch, offer.round)
+        return super().accept(now_s, epoch, offer)
+
+
+class UnfairContribution(Contribution):
+    """The victim's work weighs a tenth of what its tokens are worth."""
+
+    @property
+    def weight(self) -> float:
+        weight = super().weight
+        return _UNFAIR_SHARE * weight if self.learner == VICTIM else weight
+
+
+# ---------------------------------------------------------------- merging and publishing
+
+
+def no_outer_step(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:  # noqa: ARG001 - the real function's parameters
+    """Every version holds what the one before it held."""
+    return state
+
+
+def uphill(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:
+    """A step away from where the learners went, so that the loss grows."""
+    return outer_step(state, delta, _UPHILL_FACTOR * lr, momentum)
+
+
+class TwoFacedExecutor(ActionExecutor):
+    """Flips the lowest bit of every fragment that goes to the victim."""
+
+    def _publish(self, member: Member, publication: Publication) -> None:
+        if member.learner == VICTIM:
+            first, *others = publication.payload
+            other = memoryview(bytes([first ^ 1, *others]))
+            publication = replace(publication, payload=other)
+        super()._publish(member, publication)
+
+
+# ---------------------------------------------------------------- durability
+
+
+class ForgetfulState(SyncerState):
+    """Restores everything but the outer momentum."""
+
+    def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
+        restated = super().restore(policy, now_s)
+        for index, state in self._states.items():
+            self._states[index] = OuterState(state.theta, np.zeros_like(state.momentum))
+        return restated
+
+
+def go_back(
+    policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float
+) -> Reserved:
+    """Resume one version behind what was published."""
+    if stored is not None:
+        stored = replace(stored, commit_log=stored.commit_log[:-1])
+    return go_on(policy, stored, reserved, now_s)
+
+
+class CarelessStore(SyncerStore):
+    """Writes in the right order and never waits for the disk."""
+
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:  # noqa: ARG002 - the real parameter
+        super().__init__(directory, durable=False)
+
+
+MUTANTS = {
+    "believing_syncer": [Part(options, "Tokens", BelievingTokens)],
+    "blind_syncer": [Part(policy, "Membership", BlindMembership)],
+    "careless_syncer": [Part(program, "SyncerStore", CarelessStore)],
+    "deaf_syncer": [Part(program, "Policy", DeafPolicy)],
+    "double_merger": [Part(policy, "Rounds", DoubleRounds)],
+    "forgetful_syncer": [Part(program, "SyncerState", ForgetfulState)],
+    "idle_syncer": [Part(syncer_state, "outer_step", no_outer_step)],
+    "keeping_syncer": [
+        Part(policy, "Membership", KeepingMembership),
+        Part(program, "Sessions", KeepingSessions),
+    ],
+    "padded_syncer": [Part(policy, "Rounds", PaddedRounds)],
+    "patient_syncer": [Part(policy, "Rounds", PatientRounds)],
+    "replaying_syncer": [Part(policy, "Rounds", ReplayingRounds)],
+    "rewound_syncer": [Part(syncer_state, "go_on", go_back)],
+    "two_faced_syncer": [Part(program, "ActionExecutor", TwoFacedExecutor)],
+    "unfair_syncer": [Part(policy, "Contribution", UnfairContribution)],
+    "uphill_syncer": [Part(syncer_state, "outer_step", uphill)],
+}
+
+if __name__ == "__main__":
+    start_named(program, MUTANTS)
