@@ -34,8 +34,6 @@ class LinkAbility(StrEnum):
     LATENCY = "latency"
     JITTER_SHAPES = "jitter shapes"
     """Jitter that is not uniform."""
-    SEEDED_JITTER = "seeded jitter"
-    """The same seed gives the same delays."""
     BANDWIDTH = "bandwidth"
     SHARED_BANDWIDTH = "shared bandwidth"
     """One rate for all connections of a link together."""
