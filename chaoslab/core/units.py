@@ -252,7 +252,6 @@ BOUND: Final = Quantity(
     examples=("2s", "3x baseline"),
 )  # fmt: skip
 
-Seconds: TypeAlias = Annotated[float, DURATION]
 Bytes: TypeAlias = Annotated[int, SIZE]
 BytesPerSecond: TypeAlias = Annotated[float, RATE]
 Share: TypeAlias = Annotated[float, SHARE]
