@@ -10,7 +10,6 @@ import struct
 from contextlib import suppress
 from typing import Final, Protocol, cast
 
-STDOUT: Final = 1
 STDERR: Final = 2
 _HEADER = struct.Struct(">BxxxL")
 _PIECE_BYTES: Final = 64 << 10
