@@ -3,14 +3,16 @@
 import itertools
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from chaoslab.diloco.node.snapshots import (
+    Snapshot,
     SnapshotError,
     Thinning,
-    read_snapshots,
+    read_snapshot,
     snapshot_paths,
     write_snapshot,
 )
@@ -22,9 +24,13 @@ TENSORS = {
 }
 
 
+def snapshots_of(directory: Path) -> list[Snapshot]:
+    return [read_snapshot(path) for path in snapshot_paths(directory)]
+
+
 def test_a_snapshot_is_read_back_bit_for_bit(tmp_path):
     write_snapshot(tmp_path, tensors=TENSORS, round=7, committed_tokens=12_345)
-    (snapshot,) = read_snapshots(tmp_path)
+    (snapshot,) = snapshots_of(tmp_path)
     assert (snapshot.round, snapshot.committed_tokens) == (7, 12_345)
     assert snapshot.tensors.keys() == TENSORS.keys()
     for name, array in TENSORS.items():
@@ -35,19 +41,19 @@ def test_a_snapshot_is_read_back_bit_for_bit(tmp_path):
 def test_snapshots_are_read_in_order_of_tokens(tmp_path):
     for tokens in (10_000, 900, 0):
         write_snapshot(tmp_path, tensors=TENSORS, round=tokens // 9, committed_tokens=tokens)
-    assert [snapshot.committed_tokens for snapshot in read_snapshots(tmp_path)] == [0, 900, 10_000]
+    assert [snapshot.committed_tokens for snapshot in snapshots_of(tmp_path)] == [0, 900, 10_000]
 
 
 def test_a_second_snapshot_at_the_same_tokens_replaces_the_first(tmp_path):
     for number in (1, 2):
         write_snapshot(tmp_path, tensors=TENSORS, round=number, committed_tokens=5)
-    assert [snapshot.round for snapshot in read_snapshots(tmp_path)] == [2]
+    assert [snapshot.round for snapshot in snapshots_of(tmp_path)] == [2]
 
 
 def test_a_writer_that_died_leaves_nothing_that_is_read(tmp_path):
     path = write_snapshot(tmp_path, tensors=TENSORS, round=1, committed_tokens=5)
     (tmp_path / f".{path.name}.partial").write_bytes(path.read_bytes()[:100])
-    assert len(list(read_snapshots(tmp_path))) == 1
+    assert len(snapshots_of(tmp_path)) == 1
 
 
 @pytest.mark.parametrize("keep", [0, 100, -60])
@@ -55,7 +61,7 @@ def test_a_torn_snapshot_is_refused_by_name(tmp_path, keep):
     path = write_snapshot(tmp_path, tensors=TENSORS, round=1, committed_tokens=5)
     path.write_bytes(path.read_bytes()[:keep])
     with pytest.raises(SnapshotError, match=r"5\.npz"):
-        list(read_snapshots(tmp_path))
+        snapshots_of(tmp_path)
 
 
 def test_a_changed_byte_is_noticed(tmp_path):
@@ -64,7 +70,7 @@ def test_a_changed_byte_is_noticed(tmp_path):
     body[body.index(TENSORS["embedding"].tobytes())] ^= 1
     path.write_bytes(body)
     with pytest.raises(SnapshotError, match="not a whole snapshot"):
-        list(read_snapshots(tmp_path))
+        snapshots_of(tmp_path)
 
 
 def test_only_float32_is_kept(tmp_path):
@@ -74,7 +80,7 @@ def test_only_float32_is_kept(tmp_path):
 
 def test_a_folder_without_snapshots_is_refused(tmp_path):
     with pytest.raises(SnapshotError, match="holds no snapshots"):
-        list(read_snapshots(tmp_path / "missing"))
+        snapshots_of(tmp_path / "missing")
 
 
 def test_writing_snapshots_needs_no_jax():

@@ -11,7 +11,7 @@ replaces the first. Needs numpy alone, so the syncer never imports JAX.
 
 import os
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -88,11 +88,6 @@ class Thinning:
                 path.unlink()
             self._distance_tokens = committed_tokens / self._kept
         self._next_tokens = committed_tokens + self._distance_tokens
-
-
-def read_snapshots(directory: Path) -> Iterator[Snapshot]:
-    """Every snapshot of `directory` in order of committed tokens, one in memory at a time."""
-    return map(read_snapshot, snapshot_paths(directory))
 
 
 def snapshot_paths(directory: Path) -> list[Path]:
