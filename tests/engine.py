@@ -21,10 +21,17 @@ if not IS_REQUIRED:
 
 from chaoslab.fleet.docker.engine import Engine, Limits  # noqa: E402 - see above
 from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: E402
-from chaoslab.fleet.docker.images import base_here  # noqa: E402
+from chaoslab.fleet.docker.images import base_there  # noqa: E402
 
-__all__ = ["Engine", "engine_or_skip", "learner", "small_fleet"]
+__all__ = ["Engine", "base_here", "engine_or_skip", "learner", "small_fleet"]
 LIMITS = Limits(cpus=2.0, memory_bytes=512 << 20, processes=128)
+
+
+def base_here(engine: Engine) -> str:
+    """An image with Python that is on the engine already; AbilityError if there is none."""
+    if found := base_there(engine):
+        return found
+    raise AbilityError(f"{engine.url} has no image with Python: run `chaoslab images build`")
 
 
 def engine_or_skip() -> Engine:

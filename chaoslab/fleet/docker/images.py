@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 import chaoslab
-from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker.engine import Engine
 from chaoslab.links import toxiproxy_binary
 
@@ -105,16 +105,8 @@ def built_on(engine: Engine, made_of: Source) -> str | None:
     return labels.get("org.opencontainers.image.base.name", "an unknown base")
 
 
-def base_here(engine: Engine) -> str:
-    """An image with Python that is on the engine already; AbilityError if there is none."""
-    if found := _base_there(engine):
-        return found
-    raise AbilityError(
-        f"the engine at {engine.url} has no image with Python: run `chaoslab images build`"
-    )
-
-
-def _base_there(engine: Engine) -> str | None:
+def base_there(engine: Engine) -> str | None:
+    """An image with Python that is on the engine already."""
     known = (OFFICIAL_BASE, DEBIAN_BASE)
     return next((name for name in known if engine.image_id(name) is not None), None)
 
@@ -131,7 +123,7 @@ def find_base(engine: Engine, asked: str | None) -> Iterator[str]:
             engine.pull(asked)
         yield asked
         return
-    if found := _base_there(engine):
+    if found := base_there(engine):
         yield found
         return
     yield f"fetching {OFFICIAL_BASE}"
