@@ -3,12 +3,14 @@
     a link's packets of one way ── CLASSIFY ──► htb class: at most so many bytes a second
                                                   └► bfifo, or netem: later, twice, out of order …
 
-Everybody else's packets go by at once. Latency and what shakes packets need netem, which no kernel
-at hand had when this was written: UNVERIFIED. Rates need htb alone.
+All other packets pass at once. Rates need htb alone, the rest netem. Links whose packets are only
+duplicated, by the same share, use one class: since 2025 kernels refuse a netem that duplicates
+beside any other one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final
 
 from chaoslab.links.effects import (
@@ -41,16 +43,17 @@ class Queues:
 
     run: Run
     interface: str
-    _standing: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    """By class: the words of what hangs in it."""
+    _standing: dict[tuple[int, Direction], tuple[int, tuple[str, ...]]] = field(
+        default_factory=dict
+    )
+    """By port and way: the class, and the words of what hangs in it."""
     _has_root: bool = False
 
     def put(self, port: int, way: Direction, effects: Sequence[Effect]) -> None:
         """Exactly these effects on the packets of that way; none: there is no queue for them."""
-        minor = 2 * port + (way is Direction.DOWN)
         shaping = [one for one in effects if isinstance(one, Queued)]
         if not shaping:
-            self._remove(minor, port, way)
+            self._remove(port, way)
             return
         if not self._has_root:
             self._tc("qdisc", "add", "root", "handle", "1:", "htb", "direct_qlen", "10000")
@@ -59,22 +62,35 @@ class Queues:
         rate = _ON_THE_WIRE * min(rates, default=_UNBOUND)
         burst = f"{max(_BURST_BYTES_LEAST, round(_BURST_S * min(rate, _UNBOUND / 100)))}b"
         limits = ("rate", f"{round(8 * rate)}bit", "burst", burst, "cburst", burst)
-        self._tc("class", "replace", "parent", "1:", "classid", _id(minor), "htb", *limits)
         leaf = _leaf(shaping, rate)
-        if self._standing.get(minor) != leaf:
-            if minor in self._standing and self._standing[minor][0] != leaf[0]:
+        own = 2 * port + (way is Direction.DOWN)
+        minor = self._shared(leaf) if all(isinstance(one, Duplicate) for one in shaping) else own
+        before = self._standing.get((port, way))
+        if before is not None and before[0] != minor:
+            self._remove(port, way)
+        hangs = dict(self._standing.values()).get(minor)
+        self._tc("class", "replace", "parent", "1:", "classid", _id(minor), "htb", *limits)
+        if hangs != leaf:
+            if hangs is not None and hangs[0] != leaf[0]:
                 self._tc("qdisc", "del", "parent", _id(minor))
             self._tc("qdisc", "replace", "parent", _id(minor), "handle", f"{minor:x}:", *leaf)
-        if minor not in self._standing:
+        if (port, way) not in self._standing:
             self._classify("-A", minor, port, way)
-        self._standing[minor] = leaf
+        self._standing[port, way] = minor, leaf
 
-    def _remove(self, minor: int, port: int, way: Direction) -> None:
-        if minor in self._standing:
+    def _shared(self, leaf: tuple[str, ...]) -> int:
+        """The class in which that hangs, or a new one; all below those of a link's own."""
+        classes = {hangs: minor for minor, hangs in self._standing.values()}
+        return classes.get(leaf) or next(n for n in count(2) if n not in classes.values())
+
+    def _remove(self, port: int, way: Direction) -> None:
+        if (port, way) in self._standing:
+            minor, _ = self._standing[port, way]
             self._classify("-D", minor, port, way)
-            self._tc("qdisc", "del", "parent", _id(minor))
-            self._tc("class", "del", "classid", _id(minor))
-            del self._standing[minor]
+            if [one for one, _ in self._standing.values()].count(minor) == 1:
+                self._tc("qdisc", "del", "parent", _id(minor))
+                self._tc("class", "del", "classid", _id(minor))
+            del self._standing[port, way]
 
     def _classify(self, verb: str, minor: int, port: int, way: Direction) -> None:
         """By what the connection was dialled as, whichever way the packet goes."""

@@ -10,26 +10,32 @@ from chaoslab.core.errors import FleetError
 from chaoslab.links.base import (
     Bandwidth,
     Blackhole,
+    Corrupt,
     Counters,
     Direction,
+    Duplicate,
     Freeze,
+    Latency,
     LinkAbility,
     Links,
     Refuse,
+    Reorder,
     Reset,
 )
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.netem_links import ABILITIES, NetemLinks
 from chaoslab.links.proxied_links import ProxiedLinks
 from chaoslab.undo.base import NoUndoLog
-from tests.contracts.link_kit import LinkKit
+from tests.contracts.link_kit import LinkKit, skip_without
 from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
 from tests.contracts.link_stage import (
     Upstream,
     dial,
+    digest_of,
     how_it_ends,
     is_open,
     is_silent,
+    median_delay_s,
     read_exactly,
     transfer,
 )
@@ -161,6 +167,40 @@ def test_the_least_rate_of_a_link_holds_and_other_links_have_their_own(
     stage.link.clear("injection-1")
     assert rate_mb_per_s(pair, way=DOWN, size=8_000_000) > 20
     assert not stage.links.troubles()
+
+
+def test_a_gateway_delays_one_way_and_not_the_other(stage: Stage) -> None:
+    skip_without(stage, LinkAbility.LATENCY)
+    pair = stage.connect()
+    usual_s = median_delay_s(pair, UP)
+    stage.link.shape("injection-0", UP, Latency(mean_s=0.2, jitter_s=0.01))
+    assert 0.18 < median_delay_s(pair, UP) - usual_s < 0.26
+    assert median_delay_s(pair, DOWN) < 0.1
+    stage.link.shape("injection-0", UP, Latency(mean_s=0.1))
+    assert 0.09 < median_delay_s(pair, UP) - usual_s < 0.16
+    stage.link.clear("injection-0")
+    assert median_delay_s(pair, UP) < 0.09
+    assert not stage.links.troubles()
+
+
+@pytest.mark.parametrize(
+    "effect",
+    [Duplicate(share=0.2), Reorder(share=0.2, delay_s=0.01), Corrupt(share=0.02)],
+    ids=lambda one: one.kind,
+)
+def test_tcp_repairs_what_a_gateway_does_to_packets(
+    stage: Stage, effect: Duplicate | Reorder | Corrupt
+) -> None:
+    skip_without(stage, LinkAbility(effect.kind))
+    assert isinstance(stage.links, NetemLinks)
+    pair = stage.connect()
+    stage.link.shape("injection-0", BOTH, effect)
+    assert effect.kind in stage.links.gateway.run("tc", "qdisc", "show")
+    for way in (UP, DOWN):
+        assert transfer(pair, way, 300_000).digest == digest_of(300_000)
+    stage.link.clear("injection-0")
+    assert "netem" not in stage.links.gateway.run("tc", "qdisc", "show")
+    assert is_open(pair)
 
 
 def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:

@@ -185,3 +185,20 @@ def test_a_queue_without_effects_is_taken_away() -> None:
         ["iptables", "-w", "5", "-t", "mangle", "-D", "FORWARD"]
     ]
     assert len(gateway.said("tc class del")) == 1
+
+
+def test_links_whose_packets_are_only_duplicated_share_a_queue() -> None:
+    gateway = Written()
+    queues = Queues(gateway.run, "eth0")
+    for port, way in ((4701, UP), (4701, DOWN), (4702, UP)):
+        queues.put(port, way, [Duplicate(share=0.01)])
+    assert [line.partition("parent ")[2] for line in gateway.said("qdisc replace")] == [
+        "1:2 handle 2: netem limit 100000 duplicate 1%"
+    ]
+    assert [line.split()[-1] for line in gateway.said("CLASSIFY")] == ["1:2"] * 3
+    queues.put(4701, UP, [])
+    queues.put(4702, UP, [Duplicate(share=0.01), Latency(mean_s=0.1)])
+    assert not gateway.said("qdisc del")
+    queues.put(4701, DOWN, [])
+    assert [line.split()[-1] for line in gateway.said("qdisc del")] == ["1:2"]
+    assert [line.split()[-1] for line in gateway.said("class del")] == ["1:2"]
