@@ -33,7 +33,7 @@ plans: $(PYTHON)       ## every plan of fault_plans/, one after the other, and a
 selftest: $(PYTHON)    ## every mutant of chaoslab's own: is it caught?; about a quarter of an hour
 	$(PYTHON) -m chaoslab selftest
 
-VM_TESTS ?= tests/links/test_packets.py tests/fleet/test_cgroups.py tests/virtual_machine
+VM_TESTS ?= tests/links/test_packet_rules.py tests/fleet/test_cgroups.py tests/virtual_machine
 
 vm: $(PYTHON)          ## tests under Debian's kernel, in QEMU: netem, nftables, cgroup v2; minutes
 	$(PYTHON) -m tests.virtual_machine --seconds 1500 -- $(PYTHON) -m pytest $(VM_TESTS)

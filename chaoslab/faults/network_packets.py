@@ -1,10 +1,9 @@
-"""Faults on packets below a link's stream that only the kernel's netem can do. UNVERIFIED.
+"""Faults on packets below a link's stream that only the kernel's netem can do.
 
     network.duplicate, network.reorder, network.corrupt ─► tc netem, on a kernel that has sch_netem
 
-No kernel with sch_netem has run them yet, and netem counts nothing that the links read. So the best
-that their evidence can say is weak: the link took the effect and went on carrying traffic. TCP
-repairs all three, so learners stay in training.
+Netem does not count the packets that it changes, so the best evidence is weak: the link took the
+effect and carried traffic. TCP repairs all three, so learners stay in training.
 """
 
 from abc import abstractmethod
@@ -69,7 +68,10 @@ class _Shaken(LinkFault):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkDuplicate(_Shaken):
-    """A share of the packets arrives twice. UNVERIFIED: not yet run on a kernel with sch_netem."""
+    """A share of the packets arrives twice.
+
+    Kernels since 2025 refuse this beside other effects of netem on the same machine or gateway.
+    """
 
     share: Share = 0.01
     """Of the link's packets, in each direction that is asked for."""
@@ -77,7 +79,7 @@ class NetworkDuplicate(_Shaken):
     """up: to the syncer; down: to the learner."""
 
     name: ClassVar[str] = "network.duplicate"
-    summary: ClassVar[str] = "packets arrive twice; UNVERIFIED, needs sch_netem"
+    summary: ClassVar[str] = "packets arrive twice; needs sch_netem"
     layer: ClassVar[Layer] = Layer.PACKET
     imitates: ClassVar[str] = "a routing fault that delivers packets twice"
 
@@ -91,7 +93,7 @@ class NetworkDuplicate(_Shaken):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkReorder(_Shaken):
-    """A share of the packets overtakes the others, which are late. UNVERIFIED, as all of these."""
+    """A share of the packets overtakes the others, which are late."""
 
     share: Share = 0.01
     """Of the link's packets, in each direction that is asked for: those that are not late."""
@@ -101,7 +103,7 @@ class NetworkReorder(_Shaken):
     """up: to the syncer; down: to the learner."""
 
     name: ClassVar[str] = "network.reorder"
-    summary: ClassVar[str] = "packets overtake each other; UNVERIFIED, needs sch_netem"
+    summary: ClassVar[str] = "packets overtake each other; needs sch_netem"
     layer: ClassVar[Layer] = Layer.PACKET
     imitates: ClassVar[str] = "routing over several paths of different length"
 
@@ -117,7 +119,7 @@ class NetworkReorder(_Shaken):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkCorrupt(_Shaken):
-    """A share of the packets has a bit flipped, and TCP drops them. UNVERIFIED, as all of these."""
+    """A share of the packets has a bit flipped, and TCP drops them."""
 
     share: Share = 0.01
     """Of the link's packets, in each direction that is asked for."""
@@ -125,7 +127,7 @@ class NetworkCorrupt(_Shaken):
     """up: to the syncer; down: to the learner."""
 
     name: ClassVar[str] = "network.corrupt"
-    summary: ClassVar[str] = "packets arrive with a flipped bit; UNVERIFIED, needs sch_netem"
+    summary: ClassVar[str] = "packets arrive with a flipped bit; needs sch_netem"
     layer: ClassVar[Layer] = Layer.PACKET
     imitates: ClassVar[str] = "a bad cable or card; checksums turn it into loss"
 

@@ -187,8 +187,10 @@ class NetemLinks:
                 return ("netem links keep one rate for all connections of a link together",)
             case Freeze():
                 return ("a link that the kernel froze goes on when TCP tries again, seconds later",)
-            case Latency() | Duplicate() | Reorder() | Corrupt():
-                return (f"{effect.kind} by netem is UNVERIFIED: no kernel with it has run it yet",)
+            case Latency(jitter_s=jitter_s) if jitter_s:
+                return ("jitter by netem is uniform and unseeded, and lets packets overtake others",)
+            case Duplicate():
+                return ("kernels since 2025 refuse duplicates beside other netem effects",)
             case _:
                 return ()
 

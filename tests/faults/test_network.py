@@ -710,8 +710,6 @@ def test_what_nobody_counts_is_weak_at_best(fault: Fault) -> None:
     record = Record(fault).shaped(20.1, fault.name.removeprefix("network."))
     assert record.evidence.status is Status.FAILED
     assert record.until(30).evidence.status is Status.WEAK
-    assert "UNVERIFIED" in fault.summary
-    assert "UNVERIFIED" in (type(fault).__doc__ or "")
 
 
 @pytest.mark.parametrize("fault", [NetworkDuplicate(), NetworkReorder(), NetworkCorrupt()])

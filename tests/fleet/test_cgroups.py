@@ -1,4 +1,7 @@
-"""Cgroups of our own: where they may be made, and what is written there. On made-up folders."""
+"""Cgroups of our own: where they may be made, and what is written there, on made-up folders.
+
+`test_stressors` uses those of the kernel.
+"""
 
 from pathlib import Path
 

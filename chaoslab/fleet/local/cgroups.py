@@ -6,8 +6,7 @@
 
 Ours lie below the cgroup that the harness itself is in (v1) or beside it (v2, where a cgroup has
 either processes or children), so that limits which hold for the harness hold for its nodes, too.
-Asking changes nothing. Nothing here knows nodes or burdens. The v2 half has been run on made-up
-folders alone: the machine it was written on has its controllers in v1.
+Asking changes nothing. Nothing here knows nodes or burdens.
 """
 
 import math
