@@ -20,7 +20,6 @@ from chaoslab.links.container_packet_loss import GatewayDrops
 from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
-    Corrupt,
     Direction,
     Duplicate,
     Effect,
@@ -31,7 +30,6 @@ from chaoslab.links.effects import (
     Loss,
     Per,
     Refuse,
-    Reorder,
     Reset,
 )
 from chaoslab.links.gateway import INTERFACE, Ends, Forwarding, Gateway
@@ -188,7 +186,9 @@ class NetemLinks:
             case Freeze():
                 return ("a link that the kernel froze goes on when TCP tries again, seconds later",)
             case Latency(jitter_s=jitter_s) if jitter_s:
-                return ("jitter by netem is uniform and unseeded, and lets packets overtake others",)
+                return (
+                    "jitter by netem is uniform and unseeded, and lets packets overtake others",
+                )
             case Duplicate():
                 return ("kernels since 2025 refuse duplicates beside other netem effects",)
             case _:
