@@ -1,7 +1,7 @@
 # Shortcuts; each target is one or two plain commands. `make check` is what CI does.
 PYTHON ?= .venv/bin/python
 
-.PHONY: check test fast soak format demo plans selftest vm wire docs benchmarks clean
+.PHONY: check fast coverage soak format demo plans selftest vm wire docs benchmarks clean
 
 .venv/bin/python: pyproject.toml
 	python3 -m venv .venv
@@ -13,6 +13,12 @@ check: $(PYTHON)       ## format, lint, types, floors, all tests
 
 fast: $(PYTHON)        ## starts no training, tries few seeds; two minutes
 	$(PYTHON) -m pytest -n 2 -m "not slow and not thorough"
+
+coverage: $(PYTHON)    ## lines that tests run, per package; TESTS='-m "not slow"' leaves some out
+	$(PYTHON) -m coverage erase
+	$(PYTHON) -m coverage run -m pytest -n 2 $(TESTS)
+	$(PYTHON) -m coverage combine --quiet
+	$(PYTHON) -m tests.coverage_table
 
 soak: $(PYTHON)        ## what holds once must hold a hundred times: kills of harness and syncer; half an hour
 	$(PYTHON) -m pytest -m soak --timeout 7200
