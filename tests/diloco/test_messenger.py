@@ -465,7 +465,8 @@ def test_nothing_grows_while_the_syncer_does_not_read() -> None:
             most = [max(pair) for pair in zip(most, connection.waiting, strict=True)]
             if stuck_at is None and most[1] == 2:
                 stuck_at = step
-        assert most == [1, 2], "one report, and one push for each fragment"
+        assert most[0] <= 2, "one report, and the answer to a ping"
+        assert most[1] == 2, "one push for each fragment"
         assert len(trainer.connections) == 1, "it was not broken off"
         syncer.hub.stop()
         trainer.messenger.leave("the test is over")
