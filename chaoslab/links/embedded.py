@@ -17,18 +17,16 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect, LinkAbility
-from chaoslab.links.http_api import Endpoint, an_object, call
+from chaoslab.links.http_api import CALL_S, Endpoint, an_object, call
 from chaoslab.links.packet_rules import PACKET_ABILITIES
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied_links import ProxiedLinks
 from chaoslab.links.proxy.access import TOKEN
-from chaoslab.links.proxy_client import ProxyClient, ProxyState, Toxic
+from chaoslab.links.proxy_client import ProxyClient, Toxic
 from chaoslab.links.proxy_host import ProxyHost
 from chaoslab.links.proxy_process import Server
-from chaoslab.links.toxics import STREAMS, proxy_state, require_same, translate
+from chaoslab.links.toxics import STREAMS, translate
 from chaoslab.undo.base import NoUndoLog, UndoLog
-
-_LOOK_S = 2.0
 
 
 class EmbeddedLinks(ProxiedLinks):
@@ -51,13 +49,10 @@ class EmbeddedLinks(ProxiedLinks):
         """
         super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
         self._directory, self._seed = directory, seed
-        self._server: Server | None = None
-        self._api = Endpoint(address="")
 
     def _begin(self) -> ProxyClient:
         if self._proxy_host is not None:
-            self._api = self._proxy_host.open(self.kind)
-            return EmbeddedProxyClient(self._api, self._seed)
+            return EmbeddedProxyClient(self._proxy_host.open(self.kind), self._seed)
 
         def command(port: HeldPort) -> Sequence[str]:
             module = "chaoslab.links.embedded_proxy"
@@ -72,52 +67,21 @@ class EmbeddedLinks(ProxiedLinks):
             environment={TOKEN: token},
             token=token,
         )
-        self._api = self._server.api
-        return EmbeddedProxyClient(self._api, self._seed)
-
-    def _end(self) -> None:
-        if self._server is not None:
-            self._server.stop()
-        if self._proxy_host is not None:
-            self._proxy_host.close()
-
-    def _ended(self) -> str:
-        if self._proxy_host is not None:
-            return self._proxy_host.ended()
-        return self._server.ended() if self._server is not None else "it was never started"
-
-    def _proxy_name(self, link: str) -> str:
-        return link
-
-    @property
-    def api(self) -> Endpoint:
-        """See `ProxiedLinks.api`."""
-        return self._api
-
-    @property
-    def pid(self) -> int | None:
-        """Of the proxy's process."""
-        return self._server.pid if self._server is not None else None
+        return EmbeddedProxyClient(self._server.api, self._seed)
 
 
-class EmbeddedProxyClient:
-    """The embedded proxy, asked by its API; see `carrier.Carrier`."""
+class EmbeddedProxyClient(ProxyClient):
+    """The embedded proxy: one toxic for both directions, a reset of its own, and live counters."""
+
+    look_s = 2.0
 
     def __init__(self, api: Endpoint, seed: int) -> None:
-        self._api, self._seed = api, seed
+        super().__init__(api)
+        self._seed = seed
 
-    def create(self, proxy: str, listen: str, upstream: str) -> None:
-        """Make it and listen."""
-        self._ask("POST", "/proxies", {"name": proxy, "listen": listen, "upstream": upstream})
-
-    def delete(self, proxy: str) -> None:
-        """End it."""
-        self._ask("DELETE", f"/proxies/{proxy}")
-
-    def look(self) -> Mapping[str, ProxyState]:
-        """All proxies as they are."""
-        found = an_object(call(self._api, "GET", "/proxies", within_s=_LOOK_S))
-        return {name: proxy_state(an_object(one)) for name, one in found.items()}
+    def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
+        """One call, with the proxy's token."""
+        return call(self.api, method, path, body, within_s=within_s)
 
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
         """One toxic, also for both directions."""
@@ -125,48 +89,19 @@ class EmbeddedProxyClient:
         stream = STREAMS[direction]
         return (Toxic(name=name, kind=kind, stream=stream, attributes=attributes),)
 
-    def add(self, proxy: str, toxic: Toxic) -> None:
-        """Its answer is what it read."""
-        body: dict[str, Json] = {
-            "name": toxic.name,
-            "type": toxic.kind,
-            "stream": toxic.stream,
-            "attributes": toxic.attributes,
-        }
-        require_same(toxic, self._ask("POST", f"/proxies/{proxy}/toxics", body))
-
-    def change(self, proxy: str, toxic: Toxic) -> None:
-        """Likewise."""
-        path = f"/proxies/{proxy}/toxics/{toxic.name}"
-        require_same(toxic, self._ask("POST", path, {"attributes": toxic.attributes}))
-
-    def release(self, proxy: str, toxic: Toxic) -> None:
-        """Nothing: it goes on as soon as the toxic is removed."""
-
-    def remove(self, proxy: str, toxic: Toxic) -> None:
-        """Take it away."""
-        self._ask("DELETE", f"/proxies/{proxy}/toxics/{toxic.name}")
-
-    def switch(self, proxy: str, *, is_on: bool) -> None:
-        """Listen or refuse."""
-        self._ask("POST", f"/proxies/{proxy}", {"enabled": is_on})
-
     def reset(self, proxy: str) -> None:
         """A RST to both ends of every open connection."""
-        self._ask("POST", f"/proxies/{proxy}/reset")
+        self.ask("POST", f"/proxies/{proxy}/reset")
 
-    def count(self, proxy: str, port: int) -> Counters:  # noqa: ARG002 - the protocol's signature
+    def count(self, proxy: str, port: int) -> Counters:  # noqa: ARG002 - the base's signature
         """Live."""
-        found = an_object(self._ask("GET", f"/proxies/{proxy}/counters"))
+        found = an_object(self.ask("GET", f"/proxies/{proxy}/counters"))
         return Counters(
             up_bytes=_whole(found, "upstream_bytes"),
             down_bytes=_whole(found, "downstream_bytes"),
             connections=_whole(found, "connections"),
             opened=_whole(found, "opened"),
         )
-
-    def _ask(self, method: str, path: str, body: Json = None) -> Json:
-        return call(self._api, method, path, body)
 
 
 def _whole(found: Mapping[str, Json], key: str) -> int:

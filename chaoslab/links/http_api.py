@@ -71,7 +71,7 @@ def call(
     if status >= 400:
         kind = NotThere if status == 404 else FleetError
         raise kind(f"the proxy at {api} refused {method} {path}: {_reason(answer)}")
-    return _decoded(answer)
+    return decoded(answer)
 
 
 def an_object(value: Json) -> Mapping[str, Json]:
@@ -81,16 +81,17 @@ def an_object(value: Json) -> Mapping[str, Json]:
     return value
 
 
-def _decoded(answer: str) -> Json:
+def decoded(answer: str) -> Json:
+    """The JSON of an answer, None if it is empty; a text that is no JSON as it is."""
     try:
         value: Json = json.loads(answer) if answer else None
     except ValueError:
-        return answer  # a text such as the version
+        return answer
     return value
 
 
 def _reason(answer: str) -> str:
-    value = _decoded(answer)
+    value = decoded(answer)
     return str(value.get("error", answer)) if isinstance(value, Mapping) else answer
 
 

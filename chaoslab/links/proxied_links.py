@@ -1,6 +1,6 @@
 """Links through a proxy server, whichever it is: what stands on each, by injection.
 
-    shape(injection, direction, effect) ─► toxics of this effect ─► Carrier ─► the server
+    shape(injection, direction, effect) ─► toxics of this effect ─► ProxyClient ─► the server
                                         ├► refuse, reset: the switch and the act
                                         └► loss …: rules of the kernel (see `packets`)
 
@@ -34,6 +34,7 @@ from chaoslab.links.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxy_client import ProxyClient, ProxyState, Toxic
 from chaoslab.links.proxy_host import LinkPort, ProxyHost
+from chaoslab.links.proxy_process import Server
 from chaoslab.links.proxy_undo import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.links.toxics import interference
 from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
@@ -194,6 +195,8 @@ class ProxiedLinks(ABC):
         self._links: dict[str, ProxiedLink] = {}
         self._ports: list[LinkPort] = []
         self._proxy_client: ProxyClient | None = None
+        self._server: Server | None = None
+        """A process of ours."""
 
     # ---------------------------------------------------------------- the server
 
@@ -201,22 +204,32 @@ class ProxiedLinks(ABC):
     def _begin(self) -> ProxyClient:
         """Have a server that answers. FleetError or AbilityError if there is none."""
 
-    @abstractmethod
     def _end(self) -> None:
         """Leave nothing of ours."""
+        if self._proxy_host is not None:
+            self._proxy_host.close()
+        if self._server is not None:
+            self._server.stop()
 
-    @abstractmethod
     def _ended(self) -> str:
         """How a server of ours has ended, as half a sentence; empty while it runs."""
+        if self._proxy_host is not None:
+            return self._proxy_host.ended()
+        return self._server.ended() if self._server is not None else ""
 
     @property
-    @abstractmethod
+    def pid(self) -> int | None:
+        """Of a server of ours on this machine."""
+        return self._server.pid if self._server is not None else None
+
+    @property
     def api(self) -> Endpoint:
         """The server's API, for Toxiproxy's clients, too; without an address if there is none."""
+        return self._proxy_client.api if self._proxy_client is not None else Endpoint(address="")
 
-    @abstractmethod
     def _proxy_name(self, link: str) -> str:
         """What the server calls a link."""
+        return link
 
     # ---------------------------------------------------------------- see `base.Links`
 
@@ -269,7 +282,7 @@ class ProxiedLinks(ABC):
         """A proxy on a port that stays ours as long as the links are open."""
         if name in self._links:
             raise FleetError(f"there is a link for {name} already")
-        proxy_client = self._open_carrier()
+        proxy_client = self._open_client()
         try:
             port = self._proxy_host.port() if self._proxy_host is not None else HeldPort()
         except OSError as error:
@@ -287,7 +300,7 @@ class ProxiedLinks(ABC):
         if how := self._ended():
             return (f"the {self.kind} proxy carries no link any more: {how}",)
         try:
-            seen = self._open_carrier().look()
+            seen = self._open_client().look()
         except FleetError as error:
             return (str(error),)
         return tuple(
@@ -296,7 +309,7 @@ class ProxiedLinks(ABC):
             if (trouble := link.trouble(seen.get(link.proxy)))
         )
 
-    def _open_carrier(self) -> ProxyClient:
+    def _open_client(self) -> ProxyClient:
         if self._proxy_client is None:
             raise HarnessBug("links are used between entering and leaving their context")
         return self._proxy_client

@@ -1,17 +1,22 @@
-"""What is asked of a proxy server, whichever it is, in the words of Toxiproxy's API.
+"""Client of a proxy server's API, which is Toxiproxy's: proxies, toxics, and reading back.
 
-    ProxiedLink ─ toxics of an effect ─► Carrier ─► the embedded proxy, or a Toxiproxy server
+    ProxiedLink ─ toxics of an effect ─► ProxyClient ─ HTTP ─► the embedded proxy, or Toxiproxy
 
-A carrier keeps no book: what stands on which link, and why, is its caller's knowledge.
+It keeps no state: what stands on which link, and why, is its caller's knowledge. A subclass for
+each server makes the calls, says which toxics stand for an effect, and does what servers do
+differently. Every answer is compared with what was asked, because a server may drop what it does
+not understand.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect
+from chaoslab.links.http_api import CALL_S, Endpoint, an_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,49 +43,103 @@ class ProxyState:
     """By name, what each is: `Toxic.facts`, and whatever attributes the server added."""
 
 
-class ProxyClient(Protocol):
-    """The server, asked by the names of proxies. Every verb raises FleetError when it fails."""
+class ProxyClient(ABC):
+    """The server at `api`. Every method raises FleetError if it fails, NotThere if the server has
+    no proxy or toxic of that name.
+    """
 
-    def create(self, proxy: str, listen: str, upstream: str) -> None:
-        """It lets connections in when this returns."""
-        ...
+    look_s = CALL_S
+    """Deadline of `look`, which is called all through a run."""
 
-    def delete(self, proxy: str) -> None:
-        """NotThere if it is not."""
-        ...
+    def __init__(self, api: Endpoint) -> None:
+        self.api = api
 
-    def look(self) -> Mapping[str, ProxyState]:
-        """Every proxy of the server, soon or not at all."""
-        ...
+    # ---------------------------------------------------------------- what differs
 
+    @abstractmethod
+    def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
+        """One call; its answer, None if it is empty."""
+
+    @abstractmethod
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
         """What stands for this effect, called `name` or by names that begin so."""
-        ...
 
-    def add(self, proxy: str, toxic: Toxic) -> None:
-        """It acts when this returns, and was read back."""
-        ...
+    @abstractmethod
+    def reset(self, proxy: str) -> None:
+        """Break the open connections off."""
 
-    def change(self, proxy: str, toxic: Toxic) -> None:
-        """Its attributes hold when this returns, and were read back."""
-        ...
+    @abstractmethod
+    def count(self, proxy: str, port: int) -> Counters:
+        """What the proxy, which listens on `port`, has carried."""
 
-    def release(self, proxy: str, toxic: Toxic) -> None:
+    def release(self, proxy: str, toxic: Toxic) -> None:  # noqa: B027 - nothing, unless overridden
         """Let what it holds back go on; before `remove`, which may follow at once."""
-        ...
 
-    def remove(self, proxy: str, toxic: Toxic) -> None:
-        """NotThere if it is not."""
-        ...
+    # ---------------------------------------------------------------- proxies
+
+    def create(self, proxy: str, listen: str, upstream: str) -> None:
+        """A proxy that accepts connections when this returns."""
+        body: Json = {"name": proxy, "listen": listen, "upstream": upstream, "enabled": True}
+        made = an_object(self.ask("POST", "/proxies", body))
+        if (made.get("listen"), made.get("upstream")) != (listen, upstream):
+            raise FleetError(f"{self} was asked for {listen} to {upstream} and made {dict(made)}")
+
+    def delete(self, proxy: str) -> None:
+        """End it."""
+        self.ask("DELETE", f"/proxies/{proxy}")
+
+    def look(self) -> Mapping[str, ProxyState]:
+        """Every proxy of the server, other people's included."""
+        found = an_object(self.ask("GET", "/proxies", within_s=self.look_s))
+        return {name: _state(an_object(one)) for name, one in found.items()}
 
     def switch(self, proxy: str, *, is_on: bool) -> None:
         """Let connections in, or end the open ones and refuse."""
-        ...
+        answer = an_object(self.ask("POST", f"/proxies/{proxy}", {"enabled": is_on}))
+        if answer.get("enabled") is not is_on:
+            raise FleetError(f"{self} did not switch {proxy} {'on' if is_on else 'off'}")
 
-    def reset(self, proxy: str) -> None:
-        """Break the open connections off."""
-        ...
+    # ---------------------------------------------------------------- toxics
 
-    def count(self, proxy: str, port: int) -> Counters:
-        """What it has carried."""
-        ...
+    def add(self, proxy: str, toxic: Toxic) -> None:
+        """It acts when this returns."""
+        body: Json = {
+            "name": toxic.name,
+            "type": toxic.kind,
+            "stream": toxic.stream,
+            "attributes": toxic.attributes,
+        }
+        self._require_same(toxic, self.ask("POST", f"/proxies/{proxy}/toxics", body))
+
+    def change(self, proxy: str, toxic: Toxic) -> None:
+        """Its attributes hold when this returns."""
+        path = f"/proxies/{proxy}/toxics/{toxic.name}"
+        self._require_same(toxic, self.ask("POST", path, {"attributes": toxic.attributes}))
+
+    def remove(self, proxy: str, toxic: Toxic) -> None:
+        """Take it away."""
+        self.ask("DELETE", f"/proxies/{proxy}/toxics/{toxic.name}")
+
+    def _require_same(self, asked: Toxic, answer: Json) -> None:
+        got = an_object(answer)
+        attributes = an_object(got.get("attributes"))
+        wrong = [key for key, value in asked.attributes.items() if attributes.get(key) != value]
+        if got.get("stream") != asked.stream or got.get("type") != asked.kind or wrong:
+            raise FleetError(f"{self} was asked for {asked} and made {dict(got)}")
+
+    def __str__(self) -> str:
+        return f"the proxy at {self.api}"
+
+
+def _state(proxy: Mapping[str, Json]) -> ProxyState:
+    toxics = proxy.get("toxics")
+    found = map(an_object, toxics if isinstance(toxics, list) else [])
+    return ProxyState(
+        is_on=proxy.get("enabled") is True,
+        toxics={str(toxic.get("name")): _facts(toxic) for toxic in found},
+    )
+
+
+def _facts(toxic: Mapping[str, Json]) -> Mapping[str, Json]:
+    facts = {key: toxic.get(key) for key in ("type", "stream", "toxicity")}
+    return {**an_object(toxic.get("attributes")), **facts}

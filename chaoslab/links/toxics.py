@@ -1,4 +1,4 @@
-"""Effects in the words of Toxiproxy's API, and what a server answers.
+"""Effects as toxics of Toxiproxy's API, and what somebody else did to those of a link.
 
     Effect ─ translate ──────► type and attributes for the embedded proxy, to the fraction
            ─ whole_numbers ──► the same for Toxiproxy, which takes whole numbers only
@@ -9,7 +9,7 @@ Refuse, Reset and what happens to packets are no toxics: see `proxied`.
 from collections.abc import Mapping, Set
 from types import MappingProxyType
 
-from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
+from chaoslab.core.errors import AbilityError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.links.effects import (
     Bandwidth,
@@ -22,7 +22,6 @@ from chaoslab.links.effects import (
     LimitData,
     Slice,
 )
-from chaoslab.links.http_api import an_object
 from chaoslab.links.proxy_client import ProxyState, Toxic
 
 STREAMS: Mapping[Direction, str] = MappingProxyType(
@@ -110,24 +109,6 @@ def _whole(value: float, what: str) -> int:
     return near
 
 
-# ---------------------------------------------------------------- answers
-
-
-def proxy_state(proxy: Mapping[str, Json]) -> ProxyState:
-    """What a server says of one proxy."""
-    toxics = proxy.get("toxics")
-    found = map(an_object, toxics if isinstance(toxics, list) else [])
-    return ProxyState(
-        is_on=proxy.get("enabled") is True,
-        toxics={str(toxic.get("name")): _facts(toxic) for toxic in found},
-    )
-
-
-def _facts(toxic: Mapping[str, Json]) -> Mapping[str, Json]:
-    facts = {key: toxic.get(key) for key in ("type", "stream", "toxicity")}
-    return {**an_object(toxic.get("attributes")), **facts}
-
-
 def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: ProxyState, where: str) -> str:
     """What somebody else did to the toxics of a link, as a sentence; empty if nobody did.
 
@@ -157,12 +138,3 @@ def _differences(asked: Mapping[str, Json], got: Mapping[str, Json]) -> str:
 
 def _shown(value: Json) -> str:
     return f"{value:.12g}" if isinstance(value, int | float) else str(value)
-
-
-def require_same(asked: Toxic, answer: Json) -> None:
-    """FleetError if the server did not understand what it was asked for."""
-    got = an_object(answer)
-    attributes = an_object(got.get("attributes"))
-    wrong = [key for key, value in asked.attributes.items() if attributes.get(key) != value]
-    if got.get("stream") != asked.stream or got.get("type") != asked.kind or wrong:
-        raise FleetError(f"the proxy was asked for {asked} and made {dict(got)}")

@@ -123,15 +123,16 @@ def test_what_a_dead_harness_left_there_is_undone_from_its_obligation(shared: En
     assert list(found) == ["theirs"]
 
 
-def test_one_process_has_one_server(shared: Endpoint, tmp_path: Path) -> None:
-    second = ToxiproxyLinks(tmp_path, address=shared.address)
+def test_one_process_can_use_two_servers(tmp_path: Path, upstream: Upstream) -> None:
     with (
-        ToxiproxyLinks(tmp_path, address=shared.address),
-        pytest.raises(FleetError, match="one server"),
+        public_proxy(tmp_path / "a") as first,
+        public_proxy(tmp_path / "b") as second,
+        ToxiproxyLinks(tmp_path, address=first.api.address) as one,
+        ToxiproxyLinks(tmp_path, address=second.api.address) as other,
     ):
-        second.__enter__()
-    with ToxiproxyLinks(tmp_path, address=shared.address):
-        pass
+        made = {links: links.create("learner-0", upstream.address) for links in (one, other)}
+        for links, server in ((one, first), (other, second)):
+            assert call(server.api, "GET", "/proxies").keys() == {made[links].proxy}
 
 
 def test_a_server_that_is_gone_when_it_is_needed_is_an_error(tmp_path: Path) -> None:
@@ -179,21 +180,13 @@ def test_a_server_that_is_given_is_known_as_toxiproxy(own: ToxiproxyLinks, tmp_p
         assert ToxiproxyLinks(tmp_path, address=links.api.address).abilities == links.abilities
 
 
-def test_a_server_that_says_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaoslab.links.toxiproxy.client.CALL_S", 0.3)
+def test_a_server_that_says_nothing_is_not_waited_for() -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         host, port = mute.getsockname()
         proxy_client = ToxiproxyClient(Endpoint(address=f"{host}:{port}"))
-        try:
-            for verb in (
-                proxy_client.look,
-                lambda: proxy_client.delete("p"),
-                lambda: proxy_client.reset("p"),
-            ):
-                with pytest.raises(FleetError, match="was asked"):
-                    verb()
-        finally:
-            proxy_client.close()
+        for method in ("GET", "POST", "DELETE"):
+            with pytest.raises(FleetError, match=f"was asked to {method} /proxies"):
+                proxy_client.ask(method, "/proxies", within_s=0.3)
 
 
 # ---------------------------------------------------------------- what it did not do
@@ -258,13 +251,8 @@ def test_whatever_the_library_makes_of_an_answer_is_an_error_that_says_what_was_
     status: int, body: bytes
 ) -> None:
     listener, api = refusing_server(status, body)
-    with listener:
-        proxy_client = ToxiproxyClient(Endpoint(address=api))
-        try:
-            with pytest.raises(FleetError, match="Toxiproxy"):
-                proxy_client.create("p", "127.0.0.1:1", "127.0.0.1:2")
-        finally:
-            proxy_client.close()
+    with listener, pytest.raises(FleetError, match="Toxiproxy"):
+        ToxiproxyClient(Endpoint(address=api)).create("p", "127.0.0.1:1", "127.0.0.1:2")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
-"""Links through a real Toxiproxy server, driven by `toxiproxy-python`: its only door.
+"""Links through a real Toxiproxy server, called by `toxiproxy-python`.
 
     ToxiproxyLinks ── toxiproxy-python, every call with a deadline ──► Toxiproxy
         its own server from a binary that is found, or a given one that may serve others, too
 
-The library has no deadlines, no update and one server per process; the server takes a misspelt
-attribute for none and dies of a negative rate. So everything is checked before it is sent and read
-back afterwards, and nothing but our own proxies is touched: no /reset, no toxicity, no populate.
+The server takes a misspelt attribute for none and dies of a negative rate. So everything is checked
+before it is sent, the answer is compared with it, and nothing but our own proxies is touched: no
+/reset, no toxicity, no populate.
 
 A limit that nothing here can lift: while a receiver reads nothing and more than about 33 MB wait
 for it behind a latency, the server can neither change nor heal that link, ever (its toxics wait for
@@ -16,7 +16,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
@@ -50,7 +50,7 @@ _VERSION: Final = re.compile(r"[\w.+-]{1,60}")
 
 
 class ToxiproxyLinks(ProxiedLinks):
-    """All links of a run through one Toxiproxy server; see `base.Links`. One per process."""
+    """All links of a run through one Toxiproxy server; see `base.Links`."""
 
     kind = "toxiproxy"
     stream_abilities = frozenset(
@@ -59,8 +59,6 @@ class ToxiproxyLinks(ProxiedLinks):
             LinkAbility.FREEZE, LinkAbility.RESET, LinkAbility.SLICE, LinkAbility.LIMIT_DATA,
         }
     )  # fmt: skip
-    _open: ClassVar[str] = ""
-    """The API that the library is bound to, in this process."""
 
     def __init__(
         self,
@@ -88,27 +86,19 @@ class ToxiproxyLinks(ProxiedLinks):
             raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
         if address is not None:
             _require_toxiproxy(Endpoint(address=address))
-        self._server: Server | None = None
-        self._asker: ToxiproxyClient | None = None
         self._run = secrets.token_hex(3)
         self._owed: dict[str, int] = {}
 
     # ---------------------------------------------------------------- the server
 
     def _begin(self) -> ProxyClient:
-        if ToxiproxyLinks._open:
-            raise FleetError(
-                f"toxiproxy-python is bound to {ToxiproxyLinks._open}: one server per process"
-            )
         if self._address is not None:
             api = Endpoint(address=self._address)
             call(api, "GET", "/version")
         else:
             api = self._proxy_host.open(self.kind) if self._proxy_host else self._start()
-        ToxiproxyLinks._open = api.address
         count = established if self._proxy_host is None else self._proxy_host.established
-        self._asker = ToxiproxyClient(api, count)
-        return self._asker
+        return ToxiproxyClient(api, count)
 
     def _start(self) -> Endpoint:
         def command(port: HeldPort) -> Sequence[str]:
@@ -124,24 +114,12 @@ class ToxiproxyLinks(ProxiedLinks):
         return self._server.api
 
     def _end(self) -> None:
-        """Delete our proxies from somebody's server; end our own."""
-        if self._asker is not None:
-            self._asker.close()
-            self._asker, ToxiproxyLinks._open = None, ""
-        if self._proxy_host is not None:
-            self._proxy_host.close()
-        if self._server is not None:
-            self._server.stop()
-            return
+        """Delete our proxies from somebody's server, too."""
+        super()._end()
         for proxy, owed in self._owed.items():
             delete(Endpoint(address=str(self._address)), proxy)
             self.undo_log.close(owed)
         self._owed.clear()
-
-    def _ended(self) -> str:
-        if self._proxy_host is not None:
-            return self._proxy_host.ended()
-        return self._server.ended() if self._server is not None else ""
 
     def _proxy_name(self, link: str) -> str:
         """Unique on a server that may serve others; written down before it is made there."""
@@ -149,16 +127,6 @@ class ToxiproxyLinks(ProxiedLinks):
         if self._server is None and self._proxy_host is None:
             self._owed[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
         return name
-
-    @property
-    def api(self) -> Endpoint:
-        """See `ProxiedLinks.api`."""
-        return self._asker.api if self._asker is not None else Endpoint(address="")
-
-    @property
-    def pid(self) -> int | None:
-        """Of a server of ours."""
-        return self._server.pid if self._server is not None else None
 
     # ---------------------------------------------------------------- what is different here
 
