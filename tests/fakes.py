@@ -295,7 +295,7 @@ class FakeFleet:
             "committed_tokens": self._committed,
             "digest": f"{self._rounds:016x}",
             "momentum_digest": f"{self._rounds:016x}",
-            "members": members,
+            "members": len(members),
             "missed": sorted(set(members) - {fake.spec.name for fake in working}),
             "quorum_s": 0.01,
             "grace_s": 0.02,

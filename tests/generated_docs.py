@@ -2,7 +2,7 @@
 
     python -m tests.generated_docs        rewrites every block in place (`make docs`)
 
-    docstrings, PACKAGES, Kind, FAULTS, CHECKS, fault_plans/ ─► tables
+    docstrings, PACKAGES, payloads, FAULTS, CHECKS, fault_plans/ ─► tables
         ─► <!-- generated: NAME --> … <!-- end: NAME -->
 
 `test_docs.py` fails when a block differs from what is made here.
@@ -20,7 +20,8 @@ import chaoslab.core.events
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
 from chaoslab.cli.commands.faults import settings_json
-from chaoslab.core.events import Json
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import Payload, key, payloads
 from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
@@ -101,20 +102,19 @@ def modules() -> Iterator[tuple[str, str]]:
 
 
 def kinds() -> str:
-    """Every kind of event, by who writes it, with the keys of its data; from the source itself."""
+    """Every kind of event, by who writes it, with the fields of its payload; from the source."""
     source = Path(chaoslab.core.events.__file__).read_text(encoding="utf-8")
-    body = next(
-        node.body
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ClassDef) and node.name == "Kind"
-    )
+    (body,) = [one.body for one in ast.parse(source).body
+               if isinstance(one, ast.ClassDef) and one.name == "Kind"]  # fmt: skip
+    carried = payloads()
     tables: list[tuple[str, list[tuple[str, str]]]] = []
-    for number, (node, after) in enumerate(zip(body, [*body[1:], None], strict=True)):
+    for before, node in pairwise(body):
         if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
             continue
-        if heading := _heading(source, body[number - 1].end_lineno or 0, node.lineno):
+        if heading := _heading(source, before.end_lineno or 0, node.lineno):
             tables.append((heading, []))
-        tables[-1][1].append((f"`{node.value.value!s}`", _said(after)))
+        kind = Kind(node.value.value)
+        tables[-1][1].append((f"`{kind}`", _carried(carried[kind])))
     return "\n\n".join(
         f"**{heading[0].upper()}{heading[1:]}**\n\n{_table(('kind', 'data'), rows)}"
         for heading, rows in tables
@@ -124,6 +124,23 @@ def kinds() -> str:
 def _heading(source: str, after: int, before: int) -> str:
     lines = source.splitlines()[after : before - 1]
     return " ".join(line.strip().removeprefix("# -- ") for line in lines if "# -- " in line)
+
+
+def _carried(payload: type[Payload]) -> str:
+    """What a payload says: its docstring, then its fields with what is said of them."""
+    (whole,) = ast.parse(inspect.getsource(payload)).body
+    told = ast.get_docstring(whole) or ""  # type: ignore[arg-type]  # it is a class
+    described: dict[str, str] = {}
+    for kind in reversed(payload.__mro__[:-2]):
+        (node,) = ast.parse(inspect.getsource(kind)).body
+        for field, after in pairwise([*node.body, None]):  # type: ignore[attr-defined]  # a class
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
+                described[field.target.id] = _said(after)
+    fields = [
+        f"`{key(payload, name)}`{f' ({said.rstrip(chr(46))})' if said else ''}"
+        for name, said in described.items()
+    ]
+    return f"{' '.join(told.split())} {', '.join(fields)}".strip()
 
 
 def _said(node: ast.stmt | None) -> str:

@@ -33,7 +33,9 @@ class Opened:
 
     data: dict[str, Json]
     targets: tuple[str, ...]
-    holds: bool
+    takes_away: bool
+    brings_in: bool
+    holds: bool = False
     exits: list[int] = field(default_factory=list)
 
 
@@ -247,10 +249,10 @@ class Story(ModelTraining):
         for link, injection in [one for one in self._shaped if one[1] == opened.data["injection"]]:
             self._shaped.remove((link, injection))
             self.say(Kind.LINK_CLEARED, link=link, injection=injection)
-        for name in opened.targets if restarts and opened.data["takes_away"] else ():
+        for name in opened.targets if restarts and opened.takes_away else ():
             self._release(name) if opened.holds else self.restart(name)
         self.say(Kind.FAULT_HEALED, **opened.data)
-        for name in opened.targets if opened.data["brings_in"] else ():
+        for name in opened.targets if opened.brings_in else ():
             self.leave(name)
         return self
 
@@ -378,13 +380,12 @@ class Story(ModelTraining):
             "fault": fault,
             "spec": spec,
             "targets": list(names),
-            "takes_away": takes_away and not brings_in,
-            "brings_in": brings_in,
         }
+        does = {"takes_away": takes_away and not brings_in, "brings_in": brings_in}
         self._injections += 1
         when = f"at {self.now_s:g} s"
-        self.say(Kind.FAULT_INJECTING, **data, settings={}, trigger=when, for_s=for_s)
-        self._open.append(Opened(data=data, targets=tuple(names), holds=False))
+        self.say(Kind.FAULT_INJECTING, **data, **does, settings={}, trigger=when, for_s=for_s)
+        self._open.append(Opened(data=data, targets=tuple(names), **does))
         return self._open[-1]
 
     def _evidence(self, opened: Opened, status: str, lack: str = "") -> None:

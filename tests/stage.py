@@ -13,6 +13,7 @@ from chaoslab.undo.heartbeat import Heartbeat
 from tests.fake_faults import FakeKill
 from tests.fake_nodes import Troubles
 from tests.fakes import FakeFleet
+from tests.payload_reading import read_whole
 from tests.virtual_clock import VirtualClock
 
 PLAN = FaultPlan(
@@ -63,7 +64,10 @@ class Stage:
         """Carry it out; the history that was written, read back from disk."""
         with self.journal:
             self.run.execute()
-        return History.read(self.directory.path)
+        history = History.read(self.directory.path)
+        for event in history.events:
+            read_whole(event.kind, event.data)
+        return history
 
 
 def the(history: History, kind: Kind) -> Event:

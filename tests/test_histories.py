@@ -4,6 +4,7 @@ import pytest
 
 from chaoslab.core.events import Event, Kind
 from tests.histories import Story, half_killed
+from tests.payload_reading import read_whole
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +20,11 @@ def test_the_lines_are_numbered_and_in_order_of_time(events: list[Event]) -> Non
 
 def test_every_line_survives_the_journal(events: list[Event]) -> None:
     assert [Event.from_line(event.to_line()) for event in events] == events
+
+
+def test_every_line_is_read_by_the_payload_of_its_kind(events: list[Event]) -> None:
+    for event in events:
+        read_whole(event.kind, event.data)
 
 
 def test_a_story_can_be_cut_and_its_lines_changed() -> None:

@@ -78,6 +78,7 @@ def _evidence(history: History) -> Iterator[Finding]:
 
 def _doubts(history: History) -> list[tuple[Event, str]]:
     """The beginning or the skipping of every injection in doubt, and what is missing of it."""
+    doubts: list[tuple[Event, str]]
     doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
     doubts += [(s.injecting, _too_late(s)) for s in _after_the_end(history)]
     doubts += [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]

@@ -9,19 +9,16 @@ gives a learner's place away: to a life that nobody started.
 from collections.abc import Iterator
 
 from chaoslab.checks.violations import Violation
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import MemberJoined, NodeStarted
 from chaoslab.record.journal import History
 
 
 def strangers(history: History) -> Iterator[Violation]:
     """Every membership of a life that the harness never started, in order."""
-    started = {
-        (event.text("node"), event.integer("incarnation"))
-        for event in history.of(Kind.NODE_STARTED)
-    }
-    for event in history.of(Kind.MEMBER_JOINED):
-        learner, incarnation = event.text("learner"), event.integer("incarnation")
-        if (learner, incarnation) not in started:
-            who = f"incarnation {incarnation} of {learner}"
+    started = {(e.payload.node, e.payload.incarnation) for e in history.of(NodeStarted)}
+    for event in history.of(MemberJoined):
+        said = event.payload
+        if (said.learner, said.incarnation) not in started:
+            who = f"incarnation {said.incarnation} of {said.learner}"
             text = f"the syncer let in {who} at {event.time_s:.1f} s, which was never started"
-            yield Violation(seq=event.seq, text=text, culprit=learner)
+            yield Violation(seq=event.seq, text=text, culprit=said.learner)

@@ -9,266 +9,131 @@ The harness stamps each with a sequence number and its own time and appends it t
     {"seq": 412, "time_s": 14.2, "wall": "...", "source": "learner-1", "kind": "learner.step", ...}
 
 `node_s` is the node's own monotonic time; it is never compared across nodes. What each kind carries
-in `data` is written beside it in `Kind`. Lines of other shapes are a node's ordinary output.
+in `data` is a class in `core.payloads`. Lines of other shapes are a node's ordinary output.
 """
 
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    from chaoslab.core.payload import Payload
+
+    P_co = TypeVar("P_co", bound=Payload, covariant=True, default=Payload)
+else:  # a node needs no typing_extensions, and typing has no defaults before Python 3.13
+    from typing import TypeVar
+
+    P_co = TypeVar("P_co", covariant=True)
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
 
 class Kind(StrEnum):
-    """Every kind of event, with the keys of its data."""
+    """Every kind of event; what each carries is its class in `core.payloads`."""
 
     # -- the run, written by the harness
     RUN_STARTED = "run.started"
-    """plan, seed, fleet, algorithm, learners [name] (that are there from the start), reserve [name]
-    (that may join later), entries [{spec, fault, injections}] (of the plan's `faults`, and how many
-    injections of each were scheduled), schedule_hash, version, record (the format of the journal,
-    see docs/record.md; 1 if it is missing), plan_digest (SHA-256 of plan.resolved.yaml as it was
-    carried out), is_twin, provenance {part: digest} (what decides how it trains: a run and its twin
-    have the same)"""
     PHASE_ENTERED = "phase.entered"
-    """phase: start | baseline | inject | settle | stop | evaluate"""
     BASELINE_MEASURED = "baseline.measured"
-    """is_steady, reason, gap_s_median, gap_s_max, tokens_per_s, variation, step_s {learner: s}"""
     COUNTS_SAMPLED = "counts.sampled"
-    """alive, believed, stepping, contributing: four different numbers, once a second"""
     MACHINE_SAMPLED = "machine.sampled"
-    """window_s (since the last sample: for so long the machine of the harness was as busy as this),
-    cores, load_1m, own_cores (CPU time per second of the harness, the nodes and all below them),
-    others_cores (of everybody else), stolen_cores (by other guests of the host), idle_cores,
-    waited_s | null (the harness, ready and without a core), throttled_s | null (by the cgroup's
-    quota), cpu_pressure, io_pressure and memory_pressure | null (share of the time in which some
-    process waited for it, PSI)"""
     RUN_SETTLED = "run.settled"
-    """is_settled, pending [text]: what had not converged when settling ended"""
     RUN_FINISHED = "run.finished"
-    """outcome: completed | aborted | interrupted | broken, reason"""
 
     # -- nodes, written by the fleet
     NODE_STARTED = "node.started"
-    """node, role, incarnation, pid, start_ticks (when the process started, in clock ticks since the
-    boot), boot_id, namespaces (in which the pid and the ticks count), labels {} (of a container
-    container, image, image_id and start_time, by its engine in s since the epoch, in place of the
-    ticks, the boot and the namespaces)"""
     NODE_EXITED = "node.exited"
-    """node, incarnation, pid, exit_code | null, signal | null (name), refused_lines (that claimed
-    to be events and were none it may report), sent [name] (signals that the harness had sent it to
-    end it, SIGHUP as a notice included; of a node that failed by itself also last_words, the end of
-    its standard error; of a container also out_of_memory: the kernel killed it for want of memory,
-    by the engine's word)"""
     ENGINE_REPORTED = "engine.reported"
-    """node, incarnation, action (start | die | oom | kill | pause | unpause | update | connect |
-    disconnect | health_status | destroy …), at_s (by the engine's clock, s since the epoch),
-    exit_code | null, signal | null, health (healthy | unhealthy) | null: the container engine's own
-    word, beside what the fleet did"""
     NODE_PROBED = "node.probed"
-    """node, incarnation, pid, state (R S D T Z gone), rss_bytes, cpu_s"""
     NODE_STRESSED = "node.burdened"
-    """node, incarnation, injection, burden: slowness | neighbours | held_memory | memory_limit,
-    mechanism (in words), settings {}: and it stood from then on, in this strength"""
     NODE_COUNTED = "node.counted"
-    """node, incarnation, injection, burden, and what the burden measures itself: cores (CPU time
-    per second that is left to the node) and throttled_s (of all its threads), or cpu_s, rss_bytes
-    (of the processes beside the node) and available_bytes (of the machine), or oom_kills"""
     NODE_RELIEVED = "node.relieved"
-    """node, incarnation, injection, burden, because: "", or why nobody had asked for it"""
     STORAGE_DAMAGED = "storage.damaged"
-    """node, file, how: corrupt | truncate | lose, bytes_before, digest_before, bytes_after | null,
-    digest_after | null (both null: the file is gone), all read back from the disk"""
     STORAGE_FILLED = "storage.filled"
-    """node, total_bytes, free_bytes: what the kernel says of the volume on which it keeps files"""
     STORAGE_FREED = "storage.freed"
-    """the same, when it has room again"""
     STORAGE_POWER_LOST = "storage.power_lost"
-    """node, refused (what the kernel said to a write after the cut; null if it took it), files (how
-    many there were), lost [{file, bytes_before, bytes_after}] (those that were not as before when
-    the power was back; null bytes: there was none), all read back from the disk"""
 
     # -- the syncer, printed by it
     SYNCER_READY = "syncer.ready"
-    """address, rounds, committed_tokens, is_recovered (it goes on from its disk), last_epoch (none
-    up to this one is given again), lives {learner: n} (the newest ones known), versions {fragment:
-    n}, digests {fragment: hex} and momentum_digests {}: what it holds"""
     SYNCER_BLOCKED = "syncer.blocked"
-    """waiting (merges that are not on disk), reason: the disk refuses; nothing is published that is
-    not on disk, and it is tried again"""
     SYNCER_FREED = "syncer.freed"
-    """waiting, blocked_s: the disk takes what is written again"""
     MEMBER_JOINED = "member.joined"
-    """learner, incarnation, epoch, source: initial | donor | syncer | resumed, donor, members"""
     MEMBER_REFUSED = "member.refused"
-    """learner and incarnation as it called itself, reason: it was not let in, nothing changed"""
     STREAM_REFUSED = "stream.refused"
-    """reason (`identity.RefusalReason`: wrong_token, untrusted_certificate, other_name …), peer
-    (its address), claimed (the learner that it called itself, or ""), known_as (the learner that
-    its token or certificate is good for, or ""), count (of this reason since the last such line;
-    the rest is the last one's): turned away before it could change anything"""
     MEMBER_SUSPECTED = "member.suspected"
-    """learner, incarnation, epoch, idle_s: no step for idle_s; nobody waits for it any more"""
     MEMBER_RECOVERED = "member.recovered"
-    """learner, incarnation, epoch, idle_s: it stepped again before it was dropped"""
     MEMBER_LEFT = "member.left"
-    """learner, incarnation, epoch, members, reason: closed | no_progress | said_goodbye | fenced"""
     ROUND_MERGED = "round.merged"
-    """round, fragment, version, base_version, contributors [{learner, incarnation, epoch, step,
-    c_steps, c_tokens, weight, tokens_from, tokens_to}], committed_tokens (of the run so far),
-    digest (of what was published), momentum_digest, members, missed [learner], quorum_s, grace_s,
-    sync_s (a syncer that came back says its last merge once more, because nobody can know whether
-    it was heard: with is_restated true, without members, missed and the times)"""
     ROUND_STORED = "round.stored"
-    """round, fragment, version, took_s (until the merge was on the syncer's disk)"""
     ROUND_ABANDONED = "round.abandoned"
-    """round, fragment, reason"""
     PUSH_ACCEPTED = "push.accepted"
-    """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
-    tokens_from, tokens_to, norm (of its outer gradient, L2 over the fragment)"""
     PUSH_REJECTED = "push.rejected"
-    """learner, incarnation (whoever was let in on the stream; "" and 0: nobody), epoch (under which
-    it was pushed), round, fragment, reason (a `decisions.Refusal`), c_tokens, detail"""
     PUSH_BOUNDED = "push.bounded"
-    """learner, incarnation, epoch, round, fragment, norm, usual (the norm that it was shortened to:
-    that of other pushes of so many steps), limit (times the usual that a push may have)"""
     SYNCER_HELD = "syncer.held"
-    """reason: this stop rule is met, and training goes on until the syncer is asked to end"""
     SYNCER_STOPPED = "syncer.stopped"
-    """reason: training has ended; said before any learner is told, so nobody may end before it"""
     SYNCER_FINAL = "syncer.final"
-    """rounds, versions {fragment: n}, digests {fragment: hex}, momentum_digests {},
-    stored_digests {} and stored_momentum_digests {} (read back from disk), committed_tokens,
-    rejected {reason: n}, turned_away {reason: n} (streams that were refused), reason, was_asked (it
-    ended before a stop rule was met)"""
 
     # -- learners, printed by them
     LEARNER_STARTED = "learner.started"
-    """learner, incarnation, devices, platform (cpu, gpu, tpu), parameters"""
     LEARNER_JOINED = "learner.joined"
-    """learner, incarnation, epoch, source, donor, step, data_position, versions {fragment: n},
-    digests {fragment: hex} (read from the device; empty if it kept its own, with work on top)"""
     LEARNER_STEP = "learner.step"
-    """learner, incarnation, epoch, step, steps (since the last sample), step_s (their mean), loss,
-    tokens (raw, of this incarnation), data_position"""
     LEARNER_PUSHED = "learner.pushed"
-    """learner, incarnation, epoch, round, fragment, base_version, step, c_steps, c_tokens,
-    tokens_from, tokens_to: where in its own raw tokens the contribution lies"""
     UPDATE_TAMPERED = "update.tampered"
-    """learner, incarnation, round, fragment, how (a `tampering.How`), factor | null: its test hook
-    spoilt this push on its way out"""
     CHECKPOINT_SAVED = "checkpoint.saved"
-    """learner, incarnation, file, step, bytes, took_s (on its own disk, whole)"""
     CHECKPOINT_FAILED = "checkpoint.failed"
-    """learner, incarnation, step, reason: the disk refused; training goes on, older ones stay"""
     CHECKPOINT_FOUND = "checkpoint.found"
-    """learner, incarnation, file | null (its own newest whole one), step | null, refused [{file,
-    reason}] (newer ones that were passed over): when it started, whether it needs one or not"""
     LEARNER_ADOPTED = "learner.adopted"
-    """learner, incarnation, epoch, fragment, version, step, digest, discarded_tokens (its own work
-    that this overwrote), committed_tokens (its own work that this version contains)"""
     LEARNER_FENCED = "learner.fenced"
-    """learner, incarnation, epoch, reason: told that it is no longer a member; registers again"""
     LEARNER_NOTICED = "learner.noticed"
-    """learner, incarnation, step: a preemption notice arrived"""
     LEARNER_FINAL = "learner.final"
-    """learner, incarnation, step, tokens, versions {fragment: n}, digests {fragment: hex} (read
-    from the device), committed {fragment: tokens}, discarded {}, in_flight {}"""
     LEARNER_LEFT = "learner.left"
-    """learner, incarnation, step, reason: stopped… | preempted | asked"""
 
     # -- nodes that were asked to watch a point of the protocol (`diloco.node.phases`)
     PHASE_REACHED = "phase.reached"
-    """node or learner, incarnation, phase (a `diloco.node.phases.Phase`), is_held (it waits there
-    for the harness), and where: round, fragment, version, as far as they are known"""
 
     # -- nodes whose clocks are set, or run too fast or too slow (`diloco.node.clocks`)
     CLOCK_READ = "clock.read"
-    """node or learner, incarnation, wall_s (since the epoch) and monotonic_s, as its code reads
-    them: before they are touched, at once, twice a second, and when they are let go"""
 
     # -- links, as their two ends see them. Each end reports about once a second: a learner as long
     #    as it lives, the syncer for every learner that ever attached, those that are silent or gone
     #    included. Opened and closed are the learner's.
     LINK_MEASURED = "link.measured"
-    """learner, incarnation, direction: up | down (which way it came: up is the syncer's word, down
-    the learner's), window_s (since the last report), silent_s (since anything arrived; without a
-    stream it goes on growing), rtt_s | null (median of the pings answered in the window), rtt_s_min
-    | null, rtt_s_max | null, pings_sent, pings_answered (both in the window), probe_rtt_s | null
-    (median of the pings answered in the window on a connection of their own, where no payload is
-    ahead of them; the learner's alone, in older records nobody's), probe_rtt_s_min | null,
-    probes_answered, bytes (of everything that arrived by this link in the reporter's life, payloads
-    and headers), payload_bytes (of the payloads completed in the window), bytes_per_s | null (how
-    fast payloads arrived while they did: timed_bytes over timed_s), timed_bytes (of payloads, those
-    that arrived in the window), timed_s (for how long they were awaited; in older records both are
-    missing, and bytes_per_s tells of what followed the first chunk of each payload), queued
-    (messages and payloads that wait at the reporter to be sent), queued_bytes"""
     LINK_OPENED = "link.opened"
-    """learner, incarnation, attempts (dials since the last stream ended, this one included),
-    after_s (since then, or since the start): the syncer answered"""
     LINK_CLOSED = "link.closed"
-    """learner, incarnation, was_open (false: this dial failed), open_s, attempts, reason"""
 
     # -- links, written by the harness; a link is called like its learner
     LINK_STARTED = "link.started"
-    """link, kind, address, upstream"""
     LINK_SHAPED = "link.shaped"
-    """link, injection, direction, effect, settings {}: and it held from then on"""
     LINK_CLEARED = "link.cleared"
-    """link, injection"""
     LINK_COUNTED = "link.counted"
-    """link, up_bytes, down_bytes, connections (open now), opened (ever), packets, dropped: what
-    carries the link has counted; null for what it cannot count"""
     LINK_LOST = "link.lost"
-    """kind, links [name], reason: what carried them is broken, and nobody had asked for that"""
 
     # -- evaluation after the run, printed by the evaluator
     EVALUATION_MEASURED = "evaluation.measured"
-    """committed_tokens, round, loss"""
 
     # -- faults, written by the harness; every one carries injection, spec, fault, targets [node]
     FAULT_INJECTING = "fault.injecting"
-    """+ settings {}, trigger, asked_s (when the trigger was met), for_s | null, takes_away (victims
-    must rejoin), brings_in (the targets were not there: they join; of a trigger by phase also
-    reached: the seq of the announcement that met it)"""
     FAULT_INJECTED = "fault.injected"
     FAULT_STEPPED = "fault.stepped"
-    """+ beat: a later beat of the same fault was carried out"""
     FAULT_FAILED = "fault.failed"
-    """+ reason: it could not be carried out"""
     FAULT_SKIPPED = "fault.skipped"
-    """+ reason: its trigger never came, or the limits forbade it; obstacle: held (an open fault has
-    a target) | not_alive | there_already | protected | limits | no_trigger"""
     FAULT_HEALING = "fault.healing"
     FAULT_HEALED = "fault.healed"
-    """both + because, when it was healed for another reason than its time; healed is written when
-    a look at the world shows that nothing of the fault is left"""
     FAULT_HEAL_FAILED = "fault.heal_failed"
-    """+ reason: what is still there, or who refused; it is tried again until the run ends"""
     EVIDENCE_MEASURED = "evidence.measured"
-    """injection, fault, target, status: proved | weak | failed, code (why it has that status: a
-    `faults.evidence.codes.Code`, see docs/faults.md; missing in older records), requested,
-    measured, text, proof [seq], lack: at_start | throughout | null (what the fault breaks was not
-    there)"""
 
     # -- people, limits and the end
     HARNESS_STALLED = "harness.stalled"
-    """silent_s (so long the harness stood still), since_s (from when on, on its clock; what nodes
-    said meanwhile is stamped late, at most with the time of this line), undone [what its janitor
-    undid meanwhile]"""
     JANITOR_DIED = "janitor.died"
-    """pid, how, successor (the pid of the janitor that was started in its place) | null, reason
-    (why there is none: from then on nothing is undone should the harness die)"""
     ABORT_FIRED = "abort.fired"
-    """rule, observed"""
     VERDICT_REACHED = "verdict.reached"
-    """not in a journal: a verdict is made from the record, and read back from verdict.json"""
     RESIDUE_FOUND = "residue.found"
-    """what, where, remedy"""
 
 
 class MalformedEvent(ValueError):
@@ -276,7 +141,7 @@ class MalformedEvent(ValueError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class Event(Generic[P_co]):
     """One thing that happened. `time_s` is the harness clock; `node_s` the node's own, if any."""
 
     seq: int
@@ -286,6 +151,15 @@ class Event:
     data: Mapping[str, Json] = field(default_factory=dict)
     wall: str = ""
     node_s: float | None = None
+    _payload: Any = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def payload(self) -> P_co:
+        """`data` with typed fields, see `core.payloads`; they are read when they are asked for."""
+        if self._payload is None:
+            object.__setattr__(self, "_payload", _PAYLOADS[self.kind](self))
+        payload: P_co = self._payload
+        return payload
 
     def text(self, key: str) -> str:
         """The string under `key`; MalformedEvent if it is missing or something else."""
@@ -297,7 +171,7 @@ class Event:
     def number(self, key: str) -> float:
         """The number under `key`, which may be NaN or infinite; MalformedEvent otherwise."""
         value = self._value(key)
-        if isinstance(value, str) and value in _NOT_FINITE.values():
+        if isinstance(value, str) and value in NOT_FINITE.values():
             return float(value)
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self._wrong(key, "a number")
@@ -376,6 +250,14 @@ class Event:
         )
 
 
+_PAYLOADS: dict[Kind, Callable[[Event], Any]] = {}
+
+
+def register_payload(kind: Kind, read: Callable[[Event], Any]) -> None:
+    """Say how the payload of a kind is read. `core.payloads` does, which a node does not import."""
+    _PAYLOADS[kind] = read
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
     """What one line of a node says, before the harness stamps it."""
@@ -441,12 +323,12 @@ def _depth(value: Json) -> int:
 
 DEPTH_MOST = 100
 _SURROGATE = re.compile(r"[\ud800-\udfff]|\\u[dD][89a-fA-F]")
-_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def _finite(value: Json) -> Json:
     if isinstance(value, float) and not math.isfinite(value):
-        return _NOT_FINITE[str(value)]
+        return NOT_FINITE[str(value)]
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

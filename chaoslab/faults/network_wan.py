@@ -14,8 +14,9 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Layer
-from chaoslab.faults.evidence.codes import Code, Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import held
 from chaoslab.faults.evidence.links import (
     Tolerance,

@@ -13,11 +13,26 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias, TypeVar, overload
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import (
+    EvidenceMeasured,
+    FaultFailed,
+    FaultHealed,
+    FaultHealing,
+    FaultInjected,
+    FaultInjecting,
+    NodeStarted,
+    OfInjection,
+    Payload,
+    RoundMerged,
+    RunStarted,
+    Status,
+    kind_of,
+)
 from chaoslab.core.secrets import Secrets
 from chaoslab.record.journal_file import JOURNAL, JournalFile, Seal, read_journal, sealed
 
@@ -25,6 +40,12 @@ __all__ = ["JOURNAL", "FaultStory", "History", "Journal", "Observer", "RECORD_FO
 
 RECORD_FORMAT = 2
 """The format of the journal that is written; docs/record.md says what each one lacks."""
+_P = TypeVar("_P", bound=Payload)
+_Q = TypeVar("_Q", bound=Payload)
+_R = TypeVar("_R", bound=Payload)
+_I = TypeVar("_I", bound=OfInjection)
+Carried: TypeAlias = Kind | type[Payload]
+"""A kind of event, or the class of its payload."""
 _PARTIES = ("node", "learner", "link")
 
 
@@ -124,26 +145,26 @@ class FaultStory:
     takes_away: bool
     brings_in: bool = False
     """Its targets were not there before."""
-    injecting: Event
-    injected: Event | None = None
-    healing: Event | None = None
-    healed: Event | None = None
-    failed: Event | None = None
-    evidence: tuple[Event, ...] = ()
+    injecting: Event[FaultInjecting]
+    injected: Event[FaultInjected] | None = None
+    healing: Event[FaultHealing] | None = None
+    healed: Event[FaultHealed] | None = None
+    failed: Event[FaultFailed] | None = None
+    evidence: tuple[Event[EvidenceMeasured], ...] = ()
 
     @property
     def is_for_good(self) -> bool:
         """Whether it brought learners in that stay: nothing is upon them any more."""
-        return self.brings_in and self.injecting.data.get("for_s") is None
+        return self.brings_in and self.injecting.payload.for_s is None
 
     @property
-    def status(self) -> str:
-        """proved, weak or failed: the worst of its targets; failed without any evidence."""
-        found = {event.text("status") for event in self.evidence}
-        judged = {event.text("target") for event in self.evidence}
-        if self.failed or "failed" in found or judged != set(self.targets):
-            return "failed"
-        return "weak" if "weak" in found else "proved"
+    def status(self) -> Status:
+        """The worst of its targets; failed without any evidence."""
+        found = {event.payload.status for event in self.evidence}
+        judged = {event.payload.target for event in self.evidence}
+        if self.failed or Status.FAILED in found or judged != set(self.targets):
+            return Status.FAILED
+        return Status.WEAK if Status.WEAK in found else Status.PROVED
 
 
 class History:
@@ -196,10 +217,12 @@ class History:
 
     def _is_known(self, event: Event) -> bool:
         """Whether it says again what was heard before: it stays in the record and counts once."""
-        if event.kind is not Kind.ROUND_MERGED or event.data.get("is_restated") is not True:
+        if event.kind is not Kind.ROUND_MERGED:
             return False
-        number = event.data.get("round")
-        return any(e.data.get("round") == number for e in reversed(self._by_kind[event.kind]))
+        said = event.payload
+        if not isinstance(said, RoundMerged) or not said.is_restated:
+            return False
+        return any(e.payload.round == said.round for e in reversed(self.of(RoundMerged)))
 
     @property
     def events(self) -> Sequence[Event]:
@@ -211,11 +234,21 @@ class History:
         """Time of the last event, 0 if there is none."""
         return self._events[-1].time_s if self._events else 0.0
 
-    def of(self, *kinds: Kind) -> Sequence[Event]:
+    @overload
+    def of(self, one: type[_P], /) -> Sequence[Event[_P]]: ...
+    @overload
+    def of(self, one: type[_P], two: type[_Q], /) -> Sequence[Event[_P] | Event[_Q]]: ...
+    @overload
+    def of(
+        self, one: type[_P], two: type[_Q], three: type[_R], /
+    ) -> Sequence[Event[_P] | Event[_Q] | Event[_R]]: ...
+    @overload
+    def of(self, *kinds: Carried) -> Sequence[Event]: ...
+    def of(self, *kinds: Carried) -> Sequence[Event]:
         """The events of these kinds, in order."""
         if len(kinds) == 1:
-            return self._by_kind.get(kinds[0], [])
-        found = [event for kind in kinds for event in self._by_kind.get(kind, [])]
+            return self._by_kind.get(_kind(kinds[0]), [])
+        found = [event for kind in kinds for event in self._by_kind.get(_kind(kind), [])]
         return sorted(found, key=lambda event: event.seq)
 
     def about(self, party: str) -> Sequence[Event]:
@@ -226,12 +259,24 @@ class History:
             if event.source == party or any(event.data.get(key) == party for key in _PARTIES)
         ]
 
-    def last(self, kind: Kind) -> Event | None:
+    @overload
+    def last(self, kind: type[_P]) -> Event[_P] | None: ...
+    @overload
+    def last(self, kind: Kind) -> Event | None: ...
+    def last(self, kind: Carried) -> Event | None:
         """The latest event of a kind."""
-        found = self._by_kind.get(kind)
+        found = self._by_kind.get(_kind(kind))
         return found[-1] if found else None
 
-    def between(self, start_s: float, end_s: float, *kinds: Kind) -> Iterator[Event]:
+    @overload
+    def between(self, start_s: float, end_s: float, one: type[_P], /) -> Iterator[Event[_P]]: ...
+    @overload
+    def between(
+        self, start_s: float, end_s: float, one: type[_P], two: type[_Q], /
+    ) -> Iterator[Event[_P] | Event[_Q]]: ...
+    @overload
+    def between(self, start_s: float, end_s: float, *kinds: Carried) -> Iterator[Event]: ...
+    def between(self, start_s: float, end_s: float, *kinds: Carried) -> Iterator[Event]:
         """Events with start_s <= time_s <= end_s, of these kinds or of all."""
         chosen = self.of(*kinds) if kinds else self._events
         return (event for event in chosen if start_s <= event.time_s <= end_s)
@@ -239,8 +284,8 @@ class History:
     @property
     def format(self) -> int:
         """The format of the record: 1 before `run.started` said it."""
-        started = self.last(Kind.RUN_STARTED)
-        return started.integer("record") if started and "record" in started.data else 1
+        started = self.last(RunStarted)
+        return started.payload.record if started else 1
 
     @property
     def learners(self) -> tuple[str, ...]:
@@ -250,43 +295,47 @@ class History:
     @property
     def founders(self) -> tuple[str, ...]:
         """The names of the learners the run began with."""
-        started = self.last(Kind.RUN_STARTED)
-        return started.names("learners") if started else ()
+        started = self.last(RunStarted)
+        return started.payload.learners if started else ()
 
     @property
     def newcomers(self) -> tuple[str, ...]:
         """The names of the learners that were started later, in the order in which they were."""
-        started = self.last(Kind.RUN_STARTED)
-        reserve = started.names("reserve") if started and "reserve" in started.data else ()
+        started = self.last(RunStarted)
+        reserve = started.payload.reserve if started else ()
         if not reserve:
             return ()
-        came = (event.text("node") for event in self.of(Kind.NODE_STARTED))
+        came = (event.payload.node for event in self.of(NodeStarted))
         return tuple(dict.fromkeys(name for name in came if name in reserve))
 
     @property
     def faults(self) -> tuple[FaultStory, ...]:
         """The story of each injection, in the order in which they began."""
-        return tuple(self._story(event) for event in self.of(Kind.FAULT_INJECTING))
+        return tuple(self._story(event) for event in self.of(FaultInjecting))
 
-    def _story(self, injecting: Event) -> FaultStory:
-        name = injecting.text("injection")
+    def _story(self, injecting: Event[FaultInjecting]) -> FaultStory:
+        said = injecting.payload
 
-        def first(kind: Kind) -> Event | None:
-            return next((e for e in self.of(kind) if e.text("injection") == name), None)
+        def first(kind: type[_I]) -> Event[_I] | None:
+            return next((e for e in self.of(kind) if e.payload.injection == said.injection), None)
 
         return FaultStory(
-            injection=name,
-            fault=injecting.text("fault"),
-            spec=injecting.text("spec"),
-            targets=injecting.names("targets"),
-            takes_away=injecting.flag("takes_away"),
-            brings_in=injecting.data.get("brings_in") is True,
+            injection=said.injection,
+            fault=said.fault,
+            spec=said.spec,
+            targets=said.targets,
+            takes_away=said.takes_away,
+            brings_in=said.brings_in,
             injecting=injecting,
-            injected=first(Kind.FAULT_INJECTED),
-            healing=first(Kind.FAULT_HEALING),
-            healed=first(Kind.FAULT_HEALED),
-            failed=first(Kind.FAULT_FAILED),
+            injected=first(FaultInjected),
+            healing=first(FaultHealing),
+            healed=first(FaultHealed),
+            failed=first(FaultFailed),
             evidence=tuple(
-                e for e in self.of(Kind.EVIDENCE_MEASURED) if e.text("injection") == name
+                e for e in self.of(EvidenceMeasured) if e.payload.injection == said.injection
             ),
         )
+
+
+def _kind(carried: Carried) -> Kind:
+    return carried if isinstance(carried, Kind) else kind_of(carried)

@@ -4,23 +4,11 @@ The schedule was checked against the same limits before the start. But triggers 
 together than planned, and nodes may have died by themselves meanwhile. Pure.
 """
 
-from enum import StrEnum
 from typing import NamedTuple
 
+from chaoslab.core.payloads import Obstacle
 from chaoslab.plan.model import Injection, Limits
 from chaoslab.run.triggers import Progress
-
-
-class Obstacle(StrEnum):
-    """What keeps an injection from being carried out."""
-
-    HELD = "held"
-    """An open fault has a target, and cannot share it."""
-    NOT_ALIVE = "not_alive"
-    THERE_ALREADY = "there_already"
-    PROTECTED = "protected"
-    LIMITS = "limits"
-    NO_TRIGGER = "no_trigger"
 
 
 class Forbidden(NamedTuple):

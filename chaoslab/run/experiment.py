@@ -17,6 +17,7 @@ from types import FrameType
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import RunOutcome
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.plan.model import Control, FaultPlan, Injection
@@ -28,7 +29,7 @@ from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run import twin
 from chaoslab.run.machine_load import Machine
 from chaoslab.run.run import Basis, Run
-from chaoslab.run.run_loop import Interrupts, Outcome
+from chaoslab.run.run_loop import Interrupts
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.heartbeat import UNDONE, Heartbeat, Lapse, Silence
 from chaoslab.undo.janitor import start_janitor
@@ -97,7 +98,7 @@ def run_plan(
             provenance=twin.provenance(plan, links=kind), plan_digest=directory.plan_digest() or ""
         )
         outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
-        if plan.control is Control.TWIN and outcome is Outcome.COMPLETED:
+        if plan.control is Control.TWIN and outcome is RunOutcome.COMPLETED:
             directory.note(control=_make_twin(plan, directory, root, means, observers))
     return directory
 
@@ -108,7 +109,7 @@ def was_interrupted(directory: RunDirectory) -> bool:
     outcomes = [directory.facts.get("outcome")]
     if isinstance(control, Mapping):
         outcomes.append(control.get("outcome"))
-    return Outcome.INTERRUPTED.value in outcomes
+    return RunOutcome.INTERRUPTED.value in outcomes
 
 
 def _carry_out(
@@ -118,7 +119,7 @@ def _carry_out(
     means: _Means,
     basis: Basis,
     observers: Sequence[Observer],
-) -> Outcome:
+) -> RunOutcome:
     clock = means.fleet_setup.clock()
     undo_log = means.undo_log
     with Journal(directory.path, clock, observers=observers, secrets=means.secrets) as journal:
@@ -186,7 +187,7 @@ def _make_twin(
     control, run, links = directory.make_control(), History.read(directory.path), means.links.ask()
     name = twin.key(plan, links=links.kind)
     if name is not None and twin.fetch(name, root, control, run):
-        return {"outcome": Outcome.COMPLETED.value, "reason": "", "was_kept": True}
+        return {"outcome": RunOutcome.COMPLETED.value, "reason": "", "was_kept": True}
     control.note(plan=plan.name, seed=plan.seed, started=means.fleet_setup.clock().wall())
     try:
         with UndoLogFile(control.path) as undo_log:
@@ -200,7 +201,7 @@ def _make_twin(
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:
-        control.note(outcome=Outcome.BROKEN.value, reason=means.secrets.text(str(error)))
+        control.note(outcome=RunOutcome.BROKEN.value, reason=means.secrets.text(str(error)))
     facts = control.facts
     return {"outcome": facts["outcome"], "reason": facts["reason"], "was_kept": False}
 

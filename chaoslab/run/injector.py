@@ -14,13 +14,14 @@ from functools import partial
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Obstacle
 from chaoslab.faults.base import BringsIn, Fault, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import Injection, Limits
 from chaoslab.prepare.preflight import fault_of
 from chaoslab.record.run_directory import RunDirectory, plain
-from chaoslab.run.blast_radius import Forbidden, Obstacle, forbidden
+from chaoslab.run.blast_radius import Forbidden, forbidden
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.phase_triggers import PhaseTriggers
 from chaoslab.run.triggers import due_s

@@ -17,6 +17,7 @@ from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.exits import has_code_0, how_it_ended
+from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
@@ -26,7 +27,7 @@ from chaoslab.run.baseline import Measured, measure
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
-from chaoslab.run.run_loop import Ended, Interrupts, Outcome, RunLoop
+from chaoslab.run.run_loop import Ended, Interrupts, RunLoop
 from chaoslab.undo.heartbeat import Heartbeat
 
 BASELINE_WINDOWS = 3
@@ -95,13 +96,13 @@ class Run:
             heartbeat=heartbeat,
             machine=machine,
         )
-        self.outcome = Outcome.BROKEN
+        self.outcome = RunOutcome.BROKEN
         self.remarks: list[str] = []
         self.basis = Basis()
 
     # ---------------------------------------------------------------- the run, as nested phases
 
-    def execute(self, basis: Basis | None = None) -> Outcome:
+    def execute(self, basis: Basis | None = None) -> RunOutcome:
         """Carry the plan out once. An error leaves a finished record behind."""
         self.basis = basis or self.basis
         with self._recorded(), self.fleet, self._every_node_ended(), self._every_fault_healed():
@@ -147,7 +148,7 @@ class Run:
             if self.run_loop.is_over:
                 break
             first_round += frame.window_rounds
-        raise Ended(Outcome.ABORTED, f"nothing was injected: {measured.reason}")
+        raise Ended(RunOutcome.ABORTED, f"nothing was injected: {measured.reason}")
 
     def _measure_window(self, first_round: int) -> Measured:
         last_round = first_round + self.plan.baseline.window_rounds
@@ -270,7 +271,7 @@ class Run:
         )
         try:
             yield
-            self.outcome = Outcome.COMPLETED
+            self.outcome = RunOutcome.COMPLETED
         except Ended as ended:
             self.outcome = ended.outcome
             self.remarks.append(str(ended))
@@ -280,7 +281,7 @@ class Run:
         finally:
             for left in self.heartbeat.residue():  # before the last line: a record ends with it
                 self.recorder.note(Kind.RESIDUE_FOUND, left)
-            is_crash = self.outcome is Outcome.BROKEN and not self.remarks
+            is_crash = self.outcome is RunOutcome.BROKEN and not self.remarks
             reason = "the harness crashed" if is_crash else "; ".join(self.remarks)
             self.recorder.note(Kind.RUN_FINISHED, {"outcome": self.outcome.value, "reason": reason})
 

@@ -11,11 +11,11 @@ The only loop of the harness. It never sleeps beyond the next due time and never
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from enum import StrEnum
 from typing import NoReturn
 
 from chaoslab.core.events import Kind
 from chaoslab.core.exits import how_it_ended
+from chaoslab.core.payloads import RunOutcome
 from chaoslab.core.realtime import first_in_line
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import FaultPlan
@@ -31,19 +31,10 @@ _SOON_S = 0.2
 """So long before something is due the harness sees to it that it gets a core in time."""
 
 
-class Outcome(StrEnum):
-    """How a run ended; whether training stood the test is another question."""
-
-    COMPLETED = "completed"
-    ABORTED = "aborted"
-    INTERRUPTED = "interrupted"
-    BROKEN = "broken"
-
-
 class Ended(Exception):
     """The run ends here, on purpose and before its end."""
 
-    def __init__(self, outcome: Outcome, reason: str) -> None:
+    def __init__(self, outcome: RunOutcome, reason: str) -> None:
         super().__init__(reason)
         self.outcome = outcome
 
@@ -181,7 +172,7 @@ class RunLoop:
 
     def _end_if_due(self) -> None:
         if self.interrupts.count:
-            raise Ended(Outcome.INTERRUPTED, "interrupted by a signal")
+            raise Ended(RunOutcome.INTERRUPTED, "interrupted by a signal")
         now_s, limit_s = self.recorder.now_s, self.plan.limits.timeout_s
         if now_s >= self._deadline_s:
             self._abort("limits.timeout", f"the run took longer than {limit_s:g} s")
@@ -206,4 +197,4 @@ class RunLoop:
 
     def _abort(self, rule: str, observed: str) -> NoReturn:
         self.recorder.note(Kind.ABORT_FIRED, {"rule": rule, "observed": observed})
-        raise Ended(Outcome.ABORTED, f"{rule}: {observed}")
+        raise Ended(RunOutcome.ABORTED, f"{rule}: {observed}")

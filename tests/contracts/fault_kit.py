@@ -15,9 +15,9 @@ import pytest
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault, Layer, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Role
 from chaoslab.links.base import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger

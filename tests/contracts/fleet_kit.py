@@ -17,6 +17,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec
 from chaoslab.fleet.stressors import Neighbours, Slowness
+from tests.payload_reading import read_whole
 
 PATIENCE_S = 60.0
 """Far more than anything here takes; only a failing test waits for it."""
@@ -33,6 +34,8 @@ class Stage:
     def poll(self, limit_s: float = 1.0) -> list[Observation]:
         """The next batch, also kept."""
         batch = list(self.fleet.poll(self.clock.now_s() + limit_s))
+        for one in batch:
+            read_whole(one.kind, one.data)
         self.seen += batch
         return batch
 

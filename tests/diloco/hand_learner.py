@@ -22,6 +22,7 @@ from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Closed, Connection, Hub, Limits, Received, Tls
 from tests.diloco.known import TOKENS
+from tests.payload_reading import read_whole
 
 PATIENCE_S = 20.0
 SPECS = (
@@ -49,7 +50,10 @@ class Told:
 
     def of(self, kind: Kind) -> list[dict[str, Any]]:
         with self._changed:
-            return [data for told, data in self._said if told is kind]
+            found = [data for told, data in self._said if told is kind]
+        for data in found:
+            read_whole(kind, data)
+        return found
 
     def wait(self, kind: Kind, **wanted: Any) -> dict[str, Any]:
         """The first event of a kind with these values; fails after `PATIENCE_S`."""
@@ -58,6 +62,7 @@ class Told:
             while True:
                 for told, data in self._said:
                     if told is kind and all(data.get(k) == v for k, v in wanted.items()):
+                        read_whole(kind, data)
                         return data
                 left_s = deadline_s - time.monotonic()
                 assert left_s > 0, f"no {kind} with {wanted}; told: {self._said[-12:]}"

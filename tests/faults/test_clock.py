@@ -6,11 +6,11 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit

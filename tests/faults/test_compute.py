@@ -4,11 +4,11 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.compute import ComputeJitter, ComputeSlow, ComputeThermal
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.starvation import ComputeSteal, Killer, MemoryPressure, ProcessOom
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.stressors import Mechanism

@@ -4,9 +4,9 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
-from chaoslab.faults.evidence.codes import Status
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import SILENT, Record
 

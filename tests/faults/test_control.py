@@ -7,12 +7,12 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.links.base import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger

@@ -7,10 +7,10 @@ import pytest
 
 from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Lack, Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Lack, Status
 from chaoslab.faults.network import (
     NetworkBandwidth,
     NetworkLatency,

@@ -9,10 +9,10 @@ import pytest
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
 from chaoslab.faults.starvation import ProcessOom

@@ -4,9 +4,9 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,

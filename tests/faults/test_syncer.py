@@ -6,10 +6,10 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
 from chaoslab.plan.model import Injection, Trigger

@@ -6,9 +6,9 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence.codes import Status
 from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record

@@ -11,10 +11,10 @@ from chaoslab.checks import base
 from chaoslab.checks.rules import always_judged
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
+from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import probed
 from chaoslab.plan.model import AbortRule, Control, Limits, Stop, Training, Trigger
 from chaoslab.record.journal import History
-from chaoslab.run.run_loop import Outcome
 from chaoslab.undo.heartbeat import Heartbeat, Silence
 from tests.fake_faults import FakePause
 from tests.fake_nodes import Troubles
@@ -324,7 +324,7 @@ def test_an_interrupt_in_mid_fault_heals_ends_every_node_and_finishes(tmp_path: 
     assert story.status == "proved"
     assert ending(history) == ("interrupted", "interrupted by a signal")
     assert not stage.fleet.alive
-    assert stage.run.outcome is Outcome.INTERRUPTED
+    assert stage.run.outcome is RunOutcome.INTERRUPTED
 
 
 def _interrupt(stage: Stage) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chaoslab.core.events import Json
-from chaoslab.faults.evidence.codes import Code, Status
+from chaoslab.core.payloads import Status
+from chaoslab.faults.evidence.codes import Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,26 +7,7 @@ people and may change.
 from enum import StrEnum
 from typing import Self
 
-
-class Status(StrEnum):
-    """What the evidence says of one fault on one target."""
-
-    PROVED = "proved"
-    WEAK = "weak"
-    """It took effect, but not with the strength or for the time that was asked."""
-    FAILED = "failed"
-    """Nothing shows that it took effect."""
-
-
-class Lack(StrEnum):
-    """When what a fault breaks was not there: a link without traffic, no push.
-
-    The record, not the fault, says whether another of the plan's own faults explains it.
-    """
-
-    AT_START = "at_start"
-    THROUGHOUT = "throughout"
-    """From its beginning to its end, or of unknown extent."""
+from chaoslab.core.payloads import Lack, Status
 
 
 class Code(StrEnum):

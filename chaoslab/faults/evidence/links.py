@@ -16,7 +16,8 @@ from itertools import pairwise
 from statistics import median
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.faults.evidence.codes import Code, Lack, Status
+from chaoslab.core.payloads import Lack, Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import Span, held
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
 from chaoslab.links.base import Direction

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Status
 from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.codes import Code, Status
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 

@@ -1,0 +1,138 @@
+"""Payloads of injections, from the trigger to the evidence."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.payload import Payload, item, payload_of
+
+
+class Status(StrEnum):
+    """What the evidence says of one fault on one target."""
+
+    PROVED = "proved"
+    WEAK = "weak"
+    """It took effect, but not with the strength or for the time that was asked."""
+    FAILED = "failed"
+    """Nothing shows that it took effect."""
+
+
+class Lack(StrEnum):
+    """When what a fault breaks was not there: a link without traffic, no push.
+
+    The record, not the fault, says whether another of the plan's own faults explains it.
+    """
+
+    AT_START = "at_start"
+    THROUGHOUT = "throughout"
+    """From its beginning to its end, or of unknown extent."""
+
+
+class Obstacle(StrEnum):
+    """What keeps an injection from being carried out."""
+
+    HELD = "held"
+    """An open fault has a target, and cannot share it."""
+    NOT_ALIVE = "not_alive"
+    THERE_ALREADY = "there_already"
+    PROTECTED = "protected"
+    LIMITS = "limits"
+    NO_TRIGGER = "no_trigger"
+
+
+@item
+class OfInjection(Payload):
+    """Which injection."""
+
+    injection: str
+    spec: str
+    """Id of the entry in the plan."""
+    fault: str
+    targets: tuple[str, ...]
+    """Nodes."""
+
+
+@payload_of(Kind.FAULT_INJECTING)
+class FaultInjecting(OfInjection):
+    settings: Mapping[str, Json]
+    trigger: str
+    asked_s: float | None = None
+    """When the trigger was met."""
+    for_s: float | None = None
+    takes_away: bool
+    """Its victims must rejoin."""
+    brings_in: bool = False
+    """Its targets were not there: they join."""
+    reached: int | None = None
+    """Of a trigger by phase: seq of the announcement that met it."""
+
+
+@payload_of(Kind.FAULT_INJECTED)
+class FaultInjected(OfInjection):
+    """All of its first step was carried out."""
+
+
+@payload_of(Kind.FAULT_STEPPED)
+class FaultStepped(OfInjection):
+    """A later step of the same fault was carried out."""
+
+    beat: int
+
+
+@payload_of(Kind.FAULT_FAILED)
+class FaultFailed(OfInjection):
+    """It could not be carried out."""
+
+    reason: str
+
+
+@payload_of(Kind.FAULT_SKIPPED)
+class FaultSkipped(OfInjection):
+    """It was not begun."""
+
+    spec: str = ""
+    reason: str
+    obstacle: Obstacle | None = None
+    """held (an open fault has a target), not_alive, there_already, protected, limits or
+    no_trigger."""
+
+
+@payload_of(Kind.FAULT_HEALING)
+class FaultHealing(OfInjection):
+    because: str = ""
+    """Why it is healed, if for another reason than its time."""
+
+
+@payload_of(Kind.FAULT_HEALED)
+class FaultHealed(OfInjection):
+    """A look at the world showed that nothing of the fault is left."""
+
+    because: str = ""
+
+
+@payload_of(Kind.FAULT_HEAL_FAILED)
+class FaultHealFailed(OfInjection):
+    """It is tried again until the run ends."""
+
+    reason: str
+    """What is still there, or who refused."""
+
+
+@payload_of(Kind.EVIDENCE_MEASURED)
+class EvidenceMeasured(Payload):
+    """What shows that an injection took effect on one target."""
+
+    injection: str
+    fault: str
+    target: str
+    status: Status
+    """proved, weak or failed."""
+    code: str | None = None
+    """Why it has that status: a `faults.evidence.codes.Code`, see docs/faults.md."""
+    requested: Mapping[str, Json]
+    measured: Mapping[str, Json]
+    text: str
+    proof: tuple[int, ...]
+    """Seqs of the events that show it."""
+    lack: Lack | None = None
+    """at_start or throughout: what the fault breaks was not there."""

@@ -1,0 +1,204 @@
+"""Payloads of what the fleet says of nodes, and nodes of their phases and clocks."""
+
+from collections.abc import Mapping
+from dataclasses import field
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.payload import Payload, item, payload_of
+
+
+@payload_of(Kind.NODE_STARTED)
+class NodeStarted(Payload):
+    node: str
+    role: str
+    """learner, syncer or evaluator."""
+    incarnation: int
+    pid: int
+    start_ticks: int | None = None
+    """When the process started, in clock ticks since the boot; None in a container."""
+    boot_id: str | None = None
+    namespaces: str | None = None
+    """In which the pid and the ticks count."""
+    labels: Mapping[str, Json] = field(default_factory=dict)
+    container: str | None = None
+    image: str | None = None
+    image_id: str | None = None
+    start_time: float | None = None
+    """Of a container, by its engine, in s since the epoch."""
+
+
+@payload_of(Kind.NODE_EXITED)
+class NodeExited(Payload):
+    node: str
+    incarnation: int
+    pid: int
+    exit_code: int | None = None
+    signal: str | None = None
+    """Name of the signal that ended it."""
+    refused_lines: int = 0
+    """Lines that claimed to be events and were none that it may report."""
+    sent: tuple[str, ...] | None = None
+    """Names of the signals that the harness had sent to end it, SIGHUP as a notice included; None
+    in records of format 1."""
+    last_words: str = ""
+    """The end of its standard error, if it failed by itself."""
+    out_of_memory: bool = False
+    """Of a container: the kernel killed it for want of memory, by the engine's word."""
+
+
+@payload_of(Kind.ENGINE_REPORTED)
+class EngineReported(Payload):
+    """The container engine's own word, beside what the fleet did."""
+
+    node: str
+    incarnation: int
+    action: str
+    """start, die, oom, kill, pause, unpause, update, connect, disconnect, health_status, …"""
+    at_s: float
+    """By the engine's clock, in s since the epoch."""
+    exit_code: int | None = None
+    signal: str | None = None
+    health: str | None = None
+    """healthy or unhealthy, with `health_status`."""
+
+
+@payload_of(Kind.NODE_PROBED)
+class NodeProbed(Payload):
+    node: str
+    incarnation: int
+    pid: int
+    state: str
+    """R, S, D, T, Z (see proc(5)) or gone."""
+    rss_bytes: int
+    cpu_s: float
+
+
+@item
+class _Stressed(Payload):
+    node: str
+    incarnation: int
+    injection: str
+    stressor: str
+    """slowness, neighbours, held_memory or memory_limit; the key is `burden`."""
+
+
+@payload_of(Kind.NODE_STRESSED)
+class NodeStressed(_Stressed):
+    """A stressor acts on a node from then on."""
+
+    mechanism: str
+    """In words."""
+    settings: Mapping[str, Json]
+
+
+@payload_of(Kind.NODE_COUNTED)
+class NodeCounted(_Stressed):
+    """What a stressor measures itself; each has some of these."""
+
+    cores: float | None = None
+    """CPU time per second that is left to the node."""
+    throttled_s: float | None = None
+    """Of all its threads."""
+    cpu_s: float | None = None
+    rss_bytes: float | None = None
+    """Of the processes beside the node."""
+    available_bytes: float | None = None
+    """Of the machine."""
+    oom_kills: int | None = None
+
+
+@payload_of(Kind.NODE_RELIEVED)
+class NodeRelieved(_Stressed):
+    """A stressor acts no more."""
+
+    because: str
+    """Empty, or why it ended although nobody asked for it."""
+
+
+@payload_of(Kind.STORAGE_DAMAGED)
+class StorageDamaged(Payload):
+    """All of it read back from the disk."""
+
+    node: str
+    file: str
+    how: str
+    """corrupt, truncate or lose."""
+    bytes_before: int | None
+    digest_before: str | None
+    bytes_after: int | None
+    """None: the file is gone."""
+    digest_after: str | None
+
+
+@item
+class _Volume(Payload):
+    node: str
+    total_bytes: int
+    free_bytes: int
+    """As the kernel says of the volume on which the node keeps files."""
+
+
+@payload_of(Kind.STORAGE_FILLED)
+class StorageFilled(_Volume):
+    """The volume is full."""
+
+
+@payload_of(Kind.STORAGE_FREED)
+class StorageFreed(_Volume):
+    """The volume has room again."""
+
+
+@item
+class LostFile(Payload):
+    """A file that was not as before when the power was back."""
+
+    file: str
+    bytes_before: int | None = None
+    """None: there was no such file."""
+    bytes_after: int | None = None
+
+
+@payload_of(Kind.STORAGE_POWER_LOST)
+class StoragePowerLost(Payload):
+    """All of it read back from the disk."""
+
+    node: str
+    refused: str | None = None
+    """What the kernel said to a write after the cut; None if it took the write."""
+    files: int
+    """How many there were."""
+    lost: tuple[LostFile, ...]
+    """`file`, `bytes_before` and `bytes_after` of each that was not as before (null: no file)."""
+
+
+@payload_of(Kind.PHASE_REACHED)
+class PhaseReached(Payload):
+    """A node that was asked to announce a point of the protocol is there."""
+
+    node: str = ""
+    """The syncer; a learner says `learner`."""
+    learner: str = ""
+    incarnation: int
+    phase: str
+    """A `diloco.node.phases.Phase`."""
+    is_held: bool = False
+    """It waits there for the harness."""
+    round: int | None = None
+    """This and the following as far as they are known."""
+    fragment: int | None = None
+    version: int | None = None
+
+
+@payload_of(Kind.CLOCK_READ)
+class ClockRead(Payload):
+    """Both clocks as the node's code reads them: before they are touched, at once, twice a second,
+    and when they are let go.
+    """
+
+    node: str = ""
+    """The syncer; a learner says `learner`."""
+    learner: str = ""
+    incarnation: int
+    wall_s: float
+    """Since the epoch."""
+    monotonic_s: float

@@ -1,0 +1,181 @@
+"""Payloads of what the harness says of the run itself: phases, samples, limits, the end."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from chaoslab.core.events import Json, Kind
+from chaoslab.core.payload import Payload, item, payload_of
+
+
+class RunOutcome(StrEnum):
+    """How a run ended, whatever it found."""
+
+    COMPLETED = "completed"
+    ABORTED = "aborted"
+    INTERRUPTED = "interrupted"
+    BROKEN = "broken"
+
+
+@item
+class PlanEntry(Payload):
+    """An entry of the plan's `faults`."""
+
+    spec: str
+    fault: str
+    injections: int
+    """How many injections of it were scheduled."""
+
+
+@payload_of(Kind.RUN_STARTED)
+class RunStarted(Payload):
+    """What runs, and by which plan."""
+
+    plan: str
+    seed: int
+    fleet: str
+    algorithm: str
+    learners: tuple[str, ...]
+    """Names of those that are there from the start."""
+    reserve: tuple[str, ...] = ()
+    """Names of those that may join later."""
+    entries: tuple[PlanEntry, ...] | None = None
+    """`spec`, `fault` and `injections` (how many were scheduled) of each of the plan's `faults`."""
+    schedule_hash: str = ""
+    version: str
+    """Of chaoslab."""
+    record: int = 1
+    """Format of the journal, see docs/record.md."""
+    plan_digest: str | None = None
+    """SHA-256 of plan.resolved.yaml as it was carried out."""
+    is_twin: bool = True
+    """Whether it is a fault-free twin; older records, which do not say it, may be one."""
+    provenance: Mapping[str, Json] | None = None
+    """Digest of each part that decides how it trains: a run and its twin have the same."""
+
+
+@payload_of(Kind.PHASE_ENTERED)
+class PhaseEntered(Payload):
+    phase: str
+    """start, baseline, inject, settle, stop or evaluate."""
+
+
+@payload_of(Kind.BASELINE_MEASURED)
+class BaselineMeasured(Payload):
+    """What is usual without faults."""
+
+    is_steady: bool
+    reason: str
+    """Why it is steady, or is not."""
+    gap_s_median: float | None
+    """Between two merged rounds; this and the following are null if there were too few."""
+    gap_s_max: float | None
+    tokens_per_s: float | None
+    """Committed tokens."""
+    variation: float | None
+    step_s: Mapping[str, float]
+    """Of each learner."""
+
+
+@payload_of(Kind.COUNTS_SAMPLED)
+class CountsSampled(Payload):
+    """Four different numbers of learners, once a second."""
+
+    alive: int
+    """Processes."""
+    believed: int
+    """Members, as the syncer believes."""
+    stepping: int
+    contributing: int
+
+
+@payload_of(Kind.MACHINE_SAMPLED)
+class MachineSampled(Payload):
+    """How busy the machine of the harness was."""
+
+    window_s: float
+    """Since the last sample."""
+    cores: int
+    load_1m: float
+    own_cores: float
+    """CPU time per second of the harness, the nodes and all below them."""
+    others_cores: float
+    """Of everybody else."""
+    stolen_cores: float
+    """By other guests of the host."""
+    idle_cores: float
+    waited_s: float | None
+    """The harness was ready and had no core."""
+    throttled_s: float | None
+    """By the quota of its cgroup."""
+    cpu_pressure: float | None
+    """Share of the time in which some process waited for a core (PSI)."""
+    io_pressure: float | None
+    memory_pressure: float | None
+
+
+@payload_of(Kind.RUN_SETTLED)
+class RunSettled(Payload):
+    is_settled: bool
+    pending: tuple[str, ...] = ()
+    """What had not converged when settling ended."""
+
+
+@payload_of(Kind.RUN_FINISHED)
+class RunFinished(Payload):
+    outcome: RunOutcome
+    """completed, aborted, interrupted or broken."""
+    reason: str
+
+
+@payload_of(Kind.EVALUATION_MEASURED)
+class EvaluationMeasured(Payload):
+    """The loss of the global parameters on held-out data."""
+
+    committed_tokens: float
+    round: int
+    loss: float
+
+
+@payload_of(Kind.HARNESS_STALLED)
+class HarnessStalled(Payload):
+    """The harness stood still; what nodes said meanwhile is stamped late, at most with the time of
+    this line.
+    """
+
+    silent_s: float
+    since_s: float | None = None
+    """From when on, on the harness's clock."""
+    undone: tuple[str, ...] = ()
+    """What its janitor undid meanwhile."""
+
+
+@payload_of(Kind.JANITOR_DIED)
+class JanitorDied(Payload):
+    pid: int
+    how: str
+    successor: int | None = None
+    """Pid of the janitor that was started in its place."""
+    reason: str
+    """Why there is no successor: from then on nothing is undone should the harness die."""
+
+
+@payload_of(Kind.ABORT_FIRED)
+class AbortFired(Payload):
+    rule: str
+    observed: str
+
+
+@payload_of(Kind.VERDICT_REACHED)
+class VerdictReached(Payload):
+    """Not in a journal: a verdict is made from the record, and read back from verdict.json."""
+
+    outcome: str
+
+
+@payload_of(Kind.RESIDUE_FOUND)
+class ResidueFound(Payload):
+    """What was still there after everything was healed and ended."""
+
+    what: str
+    where: str
+    remedy: str

@@ -1,0 +1,102 @@
+from collections.abc import Mapping
+
+import pytest
+
+from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.payloads import (
+    LearnerLeft,
+    LearnerStep,
+    LeftBecause,
+    NodeExited,
+    NodeStressed,
+    RoundMerged,
+    RunFinished,
+    RunStarted,
+    kind_of,
+    payloads,
+)
+
+CONTRIBUTOR = {"learner": "learner-0", "incarnation": 1, "epoch": 1, "step": 5, "c_steps": 5,
+               "c_tokens": 500, "weight": 1.0, "tokens_from": 0}  # fmt: skip
+
+
+def said(kind: Kind, data: Mapping[str, Json]) -> Event:
+    return Event(seq=7, time_s=0.0, source="test", kind=kind, data=data)
+
+
+def test_every_kind_has_a_payload_of_its_own() -> None:
+    assert set(payloads()) == set(Kind)
+    assert kind_of(NodeExited) is Kind.NODE_EXITED
+
+
+def test_a_payload_is_made_once_and_holds_what_the_line_says() -> None:
+    event = said(Kind.NODE_EXITED, {"node": "learner-0", "exit_code": 3, "sent": ["SIGTERM"]})
+    exited = event.payload
+    assert isinstance(exited, NodeExited)
+    assert exited is event.payload
+    assert (exited.node, exited.exit_code, exited.sent) == ("learner-0", 3, ("SIGTERM",))
+
+
+def test_what_older_records_lack_has_a_default() -> None:
+    event = said(Kind.RUN_STARTED, {"plan": "old", "learners": []})
+    assert isinstance(event.payload, RunStarted)
+    assert (event.payload.record, event.payload.reserve, event.payload.entries) == (1, (), None)
+
+
+def test_an_older_key_is_read_under_its_new_name() -> None:
+    event = said(Kind.NODE_STRESSED, {"burden": "slowness"})
+    assert isinstance(event.payload, NodeStressed)
+    assert event.payload.stressor == "slowness"
+
+
+@pytest.mark.parametrize("text", ["stopped", "stopped: 20 rounds"])
+def test_a_learner_that_stopped_says_so_in_every_record(text: str) -> None:
+    event = said(Kind.LEARNER_LEFT, {"reason": text})
+    assert isinstance(event.payload, LearnerLeft)
+    assert event.payload.reason is LeftBecause.STOPPED
+
+
+def test_numbers_may_be_infinite_or_none() -> None:
+    event = said(Kind.LEARNER_STEP, {"loss": "Infinity", "step_s": "-Infinity", "tokens": "NaN"})
+    assert isinstance(event.payload, LearnerStep)
+    assert (event.payload.loss, event.payload.step_s) == (float("inf"), float("-inf"))
+    assert event.payload.tokens != event.payload.tokens
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "field", "why"),
+    [
+        (Kind.NODE_EXITED, {}, "node", r"event 7 \(node.exited\) has no 'node'"),
+        (Kind.NODE_EXITED, {"node": 7}, "node", "'node' is 7, not text"),
+        (Kind.NODE_EXITED, {"pid": True}, "pid", "'pid' is True, not an integer"),
+        (Kind.NODE_EXITED, {"exit_code": 1.5}, "exit_code", "'exit_code' is 1.5, not an integer"),
+        (Kind.NODE_EXITED, {"sent": "SIGKILL"}, "sent", "'sent' is 'SIGKILL', not a list"),
+        (Kind.NODE_EXITED, {"sent": [9]}, "sent", "a list of which each item is text"),
+        (Kind.NODE_STARTED, {"labels": []}, "labels", r"'labels' is \[\], not an object"),
+        (Kind.SYNCER_FINAL, {"versions": {"0": 1.5}}, "versions", "each value is an integer"),
+        (Kind.LEARNER_STEP, {"loss": 10**400}, "loss", "not a number"),
+        (Kind.LEARNER_STEP, {"loss": "high"}, "loss", "'loss' is 'high', not a number"),
+        (Kind.RUN_FINISHED, {"outcome": "won"}, "outcome", "not one of completed, aborted"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_named_when_it_is_read(
+    kind: Kind, data: Mapping[str, Json], field: str, why: str
+) -> None:
+    payload = said(kind, data).payload
+    with pytest.raises(MalformedEvent, match=why):
+        getattr(payload, field)
+
+
+def test_what_nobody_reads_does_no_harm() -> None:
+    event = said(Kind.RUN_FINISHED, {"outcome": "completed", "reason": 7})
+    assert isinstance(event.payload, RunFinished)
+    assert event.payload.outcome == "completed"
+
+
+def test_items_of_a_list_are_read_alike() -> None:
+    event = said(Kind.ROUND_MERGED, {"contributors": [CONTRIBUTOR]})
+    assert isinstance(event.payload, RoundMerged)
+    (one,) = event.payload.contributors
+    assert (one.learner, one.c_tokens) == ("learner-0", 500.0)
+    with pytest.raises(MalformedEvent, match=r"event 7 \(round.merged\) has no 'tokens_to'"):
+        _ = one.tokens_to

@@ -1,0 +1,30 @@
+"""Reading of all that lines say, so that a writer and its payload class cannot differ."""
+
+import dataclasses
+
+from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import Payload, key
+
+
+def read_whole(kind: Kind, data: Json, *, without: frozenset[str] = frozenset()) -> None:
+    """Read every field of a line's payload; AssertionError for a key that no field reads.
+
+    `without`: fields that this writer leaves to somebody else to add.
+    """
+    assert isinstance(data, dict)
+    event = Event(seq=0, time_s=0.0, source="test", kind=kind, data=data)
+    unread = set(data) - _read(event.payload, without)
+    assert not unread, f"{kind}: no field of {type(event.payload).__name__} reads {unread}"
+
+
+def _read(payload: Payload, without: frozenset[str]) -> set[str]:
+    """The keys that its fields read."""
+    keys = set()
+    for field in dataclasses.fields(payload):  # type: ignore[arg-type]  # every payload is one
+        keys.add(key(type(payload), field.name))
+        if field.name not in without:
+            value = getattr(payload, field.name)
+            for one in value if isinstance(value, tuple) else ():
+                if isinstance(one, Payload):
+                    _read(one, frozenset())
+    return keys
