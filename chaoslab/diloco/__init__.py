@@ -1,1 +1,1 @@
-"""The run under test: Decoupled DiLoCo by JAX learners, a CPU syncer and an evaluator."""
+"""The run under test: Decoupled DiLoCo with JAX learners, a CPU syncer and an evaluator."""

@@ -1,9 +1,9 @@
-"""The evaluator: held-out loss of the snapshots that a syncer left behind, one event for each.
+"""Evaluator: held-out loss of each snapshot that a syncer wrote, as one event each.
 
     snapshots/*.npz ─► names back into the task's pytree ─► task.evaluate ─► evaluation.measured
 
-A node like the others (it prints events and exits), but started after training, so that it takes
-nothing from the learners. It measures only; what a loss means is the harness's business.
+A node like the others (it prints events and exits), started after training so that it takes no
+resources from the learners. It only measures; losses are judged by the harness.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from chaoslab.diloco.node.snapshots import SnapshotError, read_snapshot, snapsho
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Evaluate as the command line says; 0 when every snapshot was measured, 2 if one cannot be."""
+    """Evaluate as the command line says; exit code 0 if all snapshots were measured, else 2."""
     given = _parser().parse_args(arguments)
     if given.compilation_cache is not None:
         enable_compilation_cache(given.compilation_cache)
@@ -57,7 +57,7 @@ def evaluate(task: Task, paths: Sequence[Path]) -> None:
 
 
 def assembled(task: Task, tensors: Mapping[str, FloatArray]) -> Params:
-    """The task's pytree with `tensors` in it. TaskError if names or shapes are another model's."""
+    """The task's pytree filled with `tensors`. TaskError if names or shapes differ."""
     like = jax.eval_shape(task.init, jax.random.key(0))
     wanted = {
         name: leaf.shape
@@ -69,16 +69,15 @@ def assembled(task: Task, tensors: Mapping[str, FloatArray]) -> Params:
             name for name in wanted.keys() | held.keys() if wanted.get(name) != held.get(name)
         )
         raise TaskError(
-            f"these tensors are of another model: {wrong[0]!r} is {held.get(wrong[0], 'missing')} "
-            f"there and {wanted.get(wrong[0], 'missing')} here ({len(wrong)} differ); "
-            "give the model that was trained"
+            f"tensors of another model: {wrong[0]!r} must be {wanted.get(wrong[0], 'absent')}, got "
+            f"{held.get(wrong[0], 'none')} ({len(wrong)} differ); give the model that was trained"
         )
     leaves = [jax.device_put(tensors[name]) for name in wanted]
     return jax.tree.unflatten(jax.tree.structure(like), leaves)
 
 
 def chosen(paths: Sequence[Path], at_most: int | None) -> list[Path]:
-    """`at_most` of `paths`, evenly spread; the first and the last are always among them."""
+    """`at_most` of `paths`, evenly spread, the first and the last included."""
     if at_most is None or len(paths) <= at_most:
         return list(paths)
     places = np.linspace(0, len(paths) - 1, at_most).round().astype(int)
@@ -92,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="example: python -m chaoslab.diloco.evaluate --snapshots runs/latest/snapshots",
     )
     option = parser.add_argument
-    option("--snapshots", type=Path, required=True, help="folder the syncer wrote them into")
+    option("--snapshots", type=Path, required=True, help="folder that the syncer wrote them to")
     model = parser.add_mutually_exclusive_group()
     model.add_argument("--model", default="nano", help="nano, micro, mini or small (default nano)")
     model.add_argument("--task", help="your own model instead, as package.module:make")
@@ -103,13 +102,13 @@ def _parser() -> argparse.ArgumentParser:
     )
     option("--compilation-cache", type=Path, help="folder of compiled functions, for a fast start")
     option("--name", default="evaluator", help="name of this node (default evaluator)")
-    option("--incarnation", type=int, default=1, help="which life of the node this is (default 1)")
+    option("--incarnation", type=int, default=1, help="number of this node's process (default 1)")
     return parser
 
 
 def _two_or_more(text: str) -> int:
     if not text.isdecimal() or int(text) < 2:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 2: first and last")
+        raise argparse.ArgumentTypeError(f"must be a number of at least 2, got {text!r}")
     return int(text)
 
 

@@ -1,10 +1,10 @@
-"""Trial of a task before a run: every promise of a `Task` that learners and evaluator rely on.
+"""Check of a task before a run, by executing each member that learners and evaluator rely on.
 
     python -m chaoslab.diloco.task_trial --task my:make --fragments 6 --shards 4
         ─► the last line on standard output: {"problem": "my:make: evaluate returns …"} or null
 
-What `task.load` traces is executed here once: a loss, its gradient, streams of batches, an
-evaluation. Whatever the user's code raises becomes one sentence that names its file and line.
+`task.load` only traces; here a loss, its gradient, streams of batches and an evaluation are
+executed once. An exception in the user's code becomes one sentence with its file and line.
 """
 
 import argparse
@@ -33,14 +33,14 @@ from chaoslab.diloco.model.task import (
 )
 
 _SKIPPED = 2
-"""How many batches into a stream a second one begins, to compare them."""
+"""Position at which a second stream begins, to compare it with the first."""
 _NOT_THEIRS = ("<", str(Path(__file__).parents[1]), sysconfig.get_path("stdlib"))
-"""How the file names begin that are generated, chaoslab's or Python's own."""
+"""Prefixes of file names that are generated, of chaoslab or of Python itself."""
 _T = TypeVar("_T")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try the task as the command line says; 0 if it can be trained, 1 if not."""
+    """Check the task as the command line says; exit code 0 if it can be trained, otherwise 1."""
     given = _parser().parse_args(arguments)
     problem = problem_of(
         given.task,
@@ -63,9 +63,9 @@ def problem_of(
     batch: int | None = None,
     sequence: int | None = None,
 ) -> str | None:
-    """Why the task cannot be trained in `fragments` fragments by `shards` learners; None if it can.
+    """Why `shards` learners cannot train the task in `fragments` fragments; None if they can.
 
-    One sentence, which says what must be changed.
+    One sentence that says what to change.
     """
     try:
         task = _called(spec, "it", lambda: load(spec, data=data, batch=batch, sequence=sequence))
@@ -133,7 +133,7 @@ def _try_evaluate(task: Task, spec: str, params: Params) -> None:
 
 
 def _try_batches(task: Task, spec: str, shards: int) -> None:
-    """Of the first shard and the last: endless, repeatable, to be entered anywhere, not shared."""
+    """Check first and last shard: endless, repeatable, correct from any position, disjoint."""
     count = 2 * _SKIPPED
     seen = []
     for shard in sorted({0, shards - 1}):
@@ -162,7 +162,7 @@ def _try_batches(task: Task, spec: str, shards: int) -> None:
 def _first(
     task: Task, spec: str, *, shard: int, shards: int, position: int, count: int
 ) -> list[Batch]:
-    """The next `count` batches from a position; TaskError if one is changed after it was given."""
+    """The next `count` batches from a position; TaskError if one is changed afterwards."""
 
     def draw() -> tuple[list[Batch], list[Batch]]:
         stream = task.batches(shard, shards, seed=0, position=position)
@@ -198,16 +198,16 @@ def _are_equal(some: Sequence[Batch], others: Sequence[Batch]) -> bool:
     return all(np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True))
 
 
-# ---------------------------------------------------------------- what user code raises
+# ---------------------------------------------------------------- errors of user code
 
 
 def _called(spec: str, what: str, call: Callable[[], _T]) -> _T:
-    """What the user's code returns; TaskError in one sentence for whatever it raises."""
+    """Result of the user's code; any exception becomes a TaskError of one sentence."""
     try:
         return call()
     except (TaskError, DataError):
         raise
-    except (Exception, SystemExit) as error:  # somebody else's code
+    except (Exception, SystemExit) as error:  # code of the user
         raise TaskError(f"{spec}: {what} raises {_said(error)}") from error
 
 
@@ -217,7 +217,7 @@ def _said(error: BaseException) -> str:
 
 
 def _where(error: BaseException) -> str:
-    """The innermost line that is neither chaoslab's nor a library's; empty if there is none."""
+    """Innermost line outside chaoslab and libraries, as " (file:line)"; empty if there is none."""
     frames = traceback.extract_tb(error.__traceback__)
     files = [f for f in frames if not f.filename.startswith(_NOT_THEIRS)]
     own = [f for f in files if "site-packages" not in f.filename]
@@ -227,15 +227,15 @@ def _where(error: BaseException) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m chaoslab.diloco.task_trial",
-        description="Try a task of your own; the last line printed says what is wrong, or null.",
+        description="Check your own task; the last line printed says what is wrong, or null.",
         epilog="example: python -m chaoslab.diloco.task_trial --task next_byte:make --data a.txt",
     )
     option = parser.add_argument
     option("--task", required=True, help="package.module:make")
-    option("--data", default="stdlib", help="handed to make(data) (default stdlib)")
-    option("--batch", type=int, help="handed to make(batch)")
-    option("--sequence", type=int, help="handed to make(sequence)")
-    option("--fragments", type=int, default=1, help="into how many the plan cuts it (default 1)")
+    option("--data", default="stdlib", help="passed to make(data) (default stdlib)")
+    option("--batch", type=int, help="passed to make(batch)")
+    option("--sequence", type=int, help="passed to make(sequence)")
+    option("--fragments", type=int, default=1, help="fragments of the plan (default 1)")
     option("--shards", type=int, default=1, help="learners that share the data (default 1)")
     return parser
 

@@ -75,7 +75,7 @@ class Heartbeat:
 
 
 @dataclass(slots=True, kw_only=True)
-class Pings:
+class Pulse:
     """The beats of one harness to one janitor."""
 
     pipe: int

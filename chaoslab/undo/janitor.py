@@ -27,7 +27,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.undo.actions import lets_go, undo
-from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pings, Silence
+from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pulse, Silence
 from chaoslab.undo.log import (
     append,
     holder_of,
@@ -142,7 +142,7 @@ class Guard:
         self._run_directory, self._log = run_directory, run_directory / _LOG
         self._restarts = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._pulse = Pings(pipe=self._start(), run_directory=run_directory)
+        self._pulse = Pulse(pipe=self._start(), run_directory=run_directory)
 
     @property
     def pid(self) -> int | None:

@@ -43,23 +43,23 @@ def hooked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Hooked]:
     for name in ("time", "time_ns", "monotonic", "monotonic_ns"):
         monkeypatch.setattr(time, name, getattr(time, name))
     yield (hooked := Hooked(monkeypatch))
-    hooked.clocks.obey({})
+    hooked.clocks.apply_hook({})
 
 
 def test_nothing_is_replaced_before_it_is_asked(hooked: Hooked) -> None:
     real = SimpleNamespace(time=time.time, monotonic=time.monotonic)
-    hooked.clocks.obey({})
+    hooked.clocks.apply_hook({})
     assert (time.time, time.monotonic) == (real.time, real.monotonic)
     assert hooked.told == []
 
 
 @pytest.mark.parametrize("step_s", [300.0, -300.0])
 def test_a_step_moves_the_wall_clock_alone_and_ends(hooked: Hooked, step_s: float) -> None:
-    hooked.clocks.obey({"step_s": step_s})
+    hooked.clocks.apply_hook({"step_s": step_s})
     assert hooked.reads() == (step_s, 0.0)
     hooked.passed_s = 7.0
     assert hooked.reads() == (step_s + 7.0, 7.0)
-    hooked.clocks.obey({})
+    hooked.clocks.apply_hook({})
     assert hooked.reads() == (7.0, 7.0)
     wall_s = [wall_s - WALL_S for wall_s, _ in hooked.told]
     assert wall_s == [0.0, step_s, 7.0]
@@ -68,19 +68,19 @@ def test_a_step_moves_the_wall_clock_alone_and_ends(hooked: Hooked, step_s: floa
 def test_a_drift_changes_both_rates_and_the_monotonic_clock_never_goes_back(
     hooked: Hooked,
 ) -> None:
-    hooked.clocks.obey({"rate": 1.5})
+    hooked.clocks.apply_hook({"rate": 1.5})
     hooked.passed_s = 10.0
     assert hooked.reads() == (15.0, 15.0)
-    hooked.clocks.obey({})
+    hooked.clocks.apply_hook({})
     assert hooked.reads() == (10.0, 15.0)
     hooked.passed_s = 12.0
     assert hooked.reads() == (12.0, 17.0)
 
 
 def test_another_request_goes_on_from_what_is_shown(hooked: Hooked) -> None:
-    hooked.clocks.obey({"rate": 0.5})
+    hooked.clocks.apply_hook({"rate": 0.5})
     hooked.passed_s = 10.0
-    hooked.clocks.obey({"rate": 2.0})
+    hooked.clocks.apply_hook({"rate": 2.0})
     hooked.passed_s = 11.0
     assert hooked.reads() == (7.0, 7.0)
 
@@ -90,7 +90,7 @@ def test_what_is_no_clock_is_passed_over(
     hooked: Hooked, capsys: pytest.CaptureFixture[str], facts: str
 ) -> None:
     hooks = Hooks()
-    hooks.on("clock", hooked.clocks.obey)
-    hooks.take(f'{{"do": "clock", {facts}}}')
-    assert "no hook is meant by" in capsys.readouterr().err
+    hooks.on("clock", hooked.clocks.apply_hook)
+    hooks.handle_line(f'{{"do": "clock", {facts}}}')
+    assert "ignored" in capsys.readouterr().err
     assert hooked.told == []

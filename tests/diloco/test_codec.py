@@ -193,7 +193,7 @@ def test_a_scale_that_gives_values_that_are_not_finite_is_refused(
 def test_truncated_and_overlong_payloads_are_refused(codec: Codec, size: int) -> None:
     payload = encode(normal(size), codec)
     for wrong in (b"", payload[:-1], payload[: len(payload) // 2], payload + b"\0", payload * 2):
-        with pytest.raises(MalformedPayload, match="are needed"):
+        with pytest.raises(MalformedPayload, match="payload"):
             decode(wrong, size, codec)
 
 
@@ -248,7 +248,7 @@ def test_a_view_at_an_odd_address_is_read(codec: Codec) -> None:
 
 @pytest.mark.parametrize("flat", [np.zeros(4), np.zeros((2, 2), np.float32)])
 def test_only_a_flat_float32_vector_is_encoded(flat: np.ndarray) -> None:
-    with pytest.raises(ValueError, match="flat float32"):
+    with pytest.raises(ValueError, match="flat"):
         encode(flat, Codec.F32)
 
 

@@ -49,6 +49,6 @@ def test_a_learner_is_healthy_when_it_steps_and_not_because_it_speaks(
     file: Path, kind: Kind, touches: bool
 ) -> None:
     said = []
-    HealthFile(file).heard(lambda kind, _: said.append(kind))(kind, {})
+    HealthFile(file).touched_by(lambda kind, _: said.append(kind))(kind, {})
     assert said == [kind]
     assert file.exists() is touches

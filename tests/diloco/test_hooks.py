@@ -52,15 +52,15 @@ def test_what_is_asked_is_obeyed_in_order_and_let_go_of_at_the_end(
 
 
 def test_a_request_with_a_time_is_let_go_of_when_it_is_over(hooks: Hooks, asked: Asked) -> None:
-    hooks.take('{"do": "slow", "factor": 2, "for_s": 0.01}')
+    hooks.handle_line('{"do": "slow", "factor": 2, "for_s": 0.01}')
     assert asked.until(2) == [{"factor": 2}, {}]
 
 
 def test_a_later_request_is_not_ended_by_the_time_of_the_one_before(
     hooks: Hooks, asked: Asked
 ) -> None:
-    hooks.take('{"do": "slow", "factor": 2, "for_s": 3600}')
-    hooks.take('{"do": "slow", "factor": 3, "for_s": 0.01}')
+    hooks.handle_line('{"do": "slow", "factor": 2, "for_s": 3600}')
+    hooks.handle_line('{"do": "slow", "factor": 3, "for_s": 0.01}')
     assert asked.until(3) == [{"factor": 2}, {"factor": 3}, {}]
 
 
@@ -80,15 +80,15 @@ def test_a_later_request_is_not_ended_by_the_time_of_the_one_before(
 def test_what_is_not_understood_is_said_and_passed_over(
     hooks: Hooks, asked: Asked, line: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    hooks.take(line)
-    hooks.take('{"do": "slow", "factor": 2}')
+    hooks.handle_line(line)
+    hooks.handle_line('{"do": "slow", "factor": 2}')
     assert line in capsys.readouterr().err
     assert asked.all == [{"factor": 2}]
 
 
 def test_a_line_nested_without_end_is_passed_over(hooks: Hooks, asked: Asked) -> None:
-    hooks.take("[" * 100_000)
-    hooks.take('{"do": "slow", "factor": 2}')
+    hooks.handle_line("[" * 100_000)
+    hooks.handle_line('{"do": "slow", "factor": 2}')
     assert asked.all == [{"factor": 2}]
 
 
@@ -107,8 +107,8 @@ def test_a_request_that_is_refused_leaves_the_one_before_to_end_in_its_time(aske
 
     hooks = Hooks()
     hooks.on("slow", obey)
-    hooks.take('{"do": "slow", "factor": 2, "for_s": 0.2}')
-    hooks.take('{"do": "slow", "factor": 0}')
+    hooks.handle_line('{"do": "slow", "factor": 2, "for_s": 0.2}')
+    hooks.handle_line('{"do": "slow", "factor": 0}')
     assert asked.until(2) == [{"factor": 2}, {}]
 
 
@@ -118,7 +118,7 @@ def test_bytes_that_are_no_text_let_go_of_everything(hooks: Hooks, asked: Asked)
         raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte")
 
     with pytest.raises(UnicodeDecodeError):
-        hooks._hear(lines())
+        hooks._read_lines(lines())
     assert asked.all == [{"factor": 2}, {}]
 
 

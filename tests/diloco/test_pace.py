@@ -41,7 +41,7 @@ def test_a_group_of_half_the_speed_takes_twice_as_long_from_the_first_step(time:
 
 def test_a_slowed_learner_takes_the_factor_times_its_own_step(time: Time) -> None:
     pace = pace_of(time)
-    pace.obey({"factor": 3})
+    pace.apply_hook({"factor": 3})
     assert time.step(pace) == pytest.approx(0.3)
 
 
@@ -49,7 +49,7 @@ def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time
     pace = pace_of(time)
     for _ in range(20):
         time.step(pace)
-    pace.obey({"factor": 2})
+    pace.apply_hook({"factor": 2})
     assert time.step(pace, works_s=0.05) == pytest.approx(0.2)
     assert time.step(pace, works_s=0.5) == pytest.approx(0.5)
 
@@ -57,20 +57,20 @@ def test_it_aims_at_its_own_pace_of_before_however_fast_steps_are_now(time: Time
 def test_a_slow_group_is_slowed_by_a_fault_on_top_of_it(time: Time) -> None:
     pace = pace_of(time, speed=0.5)
     time.step(pace)
-    pace.obey({"factor": 2})
+    pace.apply_hook({"factor": 2})
     assert time.step(pace) == pytest.approx(0.4)
 
 
 def test_let_go_it_is_as_fast_as_before(time: Time) -> None:
     pace = pace_of(time)
-    pace.obey({"factor": 3})
-    pace.obey({})
+    pace.apply_hook({"factor": 3})
+    pace.apply_hook({})
     assert time.step(pace) == pytest.approx(0.1)
 
 
 def test_who_leaves_does_not_rest_any_more(time: Time) -> None:
     pace = pace_of(time)
-    pace.obey({"factor": 100})
+    pace.apply_hook({"factor": 100})
     pace.hurry()
     assert time.step(pace) == pytest.approx(0.1)
 

@@ -24,10 +24,10 @@ class Node:
         self.told = Told()
         self.hooks = Hooks()
         self.phases = Phases(self.told.emit, {"node": "syncer"})
-        self.phases.take_words(self.hooks)
+        self.phases.register(self.hooks)
 
     def ask(self, do: str, **facts: object) -> None:
-        self.hooks.take(json.dumps({"do": do, **facts}))
+        self.hooks.handle_line(json.dumps({"do": do, **facts}))
 
     def reached(self) -> list[str]:
         return [said["phase"] for said in self.told.of(Kind.PHASE_REACHED)]

@@ -45,8 +45,8 @@ def received(sent: Outgoing) -> FloatArray:
 def test_nothing_is_touched_before_it_is_asked_nor_after_it_was_let_go() -> None:
     hooked = Hooked()
     (before,) = hooked.send()
-    hooked.tampering.obey({"kind": "nan"})
-    hooked.tampering.obey({})
+    hooked.tampering.apply_hook({"kind": "nan"})
+    hooked.tampering.apply_hook({})
     (after,) = hooked.send()
     (plain,) = untouched(push(), lambda: VALUES, Codec.INT8)
     assert before[0] == after[0] == plain[0] == push()
@@ -57,7 +57,7 @@ def test_nothing_is_touched_before_it_is_asked_nor_after_it_was_let_go() -> None
 @pytest.mark.parametrize("codec", list(Codec))
 def test_a_nan_arrives_as_no_number_in_every_codec(codec: Codec) -> None:
     hooked = Hooked()
-    hooked.tampering.obey({"kind": "nan"})
+    hooked.tampering.apply_hook({"kind": "nan"})
     ((header, payload),) = hooked.tampering.outgoing(push(), lambda: VALUES, codec)
     assert header == push()
     with pytest.raises(NotFinite):
@@ -68,7 +68,7 @@ def test_a_nan_arrives_as_no_number_in_every_codec(codec: Codec) -> None:
 
 def test_a_scaled_push_is_larger_under_an_honest_header() -> None:
     hooked = Hooked()
-    hooked.tampering.obey({"kind": "scaled", "factor": -1000})
+    hooked.tampering.apply_hook({"kind": "scaled", "factor": -1000})
     (sent,) = hooked.send()
     assert sent[0] == push()
     assert received(sent) == pytest.approx(-1000 * VALUES, abs=5.0)
@@ -77,7 +77,7 @@ def test_a_scaled_push_is_larger_under_an_honest_header() -> None:
 
 def test_a_stale_push_answers_the_newest_pull_with_the_first_one_since() -> None:
     hooked = Hooked()
-    hooked.tampering.obey({"kind": "stale"})
+    hooked.tampering.apply_hook({"kind": "stale"})
     (first,) = hooked.send(round_=3)
     assert first[0] == push(3)
     assert not hooked.told
@@ -95,10 +95,10 @@ def test_a_push_that_is_on_its_way_out_goes_by_what_it_began_with() -> None:
     class LetGoInMidPush(Hooked):
         def _emit(self, kind: Kind, data: object) -> None:
             super()._emit(kind, data)
-            self.tampering.obey({})
+            self.tampering.apply_hook({})
 
     hooked = LetGoInMidPush()
-    hooked.tampering.obey({"kind": "stale"})
+    hooked.tampering.apply_hook({"kind": "stale"})
     hooked.send(round_=3)
     (sent,) = hooked.send(round_=9, values=5 * VALUES)
     assert (sent[0].round, sent[0].base_version) == (9, 2)
@@ -108,7 +108,7 @@ def test_a_push_that_is_on_its_way_out_goes_by_what_it_began_with() -> None:
 
 def test_a_duplicate_is_sent_twice() -> None:
     hooked = Hooked()
-    hooked.tampering.obey({"kind": "duplicate"})
+    hooked.tampering.apply_hook({"kind": "duplicate"})
     one, other = hooked.send()
     assert one[0] == other[0] == push()
     assert one[1]() == other[1]()
@@ -118,9 +118,9 @@ def test_a_kind_that_nobody_knows_is_passed_over_and_the_next_word_is_heard(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     hooked, hooks = Hooked(), Hooks()
-    hooks.on("updates", hooked.tampering.obey)
+    hooks.on("updates", hooked.tampering.apply_hook)
     for line in io.StringIO('{"do":"updates","kind":"eaten"}\n{"do":"updates","kind":"nan"}\n'):
-        hooks.take(line)
+        hooks.handle_line(line)
     assert "eaten" in capsys.readouterr().err
     hooked.send()
     assert [one["how"] for one in hooked.told] == ["nan"]

@@ -102,14 +102,14 @@ def test_names_are_paths_in_the_tree():
 
 
 def test_two_tensors_of_one_name_are_refused():
-    with pytest.raises(TaskError, match="same name"):
+    with pytest.raises(TaskError, match="tensor names"):
         tensor_names({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
 
 
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
-        ("nanno", r"'nanno'.* nano,"),
+        ("nanno", "nano, .*nanno"),
         ("no_such_module:make", r"'no_such_module' .* PYTHONPATH"),
         (":make", r"''"),
         ("math:make", r"math .*def make"),
@@ -132,16 +132,16 @@ def test_a_function_that_wants_more_than_there_is_is_refused(write):
     [
         ("def evaluate(", "def measure(", "Line .*evaluate"),
         ("tokens_per_batch = 4", "tokens_per_batch = 0", "tokens_per_batch"),
-        ("averaged = ()", "averaged = 'slope'", "averaged .*tuple"),
-        ("averaged = ()", "averaged = ('slop',)", r"averaged .*\['slop'\]"),
+        ("averaged = ()", "averaged = 'slope'", "averaged: "),
+        ("averaged = ()", "averaged = ('slop',)", r"averaged: .*slop"),
         ("averaged = ()", "averaged = (); loss = 3", "lacks"),
-        ('"slope": jnp.zeros((1,))', '"slope": jnp.zeros((1,), int)', "'slope' is int32"),
-        ('{"slope": jnp.zeros((1,)), "offset": jnp.zeros((1,))}', "{}", "no tensors"),
+        ('"slope": jnp.zeros((1,))', '"slope": jnp.zeros((1,), int)', "slope"),
+        ('{"slope": jnp.zeros((1,)), "offset": jnp.zeros((1,))}', "{}", "init: "),
         ("return {", "return float(key) + {", "init.key."),
-        ("jnp.mean(", "(", r"loss .*float32"),
-        ("np.ones(4, np.float32)", "np.ones(3, np.float32)", r"leading axes \[3, 4\]"),
+        ("jnp.mean(", "(", "loss: "),
+        ("np.ones(4, np.float32)", "np.ones(3, np.float32)", "leading axes"),
         ("np.ones(4, np.float32)", "[1.0]", "numpy arrays"),
-        ("while True", "for _ in ()", "batches ended"),
+        ("while True", "for _ in ()", "batches: "),
         ("def make():\n    return Line()", "def make():\n    return None", "NoneType"),
     ],
 )
@@ -150,7 +150,7 @@ def test_a_task_that_cannot_be_trained_says_which_member_is_wrong(write, old, ne
     source = WORKING.replace(old, new, 1)
     if "loss = 3" in new:
         source = source.replace("def loss(", "def lost(")
-        said = "loss must be methods"
+        said = "methods: loss"
     with pytest.raises(TaskError, match=said):
         load(write(source))
 

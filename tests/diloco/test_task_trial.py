@@ -59,7 +59,7 @@ def test_a_working_task_has_no_problem(write):
     ("old", "new", "said"),
     [
         ("return jnp.mean((params", "return ((params", "float32"),
-        ("jnp.zeros((1,))", "jnp.zeros((1,), jnp.bfloat16)", "'offset' is bfloat16"),
+        ("jnp.zeros((1,))", "jnp.zeros((1,), jnp.bfloat16)", "'offset'"),
         ("jnp.ones((1,))", "jnp.full((1,), jnp.nan)", "'slope'"),
         ("- y) ** 2)", "- y) ** 2) / 0.0", "loss"),
         ("x, y = batch", "x, y = batch['x']", "traced"),

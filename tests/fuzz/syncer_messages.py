@@ -50,7 +50,7 @@ class _Script:
 
     def __init__(self, chance: random.Random) -> None:
         self.arrivals = self
-        self.turned_away = Refusals()
+        self.refusals = Refusals()
         self.now_s = 0.0
         self.epochs: dict[int, int] = {}
         """By session: under which it was welcomed."""
@@ -101,7 +101,7 @@ class _Script:
     def admit(self, session: int, payload_bytes_max: int | None = None) -> None:
         """There is no reader to tell."""
 
-    def pulse(self, session: int) -> None:
+    def pings(self, session: int) -> None:
         """No pings."""
 
     # -- the script

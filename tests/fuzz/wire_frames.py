@@ -39,8 +39,8 @@ def one(seed: int) -> None:
 def _session(number: int) -> _Session:
     outbox = Outbox(controls_max=50)
     assembler: Assembler[pb.FromLearner] = Assembler(pb.FromLearner.FromString, 0)
-    pulse, gate = Pings(pb.ToLearner, outbox), _HUB.arrivals.gate()
-    return _Session(number, _LEARNER, "fuzz", assembler, outbox, pulse, gate, _nothing)
+    pings, gate = Pings(pb.ToLearner, outbox), _HUB.arrivals.gate()
+    return _Session(number, _LEARNER, "fuzz", assembler, outbox, pings, gate, _nothing)
 
 
 def _nothing() -> None:
@@ -57,7 +57,7 @@ def _given(frames: list[bytes], welcome_at: int, session: int) -> Iterator[bytes
 
 def _look(session: _Session, arrivals: list[Arrival[pb.FromLearner]]) -> None:
     """What every stream must look like from inside."""
-    *before, last = [arrival.what for arrival in arrivals]
+    *before, last = [arrival.event for arrival in arrivals]
     assert isinstance(last, Closed), last
     assert session.number not in _HUB._sessions
     if before and isinstance(before[-1], Garbled):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from chaoslab.undo import heartbeat
-from chaoslab.undo.heartbeat import UNDONE, Pings
+from chaoslab.undo.heartbeat import UNDONE, Pulse
 
 
 class Hands:
@@ -29,16 +29,16 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> Hands:
 
 
 @pytest.fixture
-def pulse(hands: Hands, tmp_path: Path) -> Iterator[Pings]:
+def pulse(hands: Hands, tmp_path: Path) -> Iterator[Pulse]:
     reader, writer = os.pipe()
-    yield Pings(pipe=writer, run_directory=tmp_path, _last_s=hands.now_s)
+    yield Pulse(pipe=writer, run_directory=tmp_path, _last_s=hands.now_s)
     os.close(reader)
     os.close(writer)
 
 
 @pytest.mark.parametrize(("away_s", "noted_s"), [(0.9, None), (1.0, 1.0), (4.0, 4.0)])
 def test_a_second_without_a_beat_is_a_silence(
-    hands: Hands, pulse: Pings, away_s: float, noted_s: float | None
+    hands: Hands, pulse: Pulse, away_s: float, noted_s: float | None
 ) -> None:
     pulse.beat()
     hands.now_s += away_s
@@ -48,7 +48,7 @@ def test_a_second_without_a_beat_is_a_silence(
 
 
 def test_a_silence_tells_once_what_the_janitor_undid(
-    hands: Hands, pulse: Pings, tmp_path: Path
+    hands: Hands, pulse: Pulse, tmp_path: Path
 ) -> None:
     (tmp_path / UNDONE).write_text(json.dumps({"did": ["learner-1 was resumed"]}) + "\n")
     for undone in (("learner-1 was resumed",), ()):

@@ -21,7 +21,7 @@ from pathlib import Path
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.files import appearing, flush_folder, make_folder, remove
+from chaoslab.diloco.node.files import atomic_write, flush_folder, make_folder, remove
 
 _log = logging.getLogger(__name__)
 _BLINK_S = 0.05
@@ -99,7 +99,7 @@ class LearnerStore:
             "fingerprint": self._fingerprint,
         }
         path = self._directory / f"{number:08d}.checkpoint"
-        with appearing(path, durable=self._durable) as file:
+        with atomic_write(path, durable=self._durable) as file:
             write_checksummed(file, head, [payload])
             self._hold_up(len(payload), began_s)
         self._remove_old()
@@ -171,7 +171,7 @@ class LearnerStore:
 
     # ------------------------------------------------------------ the test hook
 
-    def obey(self, facts: Mapping[str, Json]) -> None:
+    def apply_hook(self, facts: Mapping[str, Json]) -> None:
         """Write no faster than `bytes_per_s`, as a worn-out disk would; without facts, as ever."""
         rate = facts.get("bytes_per_s")
         self._bytes_per_s = None if rate is None else float(str(rate))

@@ -7,7 +7,7 @@ import argparse
 from pathlib import Path
 
 from chaoslab.diloco.learner.inner_steps import InnerSettings
-from chaoslab.diloco.node.files import appearing, make_folder
+from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
 from chaoslab.diloco.wire.identity import read_token
 from chaoslab.diloco.wire.service import Tls, add_tls_options, tls_of
@@ -57,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--save-every", type=float, default=10.0, help="s between checkpoints")
     flags.add_argument("--compilation-cache", type=Path, help="keeps compiled steps for next time")
     flags.add_argument(
-        "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
+        "--test-hooks", action="store_true", help="accept test hooks on standard input"
     )
     add_health_option(flags)
     add_tls_options(flags)
@@ -82,6 +82,6 @@ def remember_life(directory: Path, asked: int | None) -> int:
     known = int(file.read_text()) if file.exists() else 0
     life = known + 1 if asked is None else asked
     make_folder(directory, durable=True)
-    with appearing(file, durable=True) as written:
+    with atomic_write(file, durable=True) as written:
         written.append(str(life).encode())
     return life

@@ -23,7 +23,7 @@ _NAP_S = 0.1
 
 
 class Pace:
-    """The pace of one training thread. `obey` and `hurry` may be called from another one."""
+    """The pace of one training thread. `apply_hook` and `hurry` may be called from another one."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Pace:
         self._now, self._sleep = now, sleep
         self._calm_s: deque[float] = deque(maxlen=_CALM_STEPS)
 
-    def obey(self, facts: Mapping[str, Json]) -> None:
+    def apply_hook(self, facts: Mapping[str, Json]) -> None:
         """Of the test hook: be `factor` times as slow as usual; as usual without one."""
         self._factor = max(1.0, float(str(facts.get("factor", 1.0))))
 

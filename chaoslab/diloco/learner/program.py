@@ -307,17 +307,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             save_every_s=options.save_every,
         ),
         store=store,
-        emit=HealthFile(options.health_file).heard(say),
+        emit=HealthFile(options.health_file).touched_by(say),
         pace=pace,
         phases=phases,
     )
     obey_signals(learner)
     hooks = Hooks()
-    phases.take_words(hooks)
-    hooks.on("clock", Clocks(tell).obey)
-    hooks.on("slow", pace.obey)
-    hooks.on("updates", tampering.obey)
-    hooks.on("disk", store.obey)
+    phases.register(hooks)
+    hooks.on("clock", Clocks(tell).apply_hook)
+    hooks.on("slow", pace.apply_hook)
+    hooks.on("updates", tampering.apply_hook)
+    hooks.on("disk", store.apply_hook)
     if options.test_hooks:
         hooks.listen()
     say(

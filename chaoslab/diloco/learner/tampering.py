@@ -1,7 +1,7 @@
 """A test hook of the learner: what it pushes is spoilt on its way out, for a time.
 
     Messenger ── push, values ──► Tampering.outgoing ──► what is sent in its place
-    harness ── {"do": "updates", "kind": "scaled", "factor": 1000, "for_s": 8} ──► obey
+    harness ── {"do": "updates", "kind": "scaled", "factor": 1000, "for_s": 8} ──► apply_hook
 
     nan        one value of the outer gradient is NaN
     scaled     the outer gradient times `factor`, under an honest header
@@ -54,7 +54,7 @@ class Tampering:
         self._asked: _Asked | None = None
         """Replaced as a whole: a push on its way out goes by what it began with."""
 
-    def obey(self, facts: Mapping[str, Json]) -> None:
+    def apply_hook(self, facts: Mapping[str, Json]) -> None:
         """Begin with what the facts say, or end it; an unknown kind is ValueError."""
         factor = float(str(facts.get("factor", 1.0)))
         self._asked = _Asked(how=How(str(facts["kind"])), factor=factor) if facts else None

@@ -1,1 +1,1 @@
-"""What is trained: tasks, data, fragments of parameters and how they travel."""
+"""The trained model: tasks, data, fragments of parameters and their compression."""

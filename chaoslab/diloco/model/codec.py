@@ -1,4 +1,4 @@
-"""How a flat float32 fragment travels: as f32, bf16, int8 or int4 bytes.
+"""Compression of fragments: flat float32 vectors as f32, bf16, int8 or int4 bytes.
 
     encode: [n] f32 ──► payload (bytes) ──► decode: [n] f32, or MalformedPayload
 
@@ -14,10 +14,10 @@ A block of 256 (128) consecutive values x shares scale = max(max|x| / q, 2⁻¹�
 and x̂ = scale · round(x / scale), so that the error |x̂ - x| ≤ scale · (1/2 + 2⁻¹⁵), where 2⁻¹⁵ is
 float32 rounding. bf16 is within |x| · 2⁻⁸ where |x| ≥ 2⁻¹²⁶.
 
-Values that are not finite are carried, never turned into numbers: f32 and bf16 keep them, in int8
-and int4 the scale of their block is not finite, so that the receiver can refuse with `NotFinite`.
-Magnitudes above 7/8 of the largest float32 (above 2.9e38) may be refused likewise.
-Source of per-block scales: Streaming DiLoCo, arXiv 2501.18512.
+NaN and infinity are preserved: f32 and bf16 carry them, in int8 and int4 the scale of their block
+is not finite, so the receiver can refuse them with `NotFinite`. Magnitudes above 7/8 of the largest
+float32 (above 2.9e38) may be refused as well. Source of per-block scales: Streaming DiLoCo, arXiv
+2501.18512.
 """
 
 from enum import StrEnum
@@ -35,11 +35,11 @@ _INT8_MAX = 127
 _INT4_MAX = 7
 _SCALE_MIN = np.finfo(np.float32).tiny
 _CHUNK = 65_536
-"""Floats worked on at once, so that scratch stays in the second-level cache; whole blocks."""
+"""Floats processed at a time (whole blocks), so that scratch stays in the second-level cache."""
 
 
 class Codec(StrEnum):
-    """How a fragment is compressed on the wire."""
+    """Compression of a fragment on the wire."""
 
     F32 = "f32"
     BF16 = "bf16"
@@ -48,17 +48,17 @@ class Codec(StrEnum):
 
 
 class MalformedPayload(ValueError):
-    """Bytes that `encode` cannot have made for this size and codec."""
+    """Bytes that `encode` cannot have produced for this size and codec."""
 
 
 class NotFinite(MalformedPayload):
-    """The payload carries NaN or infinity; it must not be merged or adopted."""
+    """The payload contains NaN or infinity; it must not be merged or adopted."""
 
 
 def encode(flat: FloatArray, codec: Codec) -> bytes:
-    """The payload of `flat`, float32 [n]. ValueError for another shape or dtype."""
+    """Payload of `flat`, float32 [n]. ValueError for another shape or dtype."""
     if flat.ndim != 1 or flat.dtype != np.float32:
-        raise ValueError(f"only a flat float32 vector is encoded, not {flat.dtype} {flat.shape}")
+        raise ValueError(f"flat: must be float32 [n], got {flat.dtype} {flat.shape}")
     match codec:
         case Codec.F32:
             return flat.astype("<f4", copy=False).tobytes()
@@ -71,14 +71,14 @@ def encode(flat: FloatArray, codec: Codec) -> bytes:
 def decode(payload: bytes | memoryview, size: int, codec: Codec) -> FloatArray:
     """A new float32 [size] from a payload of `encode`.
 
-    MalformedPayload when the bytes cannot be such a payload, NotFinite when they carry NaN or
-    infinity; no other error whatever the bytes are.
+    MalformedPayload if `encode` cannot have produced the bytes, NotFinite if they contain NaN or
+    infinity; no other error for any bytes.
     """
     raw = np.frombuffer(payload, np.uint8)
     if raw.size != encoded_bytes(size, codec):
         raise MalformedPayload(
-            f"{raw.size} bytes for {size} floats as {codec}: "
-            f"{encoded_bytes(size, codec)} are needed"
+            f"payload: must be {encoded_bytes(size, codec)} bytes for {size} floats as {codec}, "
+            f"got {raw.size}"
         )
     flat: FloatArray
     match codec:
@@ -90,7 +90,7 @@ def decode(payload: bytes | memoryview, size: int, codec: Codec) -> FloatArray:
         case Codec.INT8 | Codec.INT4:
             return _decode_blocks(raw, size, codec)
     if not is_finite(flat):
-        raise NotFinite(f"a {codec} payload of {size} floats carries NaN or infinity")
+        raise NotFinite(f"payload of {size} floats as {codec}: contains NaN or infinity")
     return flat
 
 
@@ -108,9 +108,9 @@ def encoded_bytes(size: int, codec: Codec) -> int:
 
 
 def digest(array: FloatArray) -> str:
-    """32 hex digits over the little-endian float32 bytes, to compare replicas bit by bit."""
+    """32 hex digits of BLAKE2b of the little-endian float32 bytes, to compare replicas."""
     if array.dtype != np.float32:
-        raise ValueError(f"only float32 is digested, not {array.dtype}")
+        raise ValueError(f"digest: must be of float32, got {array.dtype}")
     little = np.ascontiguousarray(array.astype("<f4", copy=False))
     return blake2b(little.reshape(-1).view(np.uint8).data, digest_size=16).hexdigest()
 
@@ -143,7 +143,7 @@ def _encode_blocks(flat: FloatArray, codec: Codec) -> bytes:
 def _quantise(
     blocks: FloatArray, largest: int, scratch: FloatArray, quantised: NDArray[np.int8]
 ) -> FloatArray:
-    """Fill `quantised` [k, block] from `blocks` [k, block]; the scales [k]."""
+    """Fill `quantised` int8 [k, block] from `blocks` f32 [k, block]; return the scales f32 [k]."""
     np.abs(blocks, out=scratch)
     scales: FloatArray = scratch.max(axis=1)
     np.divide(scales, largest, out=scales)
@@ -163,7 +163,7 @@ def _decode_blocks(raw: NDArray[np.uint8], size: int, codec: Codec) -> FloatArra
     scales = scales.astype(np.float32)
     _check_scales(scales, largest, codec)
     if codec is Codec.INT4 and size % 2 and codes[-1] & 0xF0:
-        raise MalformedPayload("the nibble after the last int4 value is not zero")
+        raise MalformedPayload("int4 payload: the padding nibble at the end must be zero")
     flat = np.empty(size, np.float32)
     for start in range(0, size, _CHUNK):
         out = flat[start : start + _CHUNK]
@@ -178,11 +178,13 @@ def _decode_blocks(raw: NDArray[np.uint8], size: int, codec: Codec) -> FloatArra
 def _check_scales(scales: FloatArray, largest: int, codec: Codec) -> None:
     is_bad = ~np.isfinite(scales)
     if is_bad.any():
-        raise NotFinite(f"{codec} block {int(is_bad.argmax())} carries NaN or infinity")
+        raise NotFinite(f"{codec} block {int(is_bad.argmax())}: contains NaN or infinity")
     if (scales > np.finfo(np.float32).max / (largest + 1)).any():
-        raise NotFinite(f"{codec} scale {scales.max():g} takes values beyond float32")
+        raise NotFinite(f"{codec} scale {scales.max():g}: values would exceed float32")
     if (scales < _SCALE_MIN).any():
-        raise MalformedPayload(f"{codec} scale {scales.min():g} is below {_SCALE_MIN:g}")
+        raise MalformedPayload(
+            f"{codec} scale: must be at least {_SCALE_MIN:g}, got {scales.min():g}"
+        )
 
 
 def _scale(out: FloatArray, scales: FloatArray, block: int) -> None:
@@ -200,13 +202,13 @@ def _block(codec: Codec) -> tuple[int, int]:
 def _parts(
     payload: NDArray[np.uint8], size: int, block: int
 ) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-    """The scales and the codes in a payload, both views."""
+    """The scales f32 [blocks] and the codes u8 in a payload, both views."""
     head = 4 * -(-size // block)
     return payload[:head].view("<f4"), payload[head:]
 
 
 def _whole_blocks(piece: FloatArray, block: int) -> FloatArray:
-    """`piece` as [k, block]; zeros fill up the last block."""
+    """`piece` as [k, block]; the last block is padded with zeros."""
     missing = -piece.size % block
     return (np.pad(piece, (0, missing)) if missing else piece).reshape(-1, block)
 
@@ -218,7 +220,7 @@ def _pack(values: NDArray[np.int8]) -> NDArray[np.uint8]:
 
 
 def _unpack(packed: NDArray[np.uint8]) -> NDArray[np.int8]:
-    """Undo `_pack`."""
+    """The inverse of `_pack`: int8 [2 * len(packed)]."""
     wide = packed.astype("<u2")
     nibbles = ((wide | (wide << 4)) & 0x0F0F).view(np.int8)
     values: NDArray[np.int8] = (nibbles ^ 8) - 8

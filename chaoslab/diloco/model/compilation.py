@@ -1,13 +1,13 @@
-"""The cache of compiled steps on disk, safe against processes that are killed at any moment.
+"""Compilation cache on disk, safe against processes that are killed at any moment.
 
     <directory>/<entry> ── copied at the start ──► <directory>/.private-<any>/ ◄── JAX reads, writes
             ▲                                                │
             └──────── publish_compilations: new entries, renamed into place
 
-JAX writes an entry in place and never writes one that exists. A process that is killed meanwhile
-leaves a torn entry, which every later start fails to read and cannot replace. Here each process
-writes into a folder of its own, and only whole entries are published. Whose folder lives is told by
-a lock and not by a process id: containers that share the directory have the same ids.
+JAX writes an entry in place and never rewrites one. A process killed during that leaves a truncated
+entry, which every later start fails to read and cannot replace. Here each process writes to a
+private folder, and only complete entries are published. A lock, not a process id, tells whether the
+owner of a private folder is alive: containers that share the directory use the same ids.
 """
 
 import fcntl
@@ -25,9 +25,9 @@ _TURN = ".turn"
 
 
 def enable_compilation_cache(directory: Path) -> None:
-    """Keep compiled functions in `directory`, on this machine's file system.
+    """Use `directory` (on a local file system) as JAX's compilation cache.
 
-    JAX's key leaves out the number of threads: use one directory for each thread setting.
+    JAX's key omits the number of threads: use one directory for each thread setting.
     """
     directory = directory.absolute()
     directory.mkdir(parents=True, exist_ok=True)
@@ -42,7 +42,7 @@ def enable_compilation_cache(directory: Path) -> None:
 
 
 def publish_compilations() -> None:
-    """Offer what this process has compiled to later ones; nothing without a cache of ours."""
+    """Publish new compilations of this process; no effect without `enable_compilation_cache`."""
     # jax adds its settings as attributes at run time
     private = Path(jax.config.jax_compilation_cache_dir or "")  # type: ignore[attr-defined]
     if not private.name.startswith(_PRIVATE):
@@ -62,10 +62,10 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _own_folder(directory: Path) -> Path:
-    """A new one, held until this process ends; those that nobody holds any more are removed."""
+    """Create a private folder, locked until this process ends; remove those of dead processes."""
     turn = os.open(directory / _TURN, os.O_RDWR | os.O_CREAT, 0o666)
     try:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # nobody takes one that is being made for a leftover
+        fcntl.flock(turn, fcntl.LOCK_EX)  # a folder being made is not locked yet
         for folder in directory.glob(f"{_PRIVATE}*"):
             if not _is_held(folder):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -77,7 +77,7 @@ def _own_folder(directory: Path) -> Path:
 
 
 def _is_held(folder: Path) -> bool:
-    """Whether the process that made it lives; the kernel lets go of the lock of a dead one."""
+    """Whether its owner is alive: the kernel releases the lock of a dead process."""
     try:
         held = os.open(folder / _HELD, os.O_RDWR)
     except OSError:

@@ -1,13 +1,13 @@
-"""Real text as bytes: where it comes from, and which learner sees which part of it when.
+"""Training text as bytes: its source, its split into shards and a held-out part, its batches.
 
     stdlib | file | folder | glob ─► one file of bytes (memory-mapped)
     bytes ─► blocks of 32 windows ─┬─ every 20th ─► held out: evaluation only
                                    └─ the rest, dealt out ─► shard 0, shard 1, ...
     shard ─► windows in a new seeded order each epoch ─► batches, from any position at once
 
-A window is `sequence + 1` bytes: inputs and, shifted by one, targets. Which blocks are held out
-depends on the data and the sequence alone, so every run over the same data is judged by the same
-text. Nothing here knows a model or a device.
+A window is `sequence + 1` bytes: inputs and, shifted by one, targets. The held-out blocks depend
+only on the data and the sequence length, so all runs over the same data are evaluated on the same
+text. Nothing here depends on a model or a device.
 """
 
 import glob
@@ -34,25 +34,25 @@ _SKIPPED_FOLDERS = {"site-packages", "dist-packages", "__pycache__", "test", "te
 
 
 class DataError(ValueError):
-    """Text that cannot be trained on; the message says what was sought or how much is needed."""
+    """Unusable text; the message says what was sought or how many bytes are needed."""
 
 
 class Blocks(NamedTuple):
-    """First byte of every block. Blocks do not overlap; what is left at the end is not used."""
+    """Offset of every block's first byte. Blocks do not overlap; a partial last one is unused."""
 
     training: Indices  # i64 [n_training], in seeded order
     held_out: Indices  # i64 [n_held_out], in seeded order
 
 
-# ---------------------------------------------------------------- which windows, in which order
+# ---------------------------------------------------------------- windows and their order
 
 
 def batches(
     text: Bytes, *, sequence: int, batch: int, shard: tuple[int, int], seed: int, position: int
 ) -> Iterator[Bytes]:
-    """Endless u8 [batch, sequence + 1] of shard (number, of how many), after `position` batches.
+    """Endless u8 [batch, sequence + 1] of `shard` (number, of how many), from batch `position` on.
 
-    Within an epoch no window comes twice; each epoch has its own order.
+    Each epoch contains every window once, in an order of its own.
     """
     number, shards = shard
     training = split(len(text), sequence).training
@@ -74,7 +74,7 @@ def batches(
 
 
 def held_out(text: Bytes, *, sequence: int, windows: int) -> Bytes:
-    """u8 [n, sequence + 1] that no learner trains on, n <= windows; always the same ones."""
+    """Held-out windows, u8 [n, sequence + 1], n <= windows; the same for every call."""
     blocks = split(len(text), sequence).held_out
     count = len(blocks) * WINDOWS_PER_BLOCK
     return _read(text, blocks, shuffled(np.arange(min(windows, count)), count, 0), sequence)
@@ -95,10 +95,10 @@ def split(length: int, sequence: int) -> Blocks:
 
 
 def shuffled(index: Indices, count: int, seed: int) -> Indices:
-    """Where a seeded permutation of range(count) sends each `index`, without building it.
+    """Images of `index` under a seeded permutation of range(count), without building it.
 
-    A Feistel network over the next power of four; values outside are sent on until they are inside
-    (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). Index, count: up to 2**62.
+    A Feistel network over the next power of four, applied again until the value is inside the range
+    (Black and Rogaway, Ciphers with Arbitrary Finite Domains, 2002). `index`, `count`: up to 2**62.
     """
     half_bits = np.uint64(max(1, ((count - 1).bit_length() + 1) // 2))
     keys = np.frombuffer(_digest(seed, size=8 * _ROUNDS), "<u8")
@@ -117,7 +117,7 @@ def _feistel(value: Words, half_bits: np.uint64, keys: Words) -> Words:
 
 
 def _mixed(value: Words) -> Words:
-    """The finalizer of splitmix64 (Steele, Lea, Flood 2014)."""
+    """Finalizer of splitmix64 (Steele, Lea, Flood 2014)."""
     value = (value ^ value >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
     value = (value ^ value >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
     return value ^ value >> np.uint64(31)
@@ -140,16 +140,16 @@ def _bytes_needed(sequence: int, batch: int, shards: int) -> int:
     return (training + held_back) * (WINDOWS_PER_BLOCK * sequence + 1)
 
 
-# ---------------------------------------------------------------- where the bytes come from
+# ---------------------------------------------------------------- source of the bytes
 
 
 def open_text(source: str) -> Bytes:
-    """The bytes of `source`, memory-mapped, u8 [n].
+    """Bytes of `source`, memory-mapped, u8 [n].
 
     `stdlib` is the source of this Python's standard library, without tests and installed packages;
-    anything else is a file, a folder (all its files, hidden ones left out) or a glob pattern.
-    Several files become one, kept under `$CHAOSLAB_CACHE/data` (default ~/.cache/chaoslab/data).
-    DataError if there is nothing to read.
+    anything else is a file, a folder (all its files except hidden ones) or a glob pattern. Several
+    files are concatenated under `$CHAOSLAB_CACHE/data` (default ~/.cache/chaoslab/data). DataError
+    if there are no bytes.
     """
     if Path(source).is_file():
         return _mapped(Path(source), source)
@@ -169,7 +169,7 @@ def _mapped(path: Path, source: str) -> Bytes:
 
 
 def _listed(source: str) -> tuple[str, list[Path]]:
-    """What the files are called together, and the files in a fixed order."""
+    """A label for the files, and the files in a fixed order."""
     if source == "stdlib":
         root = Path(sysconfig.get_path("stdlib"))
         return f"stdlib-{platform.python_version()}", sorted(_walked(root, ".py"))
@@ -190,9 +190,9 @@ def _walked(root: Path, suffix: str) -> Iterator[Path]:
 
 
 def _joined(label: str, files: Sequence[Path]) -> Path:
-    """One file with the bytes of all, made once. Its name tells the listing and the content.
+    """One file with the bytes of all `files`, created once and named by listing and content.
 
-    The listing (names, sizes, times of change) finds it again without reading every file.
+    The listing (names, sizes, modification times) finds it again without reading the files.
     """
     folder = cache_folder() / "data"
     folder.mkdir(parents=True, exist_ok=True)
@@ -216,5 +216,5 @@ def _joined(label: str, files: Sequence[Path]) -> Path:
 
 
 def cache_folder() -> Path:
-    """`$CHAOSLAB_CACHE`, or ~/.cache/chaoslab: what may be deleted and is then made again."""
+    """`$CHAOSLAB_CACHE`, or ~/.cache/chaoslab: files that can be deleted and recreated."""
     return Path(os.environ.get("CHAOSLAB_CACHE") or Path.home() / ".cache" / "chaoslab")

@@ -1,12 +1,11 @@
-"""The balanced cut of a model's tensors into fragments, the unit that is pushed and merged.
+"""Fragments: a balanced division of a model's tensors into units that are pushed and merged.
 
     specs ── Layout.balance ──► P fragments
     {name: array} ── fragment.flatten ──► flat float32 [size] ── fragment.unflatten ──► {name: view}
 
-Whole tensors only. The cut depends on names, shapes and P alone, so a learner and the syncer that
-hold the same specs hold the same layout; `fingerprint` lets them compare. Specs travel as JSON and
-are checked here, because they come from the network. This module knows nothing of versions or of
-merging.
+Fragments consist of whole tensors. The division depends only on names, shapes and P, so a learner
+and the syncer with equal specs have equal layouts; `fingerprint` compares them. Specs travel as
+JSON and are validated here. Versions and merging are elsewhere.
 """
 
 import json
@@ -26,22 +25,22 @@ TENSORS_MAX = 65_536
 NAME_CHARS_MAX = 512
 DIMENSIONS_MAX = 8
 FLOATS_MAX = 2**40
-"""Largest tensor a spec may name, so that a hostile shape cannot overflow a size."""
+"""Largest tensor of a spec, in floats, so that a hostile shape cannot overflow a size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorSpec:
-    """One tensor of the model: its name, its shape, and how it is merged.
+    """Name, shape and merge method of one tensor.
 
-    ValueError for a name that is empty or cannot be printed, a dimension below one, or a size above
-    `FLOATS_MAX`.
+    ValueError for a name that is empty or unprintable, a dimension below one, or more than
+    `FLOATS_MAX` floats.
     """
 
     name: str
     shape: tuple[int, ...]
-    """() is a scalar."""
+    """Dimensions; () for a scalar."""
     is_averaged: bool
-    """Merged by the weighted average whatever the method, as the embedding is."""
+    """Merged by weighted average whatever the method of the training, as the embedding is."""
 
     def __post_init__(self) -> None:
         if not 1 <= len(self.name) <= NAME_CHARS_MAX or not self.name.isprintable():
@@ -61,20 +60,20 @@ class TensorSpec:
 
     @property
     def size(self) -> int:
-        """Number of floats."""
+        """Number of floats, the product of the dimensions."""
         return math.prod(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """Some whole tensors, in order of name, laid end to end in one flat float32 vector."""
+    """Whole tensors, in order of name, concatenated into one flat float32 vector."""
 
     index: int
     tensors: tuple[TensorSpec, ...]
     slices: tuple[slice, ...] = field(init=False)
-    """Where each tensor lies in the flat vector."""
+    """Position of each tensor in the flat vector."""
     size: int = field(init=False)
-    """Number of floats of the flat vector."""
+    """Length of the flat vector, in floats."""
 
     def __post_init__(self) -> None:
         ends = np.cumsum([0] + [spec.size for spec in self.tensors]).tolist()
@@ -83,10 +82,10 @@ class Fragment:
         object.__setattr__(self, "size", ends[-1])
 
     def flatten(self, arrays: Mapping[str, ArrayLike]) -> FloatArray:
-        """The fragment's tensors out of `arrays` as one new vector, float32 [size].
+        """The fragment's tensors from `arrays`, as one new vector, float32 [size].
 
-        Other names in `arrays` are ignored; other dtypes are converted. ValueError when a tensor
-        is missing or its shape is not the spec's.
+        Other names are ignored, other dtypes converted. ValueError if a tensor is missing or has
+        another shape than its spec.
         """
         flat = np.empty(self.size, np.float32)
         for spec, place in zip(self.tensors, self.slices, strict=True):
@@ -118,17 +117,17 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """All tensors of a model, cut into fragments; `fragments[i].index == i`."""
+    """All tensors of a model, divided into fragments; `fragments[i].index == i`."""
 
     fragments: tuple[Fragment, ...]
 
     @classmethod
     def balance(cls, specs: Sequence[TensorSpec], count: int) -> Self:
-        """Cut `specs` into `count` fragments of about the same size.
+        """Divide `specs` into `count` fragments of about equal size.
 
-        Largest tensor first, each into the currently smallest fragment; ties go by name and by
-        index, so the order of `specs` is of no matter. ValueError when a fragment would be empty
-        or a name occurs twice. Source: the Decoupled DiLoCo paper, arXiv 2604.21428.
+        Largest tensor first, each into the smallest fragment so far; ties are broken by name and
+        index, so the order of `specs` does not matter. ValueError if a fragment would be empty or a
+        name occurs twice. Source: the Decoupled DiLoCo paper, arXiv 2604.21428.
         """
         _check_names(specs)
         if not 1 <= count <= len(specs):
@@ -147,7 +146,7 @@ class Layout:
 
 
 def fingerprint(specs: Sequence[TensorSpec]) -> str:
-    """32 hex digits that are equal when two models have the same specs, in whatever order."""
+    """32 hex digits that are equal for equal specs, in any order."""
     ordered = sorted(specs, key=lambda spec: spec.name)
     return blake2b(specs_to_json(ordered).encode(), digest_size=16).hexdigest()
 
@@ -162,7 +161,7 @@ def specs_to_json(specs: Sequence[TensorSpec]) -> str:
 
 
 def specs_from_json(text: str | bytes) -> tuple[TensorSpec, ...]:
-    """Read what `specs_to_json` wrote. ValueError, and nothing else, for anything different."""
+    """Read the output of `specs_to_json`. ValueError, and no other error, for anything else."""
     try:
         rows = json.loads(text)
     except RecursionError as error:
@@ -175,7 +174,7 @@ def specs_from_json(text: str | bytes) -> tuple[TensorSpec, ...]:
 
 
 def is_finite(flat: FloatArray) -> bool:
-    """Whether float32 [n] holds neither NaN nor infinity."""
+    """Whether float32 [n] contains neither NaN nor infinity."""
     block = 65_536  # floats; the flags of one block stay in cache
     return all(
         bool(np.isfinite(flat[start : start + block]).all()) for start in range(0, flat.size, block)

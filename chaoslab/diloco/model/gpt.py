@@ -1,4 +1,4 @@
-"""A small GPT in plain JAX, and the task that trains it on the bytes of real text.
+"""A small GPT in plain JAX, and the task that trains it on text as bytes.
 
     tokens ─► embedding ─► [ + attention ─► + mlp ] x blocks ─► norm ─► embedding' ─► logits
 
@@ -6,8 +6,8 @@ RMSNorm (1910.07467), rotary positions (2104.09864), SwiGLU (2002.05202), no bia
 vocabulary, one embedding for both ends. Parameters are one flat dict of separate float32 tensors
 with readable names, because whole tensors are what fragments are made of; blocks are not stacked.
 
-It is float32 throughout and leaves the precision of products to JAX's default for the device.
-Nothing here knows an optimizer, a fragment or a mesh.
+float32 throughout; the precision of products is JAX's default for the device. Nothing here depends
+on an optimizer, a fragment or a mesh.
 """
 
 import functools
@@ -31,7 +31,7 @@ Parameters = dict[str, jax.Array]
 
 
 class Shape(NamedTuple):
-    """Sizes of a model. `width` is a multiple of `2 * heads`."""
+    """Sizes of a model. `width` must be a multiple of `2 * heads`."""
 
     width: int
     blocks: int
@@ -41,7 +41,7 @@ class Shape(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A model and the batch it is usually trained with."""
+    """A model shape with its default batch (sequences) and sequence length (bytes)."""
 
     shape: Shape
     batch: int
@@ -61,9 +61,9 @@ PRESETS = {
 
 
 def init(shape: Shape, key: jax.Array) -> Parameters:
-    """Fresh parameters. Matrices have deviation 1/sqrt(inputs), less on the way back to the stream.
+    """Initial parameters. Matrices have deviation 1/sqrt(inputs), less for residual outputs.
 
-    One draw serves all tensors, which compiles in a fraction of the time of one draw for each.
+    One draw serves all tensors: it compiles much faster than one draw for each.
     """
     shapes = tensor_shapes(shape)
     sizes = [math.prod(size) for size in shapes.values()]
@@ -95,7 +95,7 @@ def loss(shape: Shape, params: Parameters, tokens: jax.Array) -> jax.Array:
 
 
 def tensor_shapes(shape: Shape) -> dict[str, tuple[int, ...]]:
-    """Every tensor's name and shape."""
+    """Name and shape of every tensor."""
     width, hidden = shape.width, shape.hidden
     shapes: dict[str, tuple[int, ...]] = {"embedding": (VOCABULARY, width)}
     for number in range(shape.blocks):
@@ -126,7 +126,7 @@ def _part(params: Parameters, prefix: str) -> Parameters:
 
 
 def _norm(x: jax.Array, gain: jax.Array) -> jax.Array:
-    """Divide the last axis by its root mean square; gain is [width]."""
+    """RMSNorm: divide the last axis by its root mean square, multiply by gain [width]."""
     return x * jax.lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6) * gain[None, None, :]
 
 
@@ -168,7 +168,7 @@ def _rotate(x: jax.Array, rotation: tuple[jax.Array, jax.Array]) -> jax.Array:
 
 
 def text_task(name: str, data: str, *, batch: int | None, sequence: int | None) -> "TextTask":
-    """The preset `name` on the bytes of `data`; `batch` and `sequence` replace the preset's own."""
+    """Task of the preset `name` on the bytes of `data`; `batch` and `sequence` replace its own."""
     preset = PRESETS[name]
     preset = replace(preset, batch=batch or preset.batch, sequence=sequence or preset.sequence)
     if preset.batch < 1 or preset.sequence < 1:
@@ -178,7 +178,7 @@ def text_task(name: str, data: str, *, batch: int | None, sequence: int | None) 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TextTask:
-    """A preset GPT that predicts each next byte of a text. See `task.Task` for the members."""
+    """Preset GPT that predicts each next byte of a text; members as in `task.Task`."""
 
     preset: Preset
     text: texts.Bytes
@@ -190,7 +190,7 @@ class TextTask:
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """The embedding alone."""
+        """The embedding only."""
         return ("embedding",)
 
     def init(self, key: jax.Array) -> Parameters:

@@ -1,12 +1,12 @@
-"""A `Task`: what is trained. A preset, or any object a user makes that has these six members.
+"""Tasks: the `Task` protocol (model, loss, data) and the loading of presets and users' tasks.
 
     "nano" ───────────────┐
-                          ├─► load ─► Task ─► init, loss, batches ─► inner.Inner (the learner)
+                          ├─► load ─► Task ─► init, loss, batches ─► learner: inner_steps
     "my_package.my:make" ─┘             └───► evaluate ────────────► evaluate (after the run)
 
-A user's function may take `data`, `batch` and `sequence`, by these names, as the plan or the
-command line gives them; it takes those it has a use for. What it returns is checked by tracing it,
-before anything is compiled or connected. Nothing here knows learners, fragments or networks.
+A user's function may take parameters named `data`, `batch` and `sequence`, with the values of the
+plan or the command line. Its result is checked by tracing it, before anything is compiled or
+connected. Nothing here depends on learners, fragments or networks.
 """
 
 import importlib
@@ -21,36 +21,36 @@ import jax.numpy as jnp
 import numpy as np
 
 Params: TypeAlias = Any
-"""A pytree (dicts, tuples, lists, registered classes) of f32 arrays; no static type says that."""
+"""A pytree (dicts, tuples, lists, registered classes) of float32 arrays."""
 Batch: TypeAlias = Any
-"""A pytree of numpy arrays that share their leading axis, the batch."""
+"""A pytree of numpy arrays with the batch as their common leading axis."""
 
 _SECRET = re.compile(r"\$\{env:([^}]*)\}")
 
 
 class TaskError(ValueError):
-    """A model that cannot be trained as written; the message says what to write instead."""
+    """A task that cannot be trained; the message says what to change."""
 
 
 class Task(Protocol):
-    """A model, its loss and its data. Learners, evaluator and syncer need nothing else of it."""
+    """A model, its loss and its data: all that learners, evaluator and syncer need of it."""
 
     @property
     def tokens_per_batch(self) -> int:
-        """Tokens (or samples) in one batch of `batches`; all accounts are kept in this unit."""
+        """Tokens (or samples) in one batch of `batches`; the unit of all token counts."""
         ...
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """Names of the tensors that are merged by weighted average: the embedding.
+        """Names of the tensors merged by weighted average, such as the embedding.
 
         A tensor's name is its path in the pytree, joined by dots: {"mlp": {"up": x}} is "mlp.up".
-        Every other tensor is merged in direction and length apart.
+        All other tensors are merged by rda (`merge`).
         """
         ...
 
     def init(self, key: jax.Array) -> Params:
-        """Fresh parameters; the same key gives the same values. Traced by `jax.jit`."""
+        """Initial parameters; the same key gives the same values. Traced by `jax.jit`."""
         ...
 
     def loss(self, params: Params, batch: Batch) -> jax.Array:
@@ -58,37 +58,37 @@ class Task(Protocol):
         ...
 
     def batches(self, shard: int, shards: int, seed: int, position: int) -> Iterator[Batch]:
-        """An endless stream of shard `shard` of `shards`, going on after `position` batches.
+        """Endless stream of the batches of shard `shard` of `shards`, from batch `position` on.
 
-        Shards are disjoint, and nothing that `evaluate` uses is in them. The stream from position k
-        equals the stream from 0 without its first k batches, so a restarted learner goes on exactly
-        where it was. An array that was handed out is never changed later.
+        Shards are disjoint and contain nothing that `evaluate` uses. The stream from position k
+        equals the stream from 0 without its first k batches, so a restarted learner continues
+        exactly where it was. An array that was yielded must not be changed later.
         """
         ...
 
     def evaluate(self, params: Params) -> float:
-        """Mean held-out loss per token; the same parameters always give the same number."""
+        """Mean held-out loss per token; equal parameters must give equal numbers."""
         ...
 
 
 def load(
     spec: str, *, data: str = "stdlib", batch: int | None = None, sequence: int | None = None
 ) -> Task:
-    """The task of a preset (`nano`) or of a user's function (`package.module:make`).
+    """Task of a preset (`nano`) or of a user's function (`package.module:make`).
 
     `batch` (sequences per step) and `sequence` (tokens) replace a preset's own. `${env:NAME}` in
-    `data` is read from the environment, so that a secret need not stand on a command line. Raises
-    TaskError for a model, and `data.DataError` for data, that cannot work.
+    `data` is read from the environment, so that a secret need not be on a command line. Raises
+    TaskError for an unusable model and `data.DataError` for unusable data.
     """
-    from chaoslab.diloco.model import gpt  # noqa: PLC0415 - it is a task itself, and imports this module
+    from chaoslab.diloco.model import gpt  # noqa: PLC0415 - gpt imports this module
 
     data = _SECRET.sub(lambda found: os.environ.get(found[1], found[0]), data)
     if ":" in spec:
         return _made(spec, {"data": data, "batch": batch, "sequence": sequence})
     if spec not in gpt.PRESETS:
         raise TaskError(
-            f"no model is called {spec!r}; write one of {', '.join(gpt.PRESETS)}, "
-            "or your own as package.module:make"
+            f"model: must be one of {', '.join(gpt.PRESETS)}, or your own as package.module:make, "
+            f"got {spec!r}"
         )
     return gpt.text_task(spec, data, batch=batch, sequence=sequence)
 
@@ -103,45 +103,45 @@ def check(task: Task, spec: str) -> None:
     names = tensor_names(params)
     for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
         if leaf.dtype != jnp.float32:
-            raise TaskError(f"{spec}: tensor {name!r} is {leaf.dtype}; init must return float32")
+            raise TaskError(f"{spec}: tensor {name!r} of init must be float32, got {leaf.dtype}")
     if unknown := [name for name in task.averaged if name not in names]:
-        raise TaskError(f"{spec}: averaged names {unknown}, but the tensors are {names}")
+        raise TaskError(f"{spec}: averaged: must name tensors of init ({names}), got {unknown}")
     batch = next(task.batches(0, 1, seed=0, position=0), None)
     if batch is None:
-        raise TaskError(f"{spec}: batches ended at once; it must yield batches for ever")
+        raise TaskError(f"{spec}: batches: must be endless, got none")
     check_batch(batch, spec)
     try:
         loss = jax.eval_shape(task.loss, params, batch)
     except (TypeError, ValueError) as error:
         raise TaskError(f"{spec}: loss(params, batch) cannot be traced by jax: {error}") from error
     if getattr(loss, "shape", None) != () or loss.dtype != jnp.float32:
-        raise TaskError(f"{spec}: loss returns {loss}; it must be one float32: the mean per token")
+        raise TaskError(f"{spec}: loss: must return one float32, the mean per token, got {loss}")
 
 
 def check_batch(batch: Batch, spec: str) -> int:
-    """Length of the leading axis that all arrays of `batch` share; TaskError if they do not."""
+    """Length of the leading axis of all arrays of `batch`; TaskError if they differ."""
     leaves = jax.tree.leaves(batch)
     if not leaves or not all(isinstance(leaf, np.ndarray) and leaf.ndim for leaf in leaves):
-        raise TaskError(f"{spec}: batches must yield numpy arrays with the batch as leading axis")
+        raise TaskError(f"{spec}: batches: must yield numpy arrays with the batch as leading axis")
     lengths = {len(leaf) for leaf in leaves}
     if len(lengths) != 1:
-        raise TaskError(f"{spec}: arrays of one batch have leading axes {sorted(lengths)}; use one")
+        raise TaskError(f"{spec}: batches: leading axes must be equal, got {sorted(lengths)}")
     return lengths.pop()
 
 
 def tensor_names(params: Params) -> tuple[str, ...]:
-    """The name of every tensor, in the pytree's own order. TaskError if two would be the same."""
+    """Name of every tensor, in the order of the pytree. TaskError if two are equal."""
     paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
     names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path in paths)
     if not names:
-        raise TaskError("init(key) returned no tensors; return a pytree of float32 arrays")
+        raise TaskError("init: must return a pytree of float32 arrays, got no arrays")
     if len(set(names)) != len(names):
-        raise TaskError(f"two tensors have the same name in {names}; rename one of their keys")
+        raise TaskError(f"tensor names: must be different, got {names}; rename one of their keys")
     return names
 
 
 def _made(spec: str, offered: Mapping[str, str | int | None]) -> Task:
-    """Call the user's function with those of `offered` that it takes, and check the result."""
+    """Call the user's function with the parameters of `offered` that it takes; check the result."""
     make = _found(spec)
     parameters = inspect.signature(make).parameters.values()
     takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -185,10 +185,10 @@ def _check_members(task: Task, spec: str) -> None:
             "docs/your_own_model.md shows a complete one"
         )
     if uncallable := [name for name in wanted[:4] if not callable(getattr(task, name))]:
-        raise TaskError(f"{spec}: {', '.join(uncallable)} must be methods")
+        raise TaskError(f"{spec}: must be methods: {', '.join(uncallable)}")
     tokens: object = task.tokens_per_batch
     if not isinstance(tokens, int) or tokens < 1:
-        raise TaskError(f"{spec}: tokens_per_batch is {tokens!r}; it must be an int of at least 1")
+        raise TaskError(f"{spec}: tokens_per_batch: must be an int of at least 1, got {tokens!r}")
     averaged: object = task.averaged
     if not isinstance(averaged, tuple):
-        raise TaskError(f"{spec}: averaged is {averaged!r}; it must be a tuple of names, maybe ()")
+        raise TaskError(f"{spec}: averaged: must be a tuple of names, maybe (), got {averaged!r}")

@@ -1,1 +1,1 @@
-"""What every node of a training shares: events, test hooks, durable files, health."""
+"""Modules shared by all node programs: events, test hooks, durable files, health."""

@@ -1,10 +1,10 @@
-r"""Files that prove they are whole: a seal, a head in JSON, then bytes.
+r"""Files with a checksum: a checksum line, a header in JSON, then bytes.
 
     chaoslab <64 hex digits of BLAKE2b over all that follows>\n
     {"version": 7, "tensors": […]}\n
     <body>
 
-Standard library only. Whoever damages a byte anywhere, the head included, breaks the seal.
+Standard library only. A change of any byte, the header included, is detected by `read_checksummed`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,22 +21,22 @@ _SEAL_BYTES = len(_MARK) + 2 * _DIGEST_BYTES + 1
 
 
 class CorruptState(ValueError):
-    """A file that must be whole is damaged; the message names it."""
+    """A file that is damaged or missing; the message names it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChecksummedFile:
-    """What a whole file says."""
+    """Content of a file whose checksum was right."""
 
     head: bytes
-    """JSON."""
+    """One JSON object, encoded."""
     body: memoryview
 
 
 def write_checksummed(
     file: File, head: Mapping[str, Json], body: Sequence[memoryview | bytes]
 ) -> None:
-    """Write into a new file; nothing is flushed."""
+    """Write the content into a new file; nothing is flushed."""
     first = encode(head).encode() + b"\n"
     seal = blake2b(first, digest_size=_DIGEST_BYTES)
     for piece in body:
@@ -47,14 +47,14 @@ def write_checksummed(
 
 
 def read_checksummed(path: Path) -> ChecksummedFile:
-    """Read a file back; CorruptState if it is missing, cut off, longer or altered."""
+    """Read a file back; CorruptState if it is missing, truncated, longer or altered."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise CorruptState(f"{path} cannot be read: {error.strerror}") from error
+        raise CorruptState(f"{path}: cannot be read: {error.strerror}") from error
     seal, rest = content[:_SEAL_BYTES], memoryview(content)[_SEAL_BYTES:]
     found = blake2b(rest, digest_size=_DIGEST_BYTES).hexdigest()
     if seal != _MARK + found.encode() + b"\n":
-        raise CorruptState(f"{path} is damaged: its bytes do not fit the seal in its first line")
+        raise CorruptState(f"{path}: damaged, its content does not match its checksum")
     end = content.index(b"\n", _SEAL_BYTES)
     return ChecksummedFile(head=content[_SEAL_BYTES:end], body=rest[end + 1 - _SEAL_BYTES :])

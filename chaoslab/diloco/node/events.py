@@ -1,6 +1,6 @@
-"""The node contract from the inside: one JSON event per line on standard output.
+"""Event output of a node: one JSON event per line on standard output.
 
-Any program that prints such lines is a node (`chaoslab.core.events`); this is how ours do it.
+Any program that prints such lines is a node (`chaoslab.core.events`).
 """
 
 import sys
@@ -18,12 +18,12 @@ _born_s = time.monotonic()
 
 
 def now_s() -> float:
-    """Seconds since this process began, by its own monotonic clock."""
+    """Seconds since this process started, by its monotonic clock."""
     return time.monotonic() - _born_s
 
 
 def say(kind: Kind, data: Mapping[str, Json]) -> None:
-    """Print one event; whole lines even when several threads speak."""
+    """Print one event as one whole line. Thread-safe."""
     line = node_line(kind, node_s=now_s(), data=data)
     with _printing:
         sys.stdout.write(line + "\n")

@@ -1,13 +1,13 @@
-"""Durable file operations: what must outlive a power cut is written by these and nothing else.
+"""Durable file operations: all writes that must survive a power cut.
 
     File: append ─► kernel ── flush ─► disk          the bytes of one file
-    appearing: .name.partial ── flush ── rename ─► name ── flush_folder ─► whole or not at all
+    atomic_write: .name.partial ── flush ── rename ─► name ── flush_folder ─► complete or absent
     make_folder ── flush_folder(parent) ─► disk      the name of a folder
 
-A power cut loses whatever was not flushed: bytes of a file (in part, in any order), and names that
-were made, moved or removed in a folder. `flush` brings the bytes of a file to the disk and not its
-name; `flush_folder` brings the names and not the bytes. Each call of `os` here is a point at which
-a process can die, and tests let it die at every one of them.
+A power cut loses whatever was not flushed: bytes of a file (in part, in any order), and names
+created, moved or removed in a folder. `flush` writes the bytes of a file to the disk, but not its
+name; `flush_folder` writes names, but not bytes. Each call of `os` here is a point at which a
+process can die; tests kill it at every one of them.
 """
 
 import os
@@ -19,14 +19,14 @@ from typing import Self
 
 
 class File:
-    """A file open for writing, without a buffer: OSError says at once what the disk refuses."""
+    """A file open for writing, unbuffered, so that OSError is raised by the call that failed."""
 
     def __init__(self, path: Path, *, is_new: bool) -> None:
-        """`is_new`: make it, or empty the one that is there; else go on behind its last byte."""
+        """`is_new`: create or empty the file; otherwise append behind its last byte."""
         flags = os.O_CREAT | os.O_TRUNC if is_new else 0
         self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
         self.size = 0 if is_new else os.fstat(self._handle).st_size
-        """In bytes; where the next ones go."""
+        """Length in bytes."""
 
     def __enter__(self) -> Self:
         return self
@@ -40,7 +40,7 @@ class File:
         self.close()
 
     def append(self, content: bytes | memoryview) -> None:
-        """Add all of it; after an OSError some of it may be there."""
+        """Append all of `content`; after an OSError part of it may be written."""
         left = memoryview(content)
         while left:
             count = os.pwrite(self._handle, left, self.size)
@@ -48,28 +48,29 @@ class File:
             left = left[count:]
 
     def cut(self, size: int) -> None:
-        """Drop what is behind `size`."""
+        """Truncate to `size` bytes."""
         os.ftruncate(self._handle, size)
         self.size = size
 
     def flush(self) -> None:
-        """Wait until the disk has the bytes."""
+        """Block until the bytes are on disk."""
         os.fsync(self._handle)
 
     def fileno(self) -> int:
-        """For locks, and for whoever brings a writer of its own."""
+        """File descriptor, for locks and other writers."""
         return self._handle
 
     def close(self) -> None:
-        """Let go of it; nothing is flushed by that."""
+        """Close without flushing."""
         os.close(self._handle)
 
 
 @contextmanager
-def appearing(path: Path, *, durable: bool) -> Iterator[File]:
-    """Write to the file this gives; it appears under its name at the end, or not at all.
+def atomic_write(path: Path, *, durable: bool) -> Iterator[File]:
+    """Context manager: write to the file it gives; at the end it replaces `path`, or on error
+    nothing.
 
-    With `durable` the disk has bytes and name when the block is left.
+    With `durable`, bytes and name are on disk on exit.
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
@@ -86,9 +87,9 @@ def appearing(path: Path, *, durable: bool) -> Iterator[File]:
 
 
 def make_folder(folder: Path, *, durable: bool) -> None:
-    """Make a folder and those above it that are missing; OSError if that is refused.
+    """Create a folder and its missing parents; OSError if that is refused.
 
-    Its name is flushed even if it is there: an earlier life may have died before it came to that.
+    Its name is flushed even if it exists: the process that created it may have died before that.
     """
     try:
         os.mkdir(folder)
@@ -103,7 +104,7 @@ def make_folder(folder: Path, *, durable: bool) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, if it is there. Not flushed: one that comes back harms nobody."""
+    """Remove a file if it exists. Not flushed: a file that reappears does no harm."""
     try:
         os.unlink(path)
     except FileNotFoundError:
@@ -111,15 +112,15 @@ def remove(path: Path) -> None:
 
 
 def flush_folder(folder: Path) -> None:
-    """Wait until the disk has the names in a folder as they are now."""
+    """Block until the names in a folder are on disk."""
     _flush(folder)
 
 
 def flush_all(folder: Path) -> None:
-    """Wait until the disk has every file of a folder, and their names.
+    """Block until every file of a folder is on disk, and their names.
 
-    What an earlier life wrote and could not flush any more can be read, and is still lost in a
-    power cut: it is flushed before anybody goes by it.
+    Files written by an earlier process may be readable but not on disk, and be lost in a power cut:
+    call this before relying on them.
     """
     for path in sorted(folder.iterdir()):
         if path.is_file():

@@ -1,10 +1,10 @@
-"""A sign of life for whoever watches a node from beside it: a file that is touched while it works.
+"""Health file of a node: a file that is touched while the node makes progress.
 
     a learner's reports of its steps ─┐
-    each turn of the syncer ──────────┴─► HealthFile.touch ─► its time ◄── docker: HEALTHCHECK
+    each turn of the syncer ──────────┴─► HealthFile.touch ─► mtime ◄── docker: HEALTHCHECK
 
-A learner that is alive and does not step touches nothing, which is what counts here. Off without
-`--health-file`. Nobody is told if the file cannot be touched: it grows old, which is the message.
+A learner that is alive but makes no steps does not touch it. Off without `--health-file`. A failure
+to touch is not reported: the file's age shows it.
 """
 
 import argparse
@@ -21,21 +21,21 @@ _SIGNS = frozenset({Kind.LEARNER_STARTED, Kind.LEARNER_JOINED, Kind.LEARNER_STEP
 
 
 class HealthFile:
-    """Touches one file, at most once a second; none, if there is none."""
+    """Touches a file at most once a second; does nothing if `file` is None."""
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
         self._due_s = 0.0
 
     def touch(self) -> None:
-        """It works."""
+        """Record progress, unless that was done within the last second."""
         if self._file is not None and time.monotonic() >= self._due_s:
             self._due_s = time.monotonic() + _EVERY_S
             with suppress(OSError):
                 self._file.touch()
 
-    def heard(self, emit: Emit) -> Emit:
-        """`emit`, and a touch whenever a learner says that it begins, joins or steps."""
+    def touched_by(self, emit: Emit) -> Emit:
+        """`emit`, extended to touch the file whenever a learner starts, joins or steps."""
 
         def say(kind: Kind, data: Mapping[str, Json]) -> None:
             emit(kind, data)
@@ -46,7 +46,7 @@ class HealthFile:
 
 
 def add_health_option(flags: argparse.ArgumentParser) -> None:
-    """`--health-file`, of learner and syncer."""
+    """Add `--health-file`, an option of learner and syncer."""
     flags.add_argument(
-        "--health-file", type=Path, metavar="FILE", help="touched every second while it works"
+        "--health-file", type=Path, metavar="FILE", help="touched every second while the node works"
     )

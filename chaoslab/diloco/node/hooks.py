@@ -1,11 +1,11 @@
-"""The test hooks of a node: what a harness asks of it, one JSON line each, on standard input.
+"""Test hooks of a node: requests of a harness, one JSON line each, on standard input.
 
-    harness ── {"do": "slow", "factor": 2, "for_s": 30} ──► Hooks (own thread) ─► obey(facts)
-                                  for_s over, or end of input: it is let go ────► obey({})
+    harness ── {"do": "slow", "factor": 2, "for_s": 30} ──► Hooks (own thread) ─► handler(facts)
+                            for_s over, or end of input: the request ends ──────► handler({})
 
-Off unless the node was started with `--test-hooks`: a training without a harness reads nothing. Who
-can be asked what registers it here; nothing in this module knows a hook by name. Whatever is asked
-for a time ends by itself when the time is over, and with the harness: nothing stays behind.
+Off unless the node was started with `--test-hooks`. Modules register their handlers; this module
+knows no hook by name. A request with `for_s` ends after that time and with the harness, so that no
+effect stays behind.
 """
 
 import json
@@ -16,75 +16,75 @@ from typing import IO, TypeAlias
 
 from chaoslab.core.events import Json
 
-Obey: TypeAlias = Callable[[Mapping[str, Json]], None]
-"""Takes the facts of what is asked; none of them lets go of it. Called on a thread of the hooks."""
+Handler: TypeAlias = Callable[[Mapping[str, Json]], None]
+"""Applies the facts of a request; an empty mapping ends it. Called on a thread of the hooks."""
 
 
 class Hooks:
-    """What one node can be asked to do. Without `listen` nothing ever is."""
+    """Handlers by name. They are called only after `listen`."""
 
     def __init__(self) -> None:
-        self._obey: dict[str, Obey] = {}
+        self._handlers: dict[str, Handler] = {}
         self._timers: dict[str, threading.Timer] = {}
         self._turn = threading.RLock()
 
-    def on(self, do: str, obey: Obey) -> None:
-        """Whatever is asked under this name goes to `obey`, one at a time."""
-        self._obey[do] = obey
+    def on(self, do: str, handler: Handler) -> None:
+        """Register the handler of a request; calls never overlap."""
+        self._handlers[do] = handler
 
     def listen(self, lines: IO[str] | None = None) -> None:
-        """Obey from now on what comes in; by default on standard input."""
+        """Start a thread that handles the lines of `lines`, by default of standard input."""
         source = sys.stdin if lines is None else lines
-        threading.Thread(target=self._hear, args=(source,), name="hooks", daemon=True).start()
+        threading.Thread(target=self._read_lines, args=(source,), name="hooks", daemon=True).start()
 
-    def take(self, line: str) -> None:
-        """Obey one line. One that cannot be understood is said on standard error and passed over:
-        a harness that is newer than the node must not end the training.
+    def handle_line(self, line: str) -> None:
+        """Handle one line. An invalid one is reported on standard error and ignored, so that a
+        newer harness cannot end the training.
         """
         try:
             facts = json.loads(line)
             do, for_s = str(facts.pop("do")), _seconds(facts.pop("for_s", None))
-            obey = self._obey[do]
+            handler = self._handlers[do]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            _pass_over(line, error)
+            _report_ignored(line, error)
             return
         with self._turn:
             try:
-                obey(facts)
+                handler(facts)
             except (ValueError, KeyError) as error:
-                _pass_over(line, error)  # what was asked before it holds on, and ends in its time
+                _report_ignored(line, error)  # an earlier request stays in force, for its own time
                 return
             self._stop_timer(do)
             if for_s is not None:
-                self._let_go_after(do, for_s)
+                self._release_after(do, for_s)
 
     # ---------------------------------------------------------------- inside
 
-    def _hear(self, lines: Iterable[str]) -> None:
+    def _read_lines(self, lines: Iterable[str]) -> None:
         try:
             for line in lines:
-                self.take(line)
-        finally:  # whatever ended it, nothing stays behind
-            for do in self._obey:
-                self._let_go(do)
+                self.handle_line(line)
+        finally:  # end of input or an error: end every request
+            for do in self._handlers:
+                self._release(do)
 
-    def _let_go(self, do: str) -> None:
+    def _release(self, do: str) -> None:
         with self._turn:
             self._stop_timer(do)
-            self._obey[do]({})
+            self._handlers[do]({})
 
-    def _let_go_after(self, do: str, for_s: float) -> None:
-        timer = threading.Timer(for_s, self._over, (do,))
+    def _release_after(self, do: str, for_s: float) -> None:
+        timer = threading.Timer(for_s, self._expire, (do,))
         timer.daemon = True
         self._timers[do] = timer
         timer.start()
 
-    def _over(self, do: str) -> None:
-        """The time of this very request is over, unless another one has come in between."""
+    def _expire(self, do: str) -> None:
+        """End the request whose time is over, unless a later one has replaced it."""
         with self._turn:
             if self._timers.get(do) is threading.current_thread():
                 del self._timers[do]
-                self._obey[do]({})
+                self._handlers[do]({})
 
     def _stop_timer(self, do: str) -> None:
         timer = self._timers.pop(do, None)
@@ -93,13 +93,13 @@ class Hooks:
 
 
 def _seconds(for_s: Json) -> float | None:
-    """As long as a thread can wait; ValueError for what is no time."""
+    """Seconds, limited to what a thread can wait; ValueError for anything else."""
     if for_s is None:
         return None
     if isinstance(for_s, bool) or not isinstance(for_s, int | float) or not for_s >= 0:
-        raise ValueError(f"`for_s` is a number of seconds or null, not {for_s!r}")
+        raise ValueError(f"for_s: must be seconds or null, got {for_s!r}")
     return min(for_s, threading.TIMEOUT_MAX)
 
 
-def _pass_over(line: str, error: Exception) -> None:
-    sys.stderr.write(f"no hook is meant by {line.strip()[:200]!r} ({error!r})\n")
+def _report_ignored(line: str, error: Exception) -> None:
+    sys.stderr.write(f"ignored test hook {line.strip()[:200]!r}: {error!r}\n")

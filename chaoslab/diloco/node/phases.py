@@ -1,11 +1,11 @@
-"""Named points of the protocol: a node says that it is there, and waits there, if it was asked to.
+"""Protocol points of a node: it reports that it reached one and waits there, if asked to.
 
     harness ── {"do": "watch", "phase": "written", "hold_s": 5} ──► Phases   (`hooks`)
             ◄───────────────── phase.reached ──────────────────────── reach("written", …)
-            ── {"do": "go"} ──► or hold_s is over, or the harness is gone: training goes on
+                    ── {"do": "go"} ──► or hold_s is over, or the harness ended: training continues
 
-A watch counts once. Whoever passes a point that nobody watches says nothing and loses no time. The
-hard bugs live between two steps that belong together; these are the places between them.
+A watch is used up when its point is reached. A point that is not watched reports nothing and takes
+no time. Most protocol errors occur between two steps that belong together; the points are there.
 """
 
 import threading
@@ -19,22 +19,22 @@ from chaoslab.diloco.node.hooks import Hooks
 
 
 class Phase(StrEnum):
-    """All points, in the order of a round; the first four are the syncer's."""
+    """All points, in the order of a round; the first four are the syncer's, the rest learners'."""
 
     QUORUM = "quorum"
-    """Enough have answered: the round is closed and not yet merged."""
+    """Enough learners answered: the round is closed and not merged yet."""
     BEFORE_WRITE = "before_write"
-    """Merged in memory, nothing on disk."""
+    """Merged in memory, nothing written."""
     WRITTEN = "written"
-    """On disk with its line of the tape; nobody has seen the version."""
+    """On disk with its line of the commit log; not published."""
     PUBLISH = "publish"
-    """The first learner was sent the version, the others not."""
+    """Sent to the first learner, not to the others."""
     PUSH = "push"
-    """A learner's update is partly on the wire."""
+    """A learner has sent part of a push."""
     DONATE = "donate"
-    """A donor's checkpoint is partly on the wire."""
+    """A donor has sent part of its checkpoint."""
     ADOPT = "adopt"
-    """A learner has overwritten a fragment and not yet said so."""
+    """A learner has overwritten a fragment and not reported it yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,42 +44,42 @@ class _Watch:
 
 
 class Phases:
-    """The points of one node. Any thread may reach one; the hooks' thread watches and lets go."""
+    """Points of one node. Any thread may reach one; the hooks' thread sets and ends watches."""
 
     def __init__(self, emit: Emit, about: Mapping[str, Json]) -> None:
-        """`about`: who says it, for every `phase.reached`."""
+        """`about`: data that every `phase.reached` of this node carries."""
         self._emit = emit
         self._about = about
         self._lock = threading.Lock()
         self._watched: dict[Phase, _Watch] = {}
         self._held: list[_Watch] = []
 
-    def take_words(self, hooks: Hooks) -> None:
-        """Obey `watch` and `go`."""
-        hooks.on("watch", self._run_loop)
+    def register(self, hooks: Hooks) -> None:
+        """Handle the requests `watch` and `go`."""
+        hooks.on("watch", self._watch)
         hooks.on("go", self._go)
 
     def reach(self, phase: Phase, **facts: Json) -> None:
-        """Here is the point. Returns at once, or when it is over if it is to be held."""
+        """Report that the point is reached, if it is watched; return when its hold is over."""
         if phase not in self._watched:
             return
         with self._lock:
-            run_loop = self._watched.pop(phase, None)
-            if run_loop is None:
+            watch = self._watched.pop(phase, None)
+            if watch is None:
                 return
-            self._held.append(run_loop)
-        is_held = run_loop.hold_s > 0
-        said = {"phase": phase.value, **facts, "is_held": is_held}
-        self._emit(Kind.PHASE_REACHED, {**self._about, **said})
+            self._held.append(watch)
+        is_held = watch.hold_s > 0
+        data = {"phase": phase.value, **facts, "is_held": is_held}
+        self._emit(Kind.PHASE_REACHED, {**self._about, **data})
         if is_held:
-            run_loop.go.wait(run_loop.hold_s)
+            watch.go.wait(watch.hold_s)
         with self._lock:
-            self._held.remove(run_loop)
+            self._held.remove(watch)
 
-    # ---------------------------------------------------------------- words
+    # ---------------------------------------------------------------- requests
 
-    def _run_loop(self, facts: Mapping[str, Json]) -> None:
-        """Say so when this point is next reached; without facts nothing is watched any more."""
+    def _watch(self, facts: Mapping[str, Json]) -> None:
+        """Watch for the next time that a point is reached; without facts end all watches."""
         if not facts:
             with self._lock:
                 self._watched.clear()
@@ -87,11 +87,11 @@ class Phases:
             return
         hold_s = facts.get("hold_s")
         asked_s = hold_s if isinstance(hold_s, int | float) and hold_s > 0 else 0.0
-        run_loop = _Watch(hold_s=min(asked_s, threading.TIMEOUT_MAX))
+        watch = _Watch(hold_s=min(asked_s, threading.TIMEOUT_MAX))
         with self._lock:
-            self._watched[Phase(str(facts["phase"]))] = run_loop
+            self._watched[Phase(str(facts["phase"]))] = watch
 
     def _go(self, _: Mapping[str, Json]) -> None:
         with self._lock:
-            for run_loop in self._held:
-                run_loop.go.set()
+            for watch in self._held:
+                watch.go.set()

@@ -5,8 +5,8 @@
         round               int64 []
         committed_tokens    int64 []
 
-A snapshot appears whole or not at all. A second one at the same number of committed tokens
-replaces the first. Needs numpy alone, so the syncer never imports JAX.
+A snapshot is written atomically. A second one with the same number of committed tokens replaces the
+first. Needs numpy only, so the syncer never imports JAX.
 """
 
 import os
@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from chaoslab.diloco.model.fragments import FloatArray
-from chaoslab.diloco.node.files import appearing, make_folder
+from chaoslab.diloco.node.files import atomic_write, make_folder
 
 _TENSOR = "tensor:"
 
@@ -29,7 +29,10 @@ class SnapshotError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """The global parameters when `committed_tokens` tokens of training were in them."""
+    """Global parameters that contain `committed_tokens` tokens of training.
+
+    `tensors`: float32 by name. `round`: number of the last merged round.
+    """
 
     tensors: Mapping[str, FloatArray]
     round: int
@@ -40,17 +43,17 @@ def write_snapshot(
     directory: Path,
     *,
     tensors: Mapping[str, FloatArray],
-    round: int,  # noqa: A002 - the project's word; the builtin is not used here
+    round: int,  # noqa: A002 - a term of the protocol; the builtin is not used here
     committed_tokens: int,
 ) -> Path:
-    """Write one snapshot durably and return its path. SnapshotError if a tensor is not float32."""
+    """Write one snapshot durably; return its path. SnapshotError if a tensor is not float32."""
     for name, array in tensors.items():
         if array.dtype != np.float32:
-            raise SnapshotError(f"tensor {name!r} is {array.dtype}; snapshots hold float32 alone")
+            raise SnapshotError(f"tensor {name!r}: must be float32, got {array.dtype}")
     make_folder(directory, durable=True)
     path = directory / f"{committed_tokens:015d}.npz"
     entries = {f"{_TENSOR}{name}": array for name, array in tensors.items()}
-    with appearing(path, durable=True) as file, os.fdopen(os.dup(file.fileno()), "wb") as writer:
+    with atomic_write(path, durable=True) as file, os.fdopen(os.dup(file.fileno()), "wb") as writer:
         np.savez(
             writer,
             allow_pickle=False,
@@ -61,15 +64,16 @@ def write_snapshot(
     return path
 
 
-class Thinning:
-    """When a snapshot is due in a training of unknown length: evenly spread, at most twice `kept`.
+class SnapshotSchedule:
+    """Chooses when to write snapshots in a training of unknown length: `kept` to `2 * kept`, evenly
+    spread.
 
-    ················   one for each merge, until there are twice `kept`
-    · · · · · · · ·    every second one goes, and the distance between two doubles
+        ················   one for each merge, until there are `2 * kept`
+        · · · · · · · ·    then every second one is removed, and the distance doubles
     """
 
     def __init__(self, directory: Path, kept: int) -> None:
-        """Goes on with what an earlier life of the syncer left in the directory."""
+        """Continues with the snapshots that an earlier process left in the directory."""
         self._directory, self._kept = directory, kept
         there = _snapshot_files(directory)
         newest_tokens = int(there[-1].stem) if there else 0
@@ -77,11 +81,11 @@ class Thinning:
         self._next_tokens = newest_tokens + self._distance_tokens
 
     def is_due(self, committed_tokens: float) -> bool:
-        """Whether the next one is to be written."""
+        """Whether a snapshot is due at this number of committed tokens."""
         return committed_tokens >= self._next_tokens
 
     def written(self, committed_tokens: float) -> None:
-        """One was written: remove every second one if there are too many. OSError if it fails."""
+        """Record that one was written; remove every second one if there are too many. OSError."""
         there = _snapshot_files(self._directory)
         if len(there) >= 2 * self._kept:
             for path in there[1:-1:2]:
@@ -91,15 +95,15 @@ class Thinning:
 
 
 def snapshot_paths(directory: Path) -> list[Path]:
-    """The snapshot files in order of committed tokens. SnapshotError if there are none."""
+    """Snapshot files in order of committed tokens. SnapshotError if there are none."""
     paths = _snapshot_files(directory)
     if not paths:
-        raise SnapshotError(f"{directory} holds no snapshots (<committed tokens>.npz)")
+        raise SnapshotError(f"{directory}: must hold snapshots (<committed tokens>.npz), got none")
     return paths
 
 
 def read_snapshot(path: Path) -> Snapshot:
-    """Read one file. SnapshotError if it is torn or something else."""
+    """Read one file. SnapshotError if it is truncated or of another format."""
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as entries:
             return Snapshot(
@@ -112,7 +116,7 @@ def read_snapshot(path: Path) -> Snapshot:
                 committed_tokens=int(entries["committed_tokens"]),
             )
     except (KeyError, EOFError, ValueError, zipfile.BadZipFile) as error:
-        raise SnapshotError(f"{path} is not a whole snapshot: {error}") from error
+        raise SnapshotError(f"{path}: not a complete snapshot: {error}") from error
 
 
 def _snapshot_files(directory: Path) -> list[Path]:

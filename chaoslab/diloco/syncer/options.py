@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node.events import Emit
-from chaoslab.diloco.node.files import appearing, make_folder
+from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire.identity import Tokens
@@ -64,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     flags.add_argument("--name", default="syncer", help="for the fleet that starts it")
     flags.add_argument("--incarnation", type=int, default=1, help="for the fleet that starts it")
     flags.add_argument(
-        "--test-hooks", action="store_true", help="obey what a harness asks on standard input"
+        "--test-hooks", action="store_true", help="accept test hooks on standard input"
     )
     add_health_option(flags)
     add_tls_options(flags)
@@ -115,6 +115,6 @@ def listen(hub: Hub, file: Path) -> str:
             if not file.exists() or time.monotonic() >= until_s:
                 raise
             time.sleep(_AGAIN_S)
-    with appearing(file, durable=True) as written:
+    with atomic_write(file, durable=True) as written:
         written.append(address.encode())
     return address

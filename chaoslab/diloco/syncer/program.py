@@ -325,8 +325,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     syncer.policy.is_held, syncer.health = options.hold, HealthFile(options.health_file)
     signal.signal(signal.SIGTERM, lambda *_: syncer.end("the syncer was asked to end"))
     hooks = Hooks()
-    phases.take_words(hooks)
-    hooks.on("clock", Clocks(lambda kind, data: say(kind, {**about, **data})).obey)
+    phases.register(hooks)
+    hooks.on("clock", Clocks(lambda kind, data: say(kind, {**about, **data})).apply_hook)
     if options.test_hooks:
         hooks.listen()
     address = listen(hub, address_file)

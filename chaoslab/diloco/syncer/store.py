@@ -30,7 +30,7 @@ import numpy as np
 from chaoslab.core.events import Json, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
-from chaoslab.diloco.node.files import File, appearing, flush_all, flush_folder, make_folder
+from chaoslab.diloco.node.files import File, atomic_write, flush_all, flush_folder, make_folder
 from chaoslab.diloco.syncer.commit_log import CommitLog, CommitRecord, latest
 
 _SPECS = "specs.json"
@@ -228,7 +228,7 @@ class SyncerStore:
             file.flush()
 
     def _appearing(self, name: str) -> AbstractContextManager[File]:
-        return appearing(self._directory / name, durable=self._durable)
+        return atomic_write(self._directory / name, durable=self._durable)
 
     def _try_slot(self, index: int, version: int) -> Tensors | CorruptState:
         try:

@@ -24,7 +24,7 @@ from chaoslab.diloco.model.fragments import (
     specs_from_json,
     specs_to_json,
 )
-from chaoslab.diloco.node.snapshots import Thinning, write_snapshot
+from chaoslab.diloco.node.snapshots import SnapshotSchedule, write_snapshot
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
@@ -75,7 +75,9 @@ class SyncerState:
         self._reserved = Reserved()
         self._snapshot_at = 0.0
         kept, is_thinned = settings.snapshots_kept, settings.evaluate_every is None
-        self._thinning = Thinning(snapshots, kept) if snapshots and kept and is_thinned else None
+        self._snapshot_schedule = (
+            SnapshotSchedule(snapshots, kept) if snapshots and kept and is_thinned else None
+        )
 
     # ------------------------------------------------------------ before the first round
 
@@ -303,12 +305,12 @@ class SyncerState:
         write_snapshot(
             self._snapshots, tensors=tensors, round=round_, committed_tokens=int(committed_tokens)
         )
-        if self._thinning is not None:
-            self._thinning.written(committed_tokens)
+        if self._snapshot_schedule is not None:
+            self._snapshot_schedule.written(committed_tokens)
 
     def _is_snapshot_due(self, committed_tokens: float) -> bool:
-        if self._thinning is not None:
-            return self._thinning.is_due(committed_tokens)
+        if self._snapshot_schedule is not None:
+            return self._snapshot_schedule.is_due(committed_tokens)
         has_rule = self._settings.evaluate_every is not None
         return has_rule and committed_tokens >= self._snapshot_at
 
