@@ -158,7 +158,7 @@ def _kinds(directory: Path) -> tuple[list[Links], tuple[str, ...]]:
     """All that can be had here, and why one cannot."""
     kinds: list[Links] = [EmbeddedLinks(directory)]
     try:
-        from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
+        from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
 
         kinds.append(ToxiproxyLinks(directory))
     except AbilityError as error:

@@ -26,6 +26,7 @@ from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.file import load
+from chaoslab.prepare.kinds import kinds as plan_kinds
 from chaoslab.prepare.plans import bundled_plans
 from tests.test_floors import PACKAGE, PACKAGES
 
@@ -204,7 +205,7 @@ def plans() -> str:
     """Every plan that comes with chaoslab, and what it is about."""
     rows = [
         (f"[`{name}`](../fault_plans/{path.name})",
-         load(path, faults=FAULTS, checks=CHECKS).description)
+         load(path, plan_kinds()).description)
         for name, path in bundled_plans().items()
     ]  # fmt: skip
     return _table(("plan", "what happens"), rows)

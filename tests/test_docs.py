@@ -15,13 +15,12 @@ import pytest
 from click.testing import CliRunner
 
 import chaoslab
-from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
 from chaoslab.cli.main import SUMMARIES, main
 from chaoslab.core.errors import ExitCode
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import load
 from chaoslab.plan.schedule import roster_of, schedule
+from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Asked, find_plan, prepare
 from tests.generated_docs import BLOCKS, ROOT, Block
 
@@ -181,7 +180,7 @@ def test_a_page_shows_a_whole_plan() -> None:
 def test_a_plan_that_is_shown_loads_and_can_be_scheduled(text: str, tmp_path: Path) -> None:
     path = tmp_path / "my_plan.yaml"
     path.write_text(text)
-    plan = load(path, faults=FAULTS, checks=CHECKS)
+    plan = load(path, kinds())
     assert schedule(plan, roster_of(plan)).injections
     assert plan.expect
 

@@ -7,11 +7,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from chaoslab.checks.catalogue import CHECKS
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import json_schema, load, resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import from_lines, roster_of, schedule, to_lines
+from chaoslab.prepare.kinds import kinds
 
 FOLDER = Path(__file__).parent.parent / "fault_plans"
 PLANS = sorted(FOLDER.glob("*.yaml"))
@@ -19,12 +19,12 @@ SEEDS = range(8)
 
 
 def loaded(path: Path, **more: Any) -> FaultPlan:
-    return load(path, faults=FAULTS, checks=CHECKS, **more)
+    return load(path, kinds(), **more)
 
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    return json_schema(FAULTS, CHECKS)
+    return json_schema(kinds())
 
 
 def test_the_eight_plans_are_there() -> None:

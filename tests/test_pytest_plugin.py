@@ -20,7 +20,6 @@ from chaoslab.run import experiment
 from tests.virtual_clock import VirtualClock
 from chaoslab.prepare import plans
 from chaoslab.undo.heartbeat import Heartbeat
-from chaoslab.plan.model import FleetKind
 from tests.fakes import Troubles
 from tests.cli.test_cli import PLAN, FakeFleets
 
@@ -33,7 +32,7 @@ def fleets(monkeypatch, request):
 
     fakes = FakeFleets()
     fleet_setup = plans.FleetSetup(fleet=fakes, clock=VirtualClock)
-    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, fleet_setup)
+    monkeypatch.setattr(plans, "fleet_setup", lambda _: fleet_setup)
     monkeypatch.setattr(experiment, "start_janitor", idle)
     (request.config.rootpath / "one_dies.yaml").write_text(PLAN)
     return fakes

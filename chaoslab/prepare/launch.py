@@ -17,6 +17,7 @@ from pathlib import Path
 from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets, reference
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.fleet.task_trial import TaskTrial
 from chaoslab.plan.model import Algorithm, FaultPlan, Inner, Training
 
 SYNCER = "syncer"
@@ -39,15 +40,7 @@ def programs(plan: FaultPlan) -> Mapping[Role, str]:
     return {role: plan.fleet.programs.get(role, own) for role, own in _PROGRAMS.items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Command:
-    """A program to run, and what its environment has in addition."""
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str]
-
-
-def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> Command | None:
+def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> TaskTrial | None:
     """What tries a task of the plan's own where its learners are to run; None for a preset."""
     training = plan.training
     if training.task is None:
@@ -59,7 +52,7 @@ def task_trial(plan: FaultPlan, node_site: NodeSite | None = None) -> Command | 
         "--batch", str(training.inner.batch), "--sequence", str(training.inner.sequence),
         "--fragments", str(fragments), "--shards", str(len(training.roster)),
     )  # fmt: skip
-    return Command(argv=argv, environment=_ENVIRONMENT)
+    return TaskTrial(argv=argv, environment=_ENVIRONMENT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

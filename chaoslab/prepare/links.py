@@ -1,25 +1,22 @@
 """Which links a plan gets: the kind it says or needs, and the profiles of its regions.
 
-    fleet.links ──────────────────────────► EmbeddedLinks | ToxiproxyLinks | NoLinks ─┐
-       └ nothing said: embedded if anything needs links, none otherwise                ├─► LinkSetup
-    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ────┘
+    fleet.links ────────────────────────► LinksSettings ─ the fleet's `links` ─► Links ─┐
+       └ nothing said: the fleet's own if anything needs links, none otherwise          ├► LinkSetup
+    fleet.regions, fleet.profiles ─► effects on each learner's link from the start ─────┘
 
-Names the concrete kinds of links. Nothing is started here.
+Nothing is started here.
 """
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping
 
-from chaoslab.core.errors import AbilityError, PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.faults.base import ShapesLinks
-from chaoslab.links.base import Links, NoLinks, Shaping
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.base import Shaping
 from chaoslab.links.profiles import profile
-from chaoslab.plan.model import REGION, FaultPlan, FaultSpec, FleetKind, LinkKind
+from chaoslab.plan.model import NO_LINKS, REGION, FaultPlan, FaultSpec
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.setup import LinkSetup, LinksFactory
-from chaoslab.undo.base import UndoLog
+from chaoslab.prepare.kinds import fleet_of, links_of
+from chaoslab.prepare.setup import LinkSetup
 
 
 def link_setup(plan: FaultPlan) -> LinkSetup:
@@ -30,21 +27,16 @@ def link_setup(plan: FaultPlan) -> LinkSetup:
     for spec in plan.faults:
         if isinstance(spec.settings, ShapesLinks):
             _refuse_impossible(spec, spec.settings)
-    factories = FACTORIES if plan.fleet.kind is FleetKind.LOCAL else HOUSED
-    return LinkSetup(factory=factories[link_kind(plan)](plan), standing=standing(plan))
+    kind = link_kind(plan)
+    factory = fleet_of(plan).links(kind, links_of(plan, kind), plan.seed)
+    return LinkSetup(factory=factory, standing=standing(plan))
 
 
-def link_kind(plan: FaultPlan) -> LinkKind:
-    """What the plan says; if it does not, embedded when anything needs links, else none.
-
-    Between containers Toxiproxy in the place of embedded: it is one more of them.
-    """
+def link_kind(plan: FaultPlan) -> str:
+    """What the plan says; if it does not, the fleet's own when anything needs links, else none."""
     if plan.fleet.links is not None:
         return plan.fleet.links
-    if not _needs_links(plan):
-        return LinkKind.NONE
-    is_local = plan.fleet.kind is FleetKind.LOCAL
-    return LinkKind.EMBEDDED if is_local else LinkKind.TOXIPROXY
+    return fleet_of(plan).default_links if _needs_links(plan) else NO_LINKS
 
 
 def why_this_kind(plan: FaultPlan) -> str:
@@ -101,61 +93,3 @@ def _file(plan: FaultPlan) -> str:
 def _needs_links(plan: FaultPlan) -> bool:
     faults = (spec.settings for spec in plan.faults)
     return bool(plan.fleet.profiles) or any(isinstance(fault, ShapesLinks) for fault in faults)
-
-
-# ---------------------------------------------------------------- the concrete kinds
-
-
-def _none(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001 - nothing is owed
-    return NoLinks()
-
-
-def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
-    """In a container; with a seed the embedded proxy, without one Toxiproxy."""
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415
-
-    proxy_host = ContainerProxyHost(run_directory, Engine.connect())
-    if seed is not None:
-        return EmbeddedLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
-    from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
-
-    proxy_host.require_toxiproxy()
-    return ToxiproxyLinks(run_directory, undo_log=undo_log, proxy_host=proxy_host)
-
-
-def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
-    """By a gateway of the run's network: what it leaves goes with that."""
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
-    from chaoslab.links.netem_links import NetemLinks  # noqa: PLC0415
-
-    return NetemLinks(ContainerGateway(run_directory, Engine.connect()))
-
-
-def _only_between_containers(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
-    raise AbilityError(
-        "links: netem need a network of the run's own, which only containers have: use --fleet "
-        "docker, or links: embedded"
-    )
-
-
-def _toxiproxy(run_directory: Path, /, *, undo_log: UndoLog, address: str | None) -> Links:
-    from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
-
-    return ToxiproxyLinks(run_directory, undo_log=undo_log, address=address)
-
-
-FACTORIES: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
-    LinkKind.NONE: lambda _: _none,
-    LinkKind.EMBEDDED: lambda plan: partial(EmbeddedLinks, seed=plan.seed),
-    LinkKind.TOXIPROXY: lambda plan: partial(_toxiproxy, address=plan.fleet.toxiproxy),
-    LinkKind.NETEM: lambda _: _only_between_containers,
-}
-HOUSED: Mapping[LinkKind, Callable[[FaultPlan], LinksFactory]] = {
-    LinkKind.NONE: lambda _: _none,
-    LinkKind.EMBEDDED: lambda plan: partial(_housed, seed=plan.seed),
-    LinkKind.TOXIPROXY: lambda _: partial(_housed, seed=None),
-    LinkKind.NETEM: lambda _: _forwarded,
-}
-"""Between containers."""

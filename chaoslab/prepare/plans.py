@@ -10,27 +10,21 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import chaoslab
-from chaoslab.checks.catalogue import CHECKS
-from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.faults.catalogue import FAULTS
-from chaoslab.fleet.local.fleet import LocalFleet
+from chaoslab.fleet.settings import FleetRequest
 from chaoslab.plan.file import load, refuse, refuse_what_is_not_here, resolved_yaml, secrets_of
-from chaoslab.plan.model import FaultPlan, FleetKind
+from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
-from chaoslab.prepare.containers import containers
+from chaoslab.prepare.kinds import fleet_of, kinds
+from chaoslab.prepare.launch import programs, task_trial
 from chaoslab.prepare.links import link_kind, link_setup
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText, refuse_impossible
 from chaoslab.prepare.task_trial import refuse_untrainable
-
-GROUNDS: dict[FleetKind, FleetSetup] = {
-    FleetKind.LOCAL: FleetSetup(fleet=LocalFleet, clock=WallClock)
-}
-"""Of the kinds that need nothing from a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +72,7 @@ def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     path, plan = decode(asked)
     refuse_what_is_not_here(plan, path, asked.settings)
-    if plan.fleet.kind is FleetKind.LOCAL:
+    if fleet_of(plan).runs_here:
         refuse_untrainable(plan, path, tuple(asked.settings))
     secrets = secrets_of(path, asked.settings)
     roster = roster_of(plan)
@@ -93,16 +87,20 @@ def prepare(asked: Asked) -> Prepared:
             resolved=resolved_yaml(_with_links(plan), secrets=secrets),
             secrets=secrets,
         ),
-        fleet_setup=_ground(plan),
+        fleet_setup=fleet_setup(plan),
         links=link_setup(plan),
         warnings=doubtful(plan, drawn),
     )
 
 
-def _ground(plan: FaultPlan) -> FleetSetup:
-    if plan.fleet.kind is FleetKind.DOCKER:
-        return FleetSetup(fleet=containers(plan), clock=WallClock)
-    return GROUNDS[plan.fleet.kind]
+def fleet_setup(plan: FaultPlan) -> FleetSetup:
+    """The fleet that a plan names."""
+    request = FleetRequest(
+        modules=tuple(program.split()[0] for program in programs(plan).values()),
+        data=plan.training.data,
+        trial=partial(task_trial, plan),
+    )
+    return FleetSetup(fleet=fleet_of(plan).factory(request))
 
 
 def _with_links(plan: FaultPlan) -> FaultPlan:
@@ -115,8 +113,7 @@ def decode(asked: Asked) -> tuple[Path, FaultPlan]:
     path = find_plan(asked.plan)
     plan = load(
         path,
-        faults=FAULTS,
-        checks=CHECKS,
+        kinds(),
         overrides=asked.settings,
         seed=asked.seed,
         fleet=asked.fleet,

@@ -3,35 +3,16 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
 
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.secrets import Secrets
-from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.links.base import Links, NoLinks, Shaping
+from chaoslab.fleet.settings import FleetFactory
+from chaoslab.links.base import Links, Shaping
+from chaoslab.links.settings import Direct, LinksFactory
 from chaoslab.plan.model.whole import FaultPlan
 from chaoslab.plan.schedule.lines import Schedule
 from chaoslab.prepare.preflight import refuse_missing_abilities, require_all
-from chaoslab.undo.base import NoUndoLog, UndoLog
-
-
-class FleetFactory(Protocol):
-    """Makes a fleet for one run directory; the class of a fleet is one."""
-
-    @property
-    def kind(self) -> str:
-        """The fleet's name in plans."""
-        ...
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """What it can do on this machine."""
-        ...
-
-    def __call__(
-        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
-    ) -> Fleet: ...
+from chaoslab.undo.base import NoUndoLog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,17 +23,11 @@ class FleetSetup:
     clock: Callable[[], Clock] = WallClock
 
 
-class LinksFactory(Protocol):
-    """Makes the links of one run. Nothing is started before they are entered."""
-
-    def __call__(self, run_directory: Path, /, *, undo_log: UndoLog) -> Links: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkSetup:
     """By which links the learners of a plan reach the syncer, and what holds from the start."""
 
-    factory: LinksFactory = lambda _run_directory, *, undo_log: NoLinks()  # noqa: ARG005 - none owe
+    factory: LinksFactory = field(default_factory=lambda: Direct().factory(0))
     standing: Mapping[str, tuple[Shaping, ...]] = field(default_factory=dict)
     """By learner: the profile of its region."""
 

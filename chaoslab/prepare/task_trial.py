@@ -4,7 +4,6 @@ training.task ─► python -m chaoslab.diloco.task_trial, in a process of its o
                                                                    └► it can be trained
 """
 
-import json
 import os
 import subprocess
 from collections.abc import Mapping
@@ -13,13 +12,10 @@ from pathlib import Path
 
 import click
 
-from chaoslab.core.errors import FleetError
+from chaoslab.fleet.task_trial import TRIAL_S, problem_in
 from chaoslab.plan.file import refuse
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.launch import task_trial
-
-TRIAL_S = 120.0
-"""How long a trial may take: two compilations, some batches and two evaluations."""
 
 
 def refuse_untrainable(plan: FaultPlan, path: Path, overrides: tuple[str, ...]) -> None:
@@ -31,19 +27,6 @@ def refuse_untrainable(plan: FaultPlan, path: Path, overrides: tuple[str, ...]) 
     problem = _tried_here(command.argv, tuple(command.environment.items()))
     if problem is not None:
         refuse(path, overrides, [(("training", "task"), problem)])
-
-
-def problem_in(output: str, errors: str) -> str | None:
-    """What the last line of a trial says; FleetError if it is no answer."""
-    last = next(iter(reversed(output.strip().splitlines())), "")
-    try:
-        said = json.loads(last)
-    except ValueError:
-        said = None
-    if not isinstance(said, dict) or "problem" not in said:
-        raise FleetError(f"the trial of the task gave no answer: {(errors or output)[-500:]}")
-    problem = said["problem"]
-    return None if problem is None else str(problem)
 
 
 @cache

@@ -20,9 +20,10 @@ from chaoslab.core.events import Json
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.settings import FleetFactory
 from chaoslab.plan.model import Control, FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule, to_lines
-from chaoslab.prepare.setup import FleetFactory, FleetSetup, LinkSetup, PlanText, refuse_impossible
+from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText, refuse_impossible
 from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint

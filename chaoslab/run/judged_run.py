@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaoslab.checks.base import Check
-from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
 from chaoslab.core.events import Kind
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import load
 from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Prepared
 from chaoslab.record.journal import JOURNAL, History, Observer
 from chaoslab.record.run_directory import RESOLVED_PLAN, RunDirectory
@@ -107,7 +106,7 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
         raise PlanError(
             f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
         )
-    return expected(load(path, faults=FAULTS, checks=CHECKS, is_record=True))
+    return expected(load(path, kinds(), is_record=True))
 
 
 def _refuse_another_plan(directory: RunDirectory, history: History) -> None:

@@ -20,7 +20,6 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.plan.model import FleetKind
 from chaoslab.prepare import plans
 from chaoslab.record.journal import JOURNAL
 from chaoslab.record.run_directory import RunDirectory, list_runs
@@ -85,7 +84,7 @@ def fleets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeFleets:
 
     fakes = FakeFleets()
     fleet_setup = plans.FleetSetup(fleet=fakes, clock=VirtualClock)
-    monkeypatch.setitem(plans.GROUNDS, FleetKind.LOCAL, fleet_setup)
+    monkeypatch.setattr(plans, "fleet_setup", lambda _: fleet_setup)
     monkeypatch.setattr(experiment, "start_janitor", idle)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one_dies.yaml").write_text(PLAN)

@@ -74,7 +74,7 @@ def kinds(directory: Path) -> Iterator[Links]:
     """Every kind that this machine has; CHAOSLAB_REQUIRE=toxiproxy makes its absence an error."""
     yield EmbeddedLinks(directory)
     try:
-        from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
+        from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
 
         yield ToxiproxyLinks(directory)
     except AbilityError as error:

@@ -17,10 +17,9 @@ from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind
 from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.docker.settings import ContainerFleets, Containers
 from chaoslab.fleet.docker.undo_verbs import RunResourcesFacts
 from chaoslab.fleet.stressors import Slowness
-from chaoslab.plan.model import Containers
-from chaoslab.prepare.containers import ContainerFleets
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.base import NoUndoLog

@@ -302,6 +302,6 @@ def links_of(kind: str, run_resources: RunResources) -> NetemLinks | ProxiedLink
     proxy_host = ContainerProxyHost(directory, engine)
     if kind == "embedded":
         return EmbeddedLinks(directory, proxy_host=proxy_host)
-    from chaoslab.links.toxiproxy import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
+    from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
 
     return ToxiproxyLinks(directory, proxy_host=proxy_host)

@@ -18,12 +18,11 @@ from unittest.mock import patch
 from ruamel.yaml import YAML
 
 import chaoslab
-from chaoslab.checks.catalogue import CHECKS
 from chaoslab.core.errors import PlanError
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import load, resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import roster_of, schedule, to_lines
+from chaoslab.prepare.kinds import kinds
 from tests.fuzz.damage import ODD, damaged_bytes, damaged_value
 from tests.memory_folder import in_memory
 
@@ -72,12 +71,12 @@ def one(seed: int) -> None:
         if chance.random() < 0.15:
             path.write_text(resolved_yaml(plan), encoding="utf-8")
             with patch.dict(os.environ, {"FUZZ_SECRET": "another secret"}):
-                assert load(path, faults=FAULTS, checks=CHECKS, is_record=True) == plan
+                assert load(path, kinds(), is_record=True) == plan
 
 
 def _loaded(path: Path, overrides: Sequence[str]) -> FaultPlan | None:
     try:
-        return load(path, faults=FAULTS, checks=CHECKS, overrides=overrides)
+        return load(path, kinds(), overrides=overrides)
     except PlanError as error:
         text = str(error)
         assert _SECRET not in text

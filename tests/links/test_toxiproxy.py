@@ -26,8 +26,8 @@ from chaoslab.links.base import (
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.proxy_undo import DELETE_PROXY, delete
 from chaoslab.links.toxics import whole_numbers
-from chaoslab.links.toxiproxy import ToxiproxyLinks
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
+from chaoslab.links.toxiproxy.links import ToxiproxyLinks
 from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream

@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links import toxiproxy_binary
-from chaoslab.links.toxiproxy import ToxiproxyLinks
+from chaoslab.links.toxiproxy.links import ToxiproxyLinks
 from chaoslab.links.toxiproxy_binary import VERSION, find, install
 
 PROGRAM = "toxiproxy-server"

@@ -9,9 +9,9 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind
+from chaoslab.fleet.docker.settings import Containers, Docker
 from chaoslab.plan.model import (
     Baseline,
-    Containers,
     Control,
     FaultPlan,
     FaultSpec,
@@ -119,7 +119,12 @@ def test_plans_that_differ_in_faults_and_checks_alone_share_their_twin() -> None
         replace(PLAN, training=replace(PLAN.training, learners=3)),
         replace(PLAN, training=replace(PLAN.training, stop=Stop(rounds=41))),
         replace(PLAN, training=replace(PLAN.training, model="micro")),
-        replace(PLAN, fleet=replace(PLAN.fleet, containers=Containers(cpus=0.5))),
+        replace(
+            PLAN,
+            fleet=replace(
+                PLAN.fleet, kind="docker", settings=Docker(containers=Containers(cpus=0.5))
+            ),
+        ),
     ],
     ids=["seed", "learners", "stop", "model", "containers"],
 )

@@ -3,9 +3,9 @@
 from collections import Counter
 
 from chaoslab.core.units import show_share
-from chaoslab.fleet.local.slowdown import said
+from chaoslab.fleet.settings import FleetSettings
 from chaoslab.fleet.stressors import Mechanism
-from chaoslab.plan.model import FleetKind, Training
+from chaoslab.plan.model import Training
 from chaoslab.plan.schedule import Schedule
 
 
@@ -16,15 +16,8 @@ def learners(training: Training) -> str:
     return ", ".join((f"{training.learners} learners", *kinds))
 
 
-def slowing(schedule: Schedule, fleet: FleetKind) -> str | None:
+def slowing(schedule: Schedule, fleet: FleetSettings) -> str | None:
     """The mechanisms that the fleet offers for what is scheduled; None if nothing slows."""
     asked = (getattr(one.settings, "mechanism", None) for one in schedule.injections)
-    of_fleet = _by_container if fleet is FleetKind.DOCKER else said
-    ways = dict.fromkeys(of_fleet(how) for how in asked if isinstance(how, Mechanism))
+    ways = dict.fromkeys(fleet.slowing(how) for how in asked if isinstance(how, Mechanism))
     return f"by {', by '.join(ways)}" if ways else None
-
-
-def _by_container(mechanism: Mechanism) -> str:
-    if mechanism is Mechanism.HOOK:
-        return said(mechanism)
-    return "the CPU quota of its container"

@@ -12,7 +12,6 @@ from chaoslab.cli.commands.output import advise, examples, json_option, print_js
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file.conventions import (
     default_of,
     field_docs,
@@ -22,6 +21,7 @@ from chaoslab.plan.file.conventions import (
     key_of,
 )
 from chaoslab.plan.file.writing import written_value
+from chaoslab.prepare.kinds import faults
 
 
 @click.command(
@@ -34,13 +34,14 @@ def command(*, name: str | None, as_json: bool) -> None:
 
     NAME selects a family such as `process`, or one fault such as `process.kill`.
     """
+    known = faults()
     chosen = [
         fault
-        for full_name, fault in sorted(FAULTS.items())
+        for full_name, fault in sorted(known.items())
         if name in {None, full_name, full_name.partition(".")[0]}
     ]
     if not chosen:
-        raise PlanError(f"no fault is called {name!r}: there are {', '.join(sorted(FAULTS))}")
+        raise PlanError(f"no fault is called {name!r}: there are {', '.join(sorted(known))}")
     if as_json:
         print_json([fault_json(fault) for fault in chosen])
         return

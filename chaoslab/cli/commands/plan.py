@@ -25,6 +25,7 @@ from chaoslab.fleet.base import Ability
 from chaoslab.plan.file.writing import written
 from chaoslab.plan.model import Control, FaultPlan
 from chaoslab.plan.schedule import RESERVE, RosterEntry, preview, to_lines
+from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.links import caveats, link_kind, why_this_kind
 from chaoslab.prepare.plans import Asked, Prepared, prepare
 from chaoslab.record.run_directory import list_runs
@@ -68,7 +69,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "seed": prepared.schedule.seed,
         "fleet": prepared.fleet_setup.fleet.kind,
         "programs": dict(plan.fleet.programs),
-        "links": link_kind(plan).value,
+        "links": link_kind(plan),
         "profiles": dict(plan.fleet.profiles),
         "warnings": list(prepared.warnings),
         "caveats": list(caveats(plan, prepared.schedule)),
@@ -79,7 +80,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "injections": injections,
         "dropped": dropped,
         "needs": sorted(needs(prepared)),
-        "slow": slowing(prepared.schedule, prepared.plan.fleet.kind),
+        "slow": slowing(prepared.schedule, fleet_of(prepared.plan)),
         "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
         "limits": whole["limits"],
         "control": plan.control.value,
@@ -122,7 +123,7 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
 def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
     who = f"{learners(training)}{_reserve(plan)}"
-    slow = slowing(prepared.schedule, plan.fleet.kind)
+    slow = slowing(prepared.schedule, fleet_of(plan))
     trains = f"{who}, {training.task or training.model}, {training.data}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
@@ -131,7 +132,7 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         "seed": str(prepared.schedule.seed),
         "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
         "fleet": f"{prepared.fleet_setup.fleet.kind}{_programs(plan)}",
-        "links": f"{link_kind(plan).value} ({why_this_kind(plan)}){_profiles(plan)}",
+        "links": f"{link_kind(plan)} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(_node(node) for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
         **({"slow": slow} if slow else {}),

@@ -2,11 +2,10 @@
 
 import click
 
-from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.verdict import schema
 from chaoslab.cli.commands.output import advise, examples, print_json
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import json_schema
+from chaoslab.prepare.kinds import kinds
 
 
 @click.command(
@@ -19,7 +18,7 @@ def command(*, what: str) -> None:
 
     Editors with YAML support use it to complete and check a plan while it is written.
     """
-    print_json(json_schema(FAULTS, CHECKS) if what == "plan" else schema())
+    print_json(json_schema(kinds()) if what == "plan" else schema())
     if what == "plan":
         hint = "# yaml-language-server: $schema=fault-plan.schema.json"
         advise(f"write `{hint}`", "as the first line of a plan")

@@ -1,10 +1,10 @@
-"""A plan file: YAML and the two catalogues it is handed → `FaultPlan`.
+"""A plan file: YAML and the kinds it is handed → `FaultPlan`.
 
     file ─► document ─► overrides ─► variables ─► shape (pydantic) ─► FaultPlan
             (places)    (--set)      (${…})       keys, units, names
                  └──────── every mistake: file:line:column, key, what to write ────────┘
 
-    plan = load(path, faults=FAULTS, checks=CHECKS, overrides=["training.learners=8"])
+    plan = load(path, kinds(), overrides=["training.learners=8"])
 
 All mistakes of a file are reported in one PlanError, a line for each. The module is the one door
 to YAML; it knows no fault and no check by name and starts nothing.
@@ -30,7 +30,7 @@ A field without a default must be given. Docstrings below fields become the edit
 across fields belongs in `__post_init__` and raises PlanError.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from io import StringIO
@@ -47,11 +47,12 @@ from chaoslab.plan.file.document import Branch, Document, Tree, override, read
 from chaoslab.plan.file.references import missing
 from chaoslab.plan.file.shape import UNKNOWN_KEY
 from chaoslab.plan.file.variables import interpolate
-from chaoslab.plan.file.whole import plan_shape
+from chaoslab.plan.file.whole import Kinds, plan_shape
 from chaoslab.plan.file.writing import written
 from chaoslab.plan.model import FaultPlan
 
 __all__ = [
+    "Kinds",
     "Mistake",
     "json_schema",
     "load",
@@ -67,9 +68,8 @@ Mistake: TypeAlias = tuple[Branch, str]
 
 def load(
     path: Path,
+    kinds: Kinds,
     *,
-    faults: Mapping[str, type],
-    checks: Mapping[str, type],
     overrides: Sequence[str] = (),
     seed: int | None = None,
     fleet: str | None = None,
@@ -79,8 +79,7 @@ def load(
 
     In a record, secrets are names of what was there when it was written, and stay names.
 
-    `faults` and `checks` map full names to the frozen dataclasses of their settings. PlanError
-    names every mistake that could be found.
+    PlanError names every mistake that could be found.
     """
     document = _document(path, overrides)
     if seed is not None:
@@ -91,7 +90,7 @@ def load(
         document.environment = None
     interpolate(document)
     _name_faults(document)
-    found = _decoded(document, _adapter(tuple(faults.items()), tuple(checks.items())))
+    found = _decoded(document, _adapter_of(kinds))
     for key in ("faults", "expect"):
         specs = enumerate(found.get(key, ()))
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
@@ -142,10 +141,9 @@ def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
     return text.getvalue()
 
 
-def json_schema(faults: Mapping[str, type], checks: Mapping[str, type]) -> dict[str, Any]:
+def json_schema(kinds: Kinds) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
-    adapter = _adapter(tuple(faults.items()), tuple(checks.items()))
-    schema = adapter.json_schema(schema_generator=_Untitled)
+    schema = _adapter_of(kinds).json_schema(schema_generator=_Untitled)
     dialect = GenerateJsonSchema.schema_dialect
     return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
 
@@ -190,12 +188,17 @@ def _name_faults(document: Document) -> None:
             fault["id"] = f"{short.replace('_', '-')}-{number}"
 
 
+def _adapter_of(kinds: Kinds) -> TypeAdapter[dict[str, Any]]:
+    return _adapter(
+        *(tuple(one.items()) for one in (kinds.faults, kinds.checks, kinds.fleets, kinds.links))
+    )
+
+
 @cache
-def _adapter(
-    faults: tuple[tuple[str, type], ...], checks: tuple[tuple[str, type], ...]
-) -> TypeAdapter[dict[str, Any]]:
-    """What decodes plans with these catalogues; building it is most of the work of a load."""
-    return TypeAdapter(plan_shape(dict(faults), dict(checks)))
+def _adapter(*kinds: tuple[tuple[str, type], ...]) -> TypeAdapter[dict[str, Any]]:
+    """What decodes plans with these kinds; building it is most of the work of a load."""
+    faults, checks, fleets, links = map(dict, kinds)
+    return TypeAdapter(plan_shape(Kinds(faults=faults, checks=checks, fleets=fleets, links=links)))
 
 
 def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:

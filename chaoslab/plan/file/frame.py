@@ -6,15 +6,18 @@
 Plain records of the frame (training, limits) need nothing here: `shape.record` serves them.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import PlainValidator, WithJsonSchema
 
 from chaoslab.core import units
-from chaoslab.core.errors import PlanError
+from chaoslab.core.errors import PackageError, PlanError
 from chaoslab.plan.file.conventions import class_doc, field_docs
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
+    Found,
+    Shape,
     arguments,
     built,
     choice,
@@ -23,17 +26,13 @@ from chaoslab.plan.file.shape import (
     mapping,
     quantity_shape,
     record,
-    text,
 )
 from chaoslab.plan.file.variables import TYPES
 from chaoslab.plan.model import (
     PROGRAMS,
     AbortRule,
     Baseline,
-    Containers,
-    FleetKind,
     FleetSpec,
-    LinkKind,
 )
 
 VERSION_KNOWN: Final = 1
@@ -121,27 +120,53 @@ _PROGRAMS: Final = Annotated[
         }
     ),
 ]
-_ADDRESS: Final = text(r".+:[0-9]+", "an address: write host:port")
 _FLEET_DOCS: Final = field_docs(FleetSpec)
-FLEET: Final = mapping(
-    "FleetSpec",
-    {
-        "kind": entry(
-            choice(FleetKind, [kind.value for kind in FleetKind]),
-            class_doc(FleetKind),
-            default="local",
-        ),
-        "links": entry(choice(LinkKind, [kind.value for kind in LinkKind]), _FLEET_DOCS["links"]),
+
+
+def fleet_shape(fleets: Mapping[str, type], links: Mapping[str, type]) -> Shape:
+    """The shape of `fleet`: its own keys, and those of every fleet and kind of links.
+
+    Settings of a fleet that is not chosen are passed over, so that `--fleet` may choose another.
+    """
+    keys = {
+        "kind": entry(choice(str, [*fleets]), _kinds("Where nodes run.", fleets), default="local"),
+        "links": entry(choice(str, [*links]), _kinds(_FLEET_DOCS["links"], links)),
         "labels": entry(_LABELS, "Labels of nodes by name: {learner-0: {region: eu}}."),
         "regions": entry(_REGIONS, _FLEET_DOCS["regions"]),
         "profiles": entry(_PROFILES, _FLEET_DOCS["profiles"]),
-        "toxiproxy": entry(_ADDRESS, _FLEET_DOCS["toxiproxy"]),
         "programs": entry(_PROGRAMS, _FLEET_DOCS["programs"]),
-        "containers": entry(record(Containers), _FLEET_DOCS["containers"]),
-    },
-    lambda found: FleetSpec(**arguments(FleetSpec, found)),
-    doc=class_doc(FleetSpec),
-)
+    }
+    for name, kind in (*fleets.items(), *links.items()):
+        settings = keys_of(kind, {})
+        if clash := sorted(settings.keys() & keys.keys()):
+            raise PackageError(f"{name} has a setting {clash[0]!r}, which `fleet` has already")
+        keys |= settings
+
+    def build(found: Found) -> FleetSpec:
+        chosen = found.get("links")
+        for name, kind in links.items():
+            if name != chosen and (given := sorted(arguments(kind, found))):
+                raise PlanError(f"`{given[0]}` needs `links: {name}`")
+        return FleetSpec(
+            **arguments(FleetSpec, found),
+            settings=_settings(fleets[found.get("kind", "local")], found),
+            links_settings=None if chosen is None else _settings(links[chosen], found),
+        )
+
+    return mapping("FleetSpec", keys, build, doc=class_doc(FleetSpec))
+
+
+def _kinds(doc: str, kinds: Mapping[str, type]) -> str:
+    """What a key means that names a kind, and each kind."""
+    return " ".join((doc, *(f"{name}: {class_doc(kind)}" for name, kind in kinds.items())))
+
+
+def _settings(kind: type, found: Found) -> object:
+    """None where all are the defaults, as in a plan that says nothing."""
+    settings = kind(**arguments(kind, found))
+    return None if settings == kind() else settings
+
+
 _ROUNDS: Final = quantity_shape(units.ROUNDS)
 BASELINE: Final = mapping(
     "Baseline",

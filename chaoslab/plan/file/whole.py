@@ -1,11 +1,12 @@
-"""The shape of a whole plan: its frame, and one variant for each fault and check it is handed."""
+"""The shape of a whole plan: its frame, fleets and links, a variant for each fault and check."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.plan.file.conventions import class_doc
-from chaoslab.plan.file.frame import ABORT, BASELINE, FLEET, VARIABLES, VERSION
+from chaoslab.plan.file.frame import ABORT, BASELINE, VARIABLES, VERSION, fleet_shape
 from chaoslab.plan.file.groups import TRAINING
 from chaoslab.plan.file.shape import (
     Found,
@@ -38,11 +39,22 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _NAMED = "a name: use letters, digits, - and _, beginning with a letter or a digit"
 
 
-def plan_shape(faults: Mapping[str, type], checks: Mapping[str, type]) -> Shape:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kinds:
+    """What a plan may name, each by its name with the frozen dataclass of its settings."""
+
+    faults: Mapping[str, type] = field(default_factory=dict)
+    checks: Mapping[str, type] = field(default_factory=dict)
+    fleets: Mapping[str, type] = field(default_factory=dict)
+    links: Mapping[str, type] = field(default_factory=dict)
+
+
+def plan_shape(kinds: Kinds) -> Shape:
     """The shape of a whole plan; decodes to the arguments of `FaultPlan`."""
+    faults, checks = kinds.faults, kinds.checks
     special = {
         Baseline: BASELINE,
-        FleetSpec: FLEET,
+        FleetSpec: fleet_shape(kinds.fleets, kinds.links),
         Training: TRAINING,
         FaultSpec: Annotated[Any, Variants("fault", {n: _fault(n, k) for n, k in faults.items()})],
         CheckSpec: Annotated[Any, Variants("check", {n: _check(n, k) for n, k in checks.items()})],

@@ -18,7 +18,6 @@ from chaoslab.plan.model import (
     AbortRule,
     Baseline,
     CheckSpec,
-    Containers,
     Distribution,
     FaultPlan,
     FaultSpec,
@@ -96,9 +95,9 @@ def _(training: Training) -> dict[str, Tree]:
 
 @written.register
 def _(fleet: FleetSpec) -> dict[str, Tree]:
-    entry: dict[str, Tree] = {"kind": fleet.kind.value}
+    entry: dict[str, Tree] = {"kind": fleet.kind}
     if fleet.links is not None:
-        entry["links"] = fleet.links.value
+        entry["links"] = fleet.links
     entry["labels"] = {node: dict(labels) for node, labels in fleet.labels.items()}
     if fleet.regions:
         entry["regions"] = {
@@ -109,9 +108,9 @@ def _(fleet: FleetSpec) -> dict[str, Tree]:
         entry["profiles"] = dict(fleet.profiles)
     if fleet.programs:
         entry["programs"] = dict(fleet.programs)
-    if fleet.containers != Containers():
-        entry["containers"] = written(fleet.containers)
-    return entry | ({"toxiproxy": fleet.toxiproxy} if fleet.toxiproxy else {})
+    for settings in (fleet.settings, fleet.links_settings):
+        entry |= written(settings) if settings is not None else {}
+    return entry
 
 
 @written.register

@@ -22,7 +22,7 @@ from chaoslab.plan.model.faults import (
     Target,
     Trigger,
 )
-from chaoslab.plan.model.fleet import PROGRAMS, REGION, Containers, FleetKind, FleetSpec, LinkKind
+from chaoslab.plan.model.fleet import NO_LINKS, PROGRAMS, REGION, FleetSpec
 from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
 from chaoslab.plan.model.groups import LearnerGroup
 from chaoslab.plan.model.injection import Injection
@@ -30,6 +30,7 @@ from chaoslab.plan.model.training import Algorithm, Grace, Inner, Outer, Stop, T
 from chaoslab.plan.model.whole import FaultPlan
 
 __all__ = [
+    "NO_LINKS",
     "PROGRAMS",
     "REGION",
     "SYNCER_PHASES",
@@ -38,19 +39,16 @@ __all__ = [
     "Arrivals",
     "Baseline",
     "CheckSpec",
-    "Containers",
     "Control",
     "Distribution",
     "FaultPlan",
     "FaultSpec",
-    "FleetKind",
     "FleetSpec",
     "Grace",
     "Injection",
     "Inner",
     "LearnerGroup",
     "Limits",
-    "LinkKind",
     "Outage",
     "Outer",
     "Phase",

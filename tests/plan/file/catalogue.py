@@ -8,8 +8,9 @@ from typing import ClassVar, Literal
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import Bound, Bytes, BytesPerSecond, Count, Factor, Relative, Share
-from chaoslab.plan.file import load
+from chaoslab.plan.file import Kinds, load
 from chaoslab.plan.model import FaultPlan
+from chaoslab.prepare.kinds import FLEETS, LINKS
 
 
 class Signal(StrEnum):
@@ -92,6 +93,7 @@ FAULTS: dict[str, type] = {
     "syncer.crash": Crash,
 }
 CHECKS: dict[str, type] = {"continuity": Continuity, "rejoin": Rejoin}
+KINDS = Kinds(faults=FAULTS, checks=CHECKS, fleets=FLEETS, links=LINKS)
 
 HEAD = "version: 1\nname: trial\n"
 KILL = "faults:\n- {fault: process.kill, target: {learners: 1}, at: {round: 3}, for: 5s}\n"
@@ -105,7 +107,7 @@ def loader(directory: Path) -> Loader:
     def load_text(text: str, *overrides: str, **more: object) -> FaultPlan:
         path = directory / "trial.yaml"
         path.write_text(text, encoding="utf-8")
-        return load(path, faults=FAULTS, checks=CHECKS, overrides=overrides, **more)  # type: ignore[arg-type]
+        return load(path, KINDS, overrides=overrides, **more)  # type: ignore[arg-type]
 
     return load_text
 

@@ -3,12 +3,11 @@
 import jsonschema
 import pytest
 
-from chaoslab.checks.catalogue import CHECKS
 from chaoslab.core.errors import PlanError
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import json_schema
 from chaoslab.plan.file.writing import written
 from chaoslab.plan.model import LearnerGroup
+from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.launch import Launch
 from tests.plan.file.catalogue import HEAD, Loader
 
@@ -119,6 +118,6 @@ def test_a_mistake_in_a_group_is_named_with_its_place(
 )
 def test_editors_know_both_forms(learners: object, is_right: bool) -> None:
     plan = {"version": 1, "name": "trial", "training": {"learners": learners}}
-    schema = json_schema(FAULTS, CHECKS)
+    schema = json_schema(kinds())
     errors = list(jsonschema.Draft202012Validator(schema).iter_errors(plan))
     assert (not errors) is is_right

@@ -10,7 +10,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.diloco.model import data as text_of
 from chaoslab.plan.file import load, refuse_what_is_not_here
 from chaoslab.plan.model import FaultPlan
-from tests.plan.file.catalogue import CHECKS, FAULTS, HEAD
+from tests.plan.file.catalogue import HEAD, KINDS
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ TASK = "raise SystemExit('imported')\ndef make(data): ..."
 def looked_for(training: str, *overrides: str) -> FaultPlan:
     path = Path("trial.yaml")
     path.write_text(f"{HEAD}training: {{{training}}}\n", encoding="utf-8")
-    plan = load(path, faults=FAULTS, checks=CHECKS, overrides=overrides)
+    plan = load(path, KINDS, overrides=overrides)
     refuse_what_is_not_here(plan, path, overrides)
     return plan
 

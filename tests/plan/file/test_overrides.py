@@ -3,7 +3,6 @@
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import FleetKind
 from tests.plan.file.catalogue import HEAD, KILL, Kill, Loader, Signal
 
 
@@ -42,7 +41,7 @@ def test_a_fault_is_reached_by_its_number_or_by_its_name(load: Loader) -> None:
 
 def test_seed_and_fleet_have_flags_of_their_own(load: Loader) -> None:
     plan = load(HEAD + "seed: 3", seed=9, fleet="local")
-    assert (plan.seed, plan.fleet.kind) == (9, FleetKind.LOCAL)
+    assert (plan.seed, plan.fleet.kind) == (9, "local")
     with pytest.raises(PlanError, match=r"--fleet sim: fleet\.kind: unknown value `sim`"):
         load(HEAD, fleet="sim")
 

@@ -3,6 +3,7 @@
 import pytest
 
 from chaoslab.core.units import Relative
+from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.model import (
     AbortRule,
     Arrivals,
@@ -11,7 +12,6 @@ from chaoslab.plan.model import (
     Distribution,
     FaultPlan,
     FleetSpec,
-    LinkKind,
     Outage,
     Phase,
     Pick,
@@ -62,12 +62,12 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
     assert plan.training.outer.lr == 1.0
     assert (plan.training.suspect_after_s, plan.training.evaluate_every) == (0.5, 200_000)
     assert plan.fleet == FleetSpec(
-        links=LinkKind.TOXIPROXY,
+        links="toxiproxy",
         labels={"learner-0": {"region": "eu"}},
         regions={"us": ("learner-1",), "asia": 2},
         profiles={"us": "lan"},
         programs={"learner": "my_package.my_learner"},
-        toxiproxy="127.0.0.1:8474",
+        links_settings=Toxiproxy(toxiproxy="127.0.0.1:8474"),
     )
     assert plan.baseline == Baseline(warmup_rounds=6, window_rounds=10, max_variation=0.25)
     assert plan.limits.protected == ("learner-3",)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import ExitCode, HarnessBug, PlanError
+from chaoslab.plan.file import Kinds
 from chaoslab.plan.file import load as load_file
-from tests.plan.file.catalogue import CHECKS, FAULTS, HEAD, KILL, Loader, one_fault
+from tests.plan.file.catalogue import HEAD, KILL, KINDS, Loader, one_fault
 
 
 def told(load: Loader, text: str, *overrides: str) -> str:
@@ -233,13 +234,13 @@ def test_what_is_not_a_mapping_is_refused(load: Loader, text: str) -> None:
 
 def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PlanError, match=r"absent\.yaml: the plan cannot be read"):
-        load_file(tmp_path / "absent.yaml", faults=FAULTS, checks=CHECKS)
+        load_file(tmp_path / "absent.yaml", KINDS)
 
 
 def test_a_byte_that_is_not_utf_8_is_named_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes("version: 1\nname: é".encode() + b"caf\xe9\n")
     with pytest.raises(PlanError, match=r"latin\.yaml:2:11: .* byte 0xe9 is not UTF-8: save"):
-        load_file(tmp_path / "latin.yaml", faults=FAULTS, checks=CHECKS)
+        load_file(tmp_path / "latin.yaml", KINDS)
 
 
 @pytest.mark.parametrize("line", ["a: " + "[" * 3000, "a: " + "{b: " * 3000, "a: " + "[" * 200])
@@ -303,7 +304,7 @@ def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
     path = tmp_path / "trial.yaml"
     path.write_text(HEAD + "expect: [{check: rejoin}]")
     with pytest.raises(PlanError, match="unknown check `rejoin`; known: none"):
-        load_file(path, faults={}, checks={})
+        load_file(path, Kinds())
 
 
 def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -> None:
@@ -312,4 +313,4 @@ def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -
     for name, kind in (("things", set), ("target", str)):
         odd = make_dataclass("Odd", [(name, kind)])
         with pytest.raises(HarnessBug, match=name):
-            load_file(path, faults={"a.odd": odd}, checks={})
+            load_file(path, Kinds(faults={"a.odd": odd}))

@@ -21,7 +21,6 @@ from chaoslab.plan.model import (
     FaultSpec,
     FleetSpec,
     Limits,
-    LinkKind,
     Outage,
     Phase,
     Pick,
@@ -138,7 +137,7 @@ PLANS = st.builds(
     ),
     fleet=st.builds(
         FleetSpec,
-        links=st.none() | st.sampled_from([LinkKind.EMBEDDED, LinkKind.TOXIPROXY]),
+        links=st.none() | st.sampled_from(["embedded", "toxiproxy"]),
         programs=st.dictionaries(st.sampled_from(PROGRAMS), st.just("my_package.mine")),
         labels=st.just({}) | st.just({"learner-0": {"zone": "no"}}),
         regions=st.just({}) | st.just({"eu": ("learner-0",)}) | st.just({"us": 1}),

@@ -7,12 +7,12 @@ from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
 from chaoslab.plan.file import json_schema
-from tests.plan.file.catalogue import CHECKS, FAULTS, HEAD, KILL, one_fault
+from tests.plan.file.catalogue import CHECKS, FAULTS, HEAD, KILL, KINDS, one_fault
 
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    return json_schema(FAULTS, CHECKS)
+    return json_schema(KINDS)
 
 
 def problems(schema: dict[str, Any], text: str) -> list[str]:

@@ -6,7 +6,8 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.plan import file
-from chaoslab.plan.file import resolved_yaml, secrets_of
+from chaoslab.plan.file import Kinds, resolved_yaml, secrets_of
+from chaoslab.prepare.kinds import FLEETS
 from tests.plan.file.catalogue import HEAD, KILL, Loader
 
 VARS = (
@@ -107,7 +108,7 @@ def test_a_plan_on_record_is_read_where_its_secrets_are_not(
     monkeypatch.delenv("TOKEN", raising=False)
     path = tmp_path / "record.yaml"
     path.write_text(HEAD + "training: {data: 's3://${env:TOKEN}@x'}\n")
-    plan = file.load(path, faults={}, checks={}, is_record=True)
+    plan = file.load(path, Kinds(fleets=FLEETS), is_record=True)
     assert plan.training.data == "s3://${env:TOKEN}@x"
 
 

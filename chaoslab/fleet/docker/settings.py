@@ -1,37 +1,107 @@
-"""What a plan needs of a Docker engine: the fleet `docker`, made for one plan.
+"""The docker fleet as a plan names it, and what a plan needs of a Docker engine.
 
-    fleet.containers, training.data ─► ContainerFleets ─ engine, images ─► DockerFleet for each run
+    fleet.containers ─► Docker ─ factory ─► ContainerFleets ─ engine, images ─► DockerFleet, per run
+                           └─ links ─► a proxy or a gateway in a container of the run
 
-The engine is asked when it is needed and not before: a plan can be read without one.
+The engine is asked when it is needed and not before: a plan can be read without one. The SDK is
+imported as late.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
+from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
-from chaoslab.plan.model import Containers, FaultPlan
-from chaoslab.prepare.launch import Command, programs, task_trial
-from chaoslab.prepare.task_trial import TRIAL_S, problem_in
+from chaoslab.fleet.settings import FleetFactory, FleetRequest
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.fleet.task_trial import TRIAL_S, TaskTrial, problem_in
+from chaoslab.links.base import Links
+from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.settings import LinksFactory, LinksSettings
+from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
 
 if TYPE_CHECKING:
     from chaoslab.fleet.docker.engine import Engine
 
+_MEMORY_LEAST: Final = 64_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Containers:
+    """What each container of a docker fleet is made of; the other fleets pass it over."""
+
+    image: str = ""
+    """Its image; empty: the one that `chaoslab images build` makes of this very source."""
+    cpus: float | None = None
+    """Cores that it may use; None: all of the engine's machine."""
+    memory_bytes: int | None = None
+    """Memory that it may use; None: all of the engine's machine."""
+    processes: int = 512
+    """Processes and threads that it may have."""
+
+    def __post_init__(self) -> None:
+        if self.cpus is not None and self.cpus <= 0:
+            raise PlanError(f"must be above 0, got {self.cpus:g}", key="cpus")
+        if self.memory_bytes is not None and self.memory_bytes < _MEMORY_LEAST:
+            raise PlanError("must be at least 64MB; a learner needs about 512MB", key="memory")
+        if self.processes < 1:
+            raise PlanError(f"must be at least 1, got {self.processes}", key="processes")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Docker:
+    """Containers of the Docker engine of this machine, or of DOCKER_HOST."""
+
+    containers: Containers = field(default_factory=Containers)
+    """What the containers of a docker fleet are made of."""
+
+    default_links: ClassVar[str] = "toxiproxy"
+    runs_here: ClassVar[bool] = False
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """What makes the fleets; it asks the engine."""
+        return ContainerFleets(
+            containers=self.containers,
+            data=request.data,
+            modules=request.modules,
+            trial=request.trial(NodeSite(python="python3")),
+        )
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """A proxy or a gateway in one more container of the run."""
+        known: Mapping[str, LinksFactory] = {
+            NO_LINKS: settings.factory(seed),
+            "embedded": partial(_housed, seed=seed),
+            "toxiproxy": partial(_housed, seed=None),
+            "netem": _forwarded,
+        }
+        if kind not in known:
+            raise AbilityError(
+                f"there are no links {kind!r} between containers: use {', '.join(known)}"
+            )
+        return known[kind]
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """By the engine, unless the node is asked to rest."""
+        return said(mechanism) if mechanism is Mechanism.HOOK else "the CPU quota of its container"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFleets:
-    """Makes the fleets of one plan; see `conduct.FleetFactory`."""
+    """Makes the fleets of one plan; see `FleetFactory`."""
 
     containers: Containers
     data: str
     modules: tuple[str, ...] = ()
     """What its nodes run, as by `python -m`."""
-    trial: Command | None = None
+    trial: TaskTrial | None = None
     """What tries a task of the plan's own."""
     kind: str = "docker"
 
@@ -143,14 +213,30 @@ class ContainerFleets:
         return {path: path}
 
 
-def containers(plan: FaultPlan) -> ContainerFleets:
-    """The fleets that a plan asks for."""
-    return ContainerFleets(
-        containers=plan.fleet.containers,
-        data=plan.training.data,
-        modules=tuple(program.split()[0] for program in programs(plan).values()),
-        trial=task_trial(plan, NodeSite(python="python3")),
-    )
+# ---------------------------------------------------------------- links
+
+
+def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
+    """In a container; with a seed the embedded proxy, without one Toxiproxy."""
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415
+
+    proxy_host = ContainerProxyHost(run_directory, Engine.connect())
+    if seed is not None:
+        return EmbeddedLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
+    from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
+
+    proxy_host.require_toxiproxy()
+    return ToxiproxyLinks(run_directory, undo_log=undo_log, proxy_host=proxy_host)
+
+
+def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
+    """By a gateway of the run's network: what it leaves goes with that."""
+    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
+    from chaoslab.links.netem_links import NetemLinks  # noqa: PLC0415
+
+    return NetemLinks(ContainerGateway(run_directory, Engine.connect()))
 
 
 def _connect() -> "Engine":

@@ -1,0 +1,77 @@
+"""A fleet as a plan names it: `fleet: {kind: docker, containers: {memory: 2GB}}`.
+
+    the class of each fleet, by its name ─► keys of `fleet:` ─► FleetSettings ─ factory ─► Fleet
+                                                                      └─ links ─► Links for it
+
+To add one: a frozen dataclass with the members of `FleetSettings`, registered under its name
+(`prepare.kinds`, or an entry point of "chaoslab.fleets").
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Protocol, runtime_checkable
+
+from chaoslab.core.clock import Clock
+from chaoslab.fleet.base import Ability, Fleet, NodeSite
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.stressors import Mechanism
+from chaoslab.fleet.task_trial import TaskTrial
+from chaoslab.links.settings import LinksFactory, LinksSettings
+from chaoslab.undo.base import UndoLog
+
+
+class FleetFactory(Protocol):
+    """Makes a fleet for one run directory; the class of a fleet may be one."""
+
+    @property
+    def kind(self) -> str:
+        """The fleet's name in plans."""
+        ...
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do on this machine."""
+        ...
+
+    def __call__(
+        self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
+    ) -> Fleet: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetRequest:
+    """What a plan asks of any fleet."""
+
+    modules: tuple[str, ...] = ()
+    """What its nodes run, as by `python -m`."""
+    data: str = ""
+    """What learners train on: a name, or a file or folder of this machine."""
+    trial: Callable[[NodeSite], TaskTrial | None] = lambda _: None
+    """What tries a task of the plan's own, in the place where learners are to run."""
+
+
+@runtime_checkable
+class FleetSettings(Protocol):
+    """A frozen dataclass whose fields are keys of a plan's `fleet:`, all with defaults.
+
+    Its docstring is what `chaoslab schema` says of this fleet.
+    """
+
+    default_links: ClassVar[str]
+    """The kind of links where a plan needs some and names none."""
+    runs_here: ClassVar[bool]
+    """Whether nodes are processes of this machine, so that a task can be tried in this process's
+    environment."""
+
+    def factory(self, request: FleetRequest) -> FleetFactory:
+        """Makes the fleets of a plan. Nothing is started or asked before a fleet is made."""
+        ...
+
+    def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
+        """Makes links of this kind between its nodes. AbilityError if it has none."""
+        ...
+
+    def slowing(self, mechanism: Mechanism) -> str:
+        """By what a node is slowed, for a preview."""
+        ...

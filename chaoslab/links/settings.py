@@ -1,0 +1,69 @@
+"""A kind of links as a plan names it: `fleet: {links: toxiproxy, toxiproxy: 127.0.0.1:8474}`.
+
+    the class of each kind, by its name ─► keys of `fleet:` ─► LinksSettings ─ factory ─► Links
+
+To add one: a frozen dataclass with `factory`, registered under its name (`prepare.kinds`, or an
+entry point of "chaoslab.links").
+"""
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from chaoslab.core.errors import AbilityError
+from chaoslab.links.base import Links, NoLinks
+from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.undo.base import UndoLog
+
+
+class LinksFactory(Protocol):
+    """Makes the links of one run. Nothing is started before they are entered."""
+
+    def __call__(self, run_directory: Path, /, *, undo_log: UndoLog) -> Links: ...
+
+
+@runtime_checkable
+class LinksSettings(Protocol):
+    """A frozen dataclass whose fields are keys of a plan's `fleet:`, all with defaults.
+
+    Its docstring is what `chaoslab schema` says of this kind.
+    """
+
+    def factory(self, seed: int) -> LinksFactory:
+        """Makes such links between processes of this machine; `seed` is the plan's."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Direct:
+    """Learners dial the syncer themselves."""
+
+    def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
+        """There are none."""
+        return lambda _, *, undo_log: NoLinks()  # noqa: ARG005 - nothing is owed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The proxy that comes with chaoslab."""
+
+    def factory(self, seed: int) -> LinksFactory:
+        """One proxy for each learner, in one process."""
+        return partial(EmbeddedLinks, seed=seed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Netem:
+    """A gateway whose kernel forwards and shapes; between containers alone."""
+
+    def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
+        """AbilityError when it is called."""
+        return _only_between_containers
+
+
+def _only_between_containers(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
+    raise AbilityError(
+        "links: netem need a network of the run's own, which only containers have: use --fleet "
+        "docker, or links: embedded"
+    )

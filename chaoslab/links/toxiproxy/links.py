@@ -1,0 +1,171 @@
+"""Links through a real Toxiproxy server, called by `toxiproxy-python`.
+
+    ToxiproxyLinks ── toxiproxy-python, every call with a deadline ──► Toxiproxy
+        its own server from a binary that is found, or a given one that may serve others, too
+
+The server takes a misspelt attribute for none and dies of a negative rate. So everything is checked
+before it is sent, the answer is compared with it, and nothing but our own proxies is touched: no
+/reset, no toxicity, no populate.
+
+A limit that nothing here can lift: while a receiver reads nothing and more than about 33 MB wait
+for it behind a latency, the server can neither change nor heal that link, ever (its toxics wait for
+each other). The call then fails with its deadline; links: embedded do not have it.
+"""
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.events import Json
+from chaoslab.links import toxiproxy_binary
+from chaoslab.links.effects import (
+    Bandwidth,
+    Effect,
+    Freeze,
+    Latency,
+    LinkAbility,
+    Per,
+    Reset,
+    Slice,
+)
+from chaoslab.links.http_api import Endpoint, NobodyThere, call
+from chaoslab.links.ports import HeldPort, established
+from chaoslab.links.proxied_links import ProxiedLinks
+from chaoslab.links.proxy_client import ProxyClient
+from chaoslab.links.proxy_host import ProxyHost
+from chaoslab.links.proxy_process import Server
+from chaoslab.links.proxy_undo import DELETE_PROXY, delete
+from chaoslab.links.toxics import whole_numbers
+from chaoslab.links.toxiproxy.client import ToxiproxyClient
+from chaoslab.undo.base import NoUndoLog, UndoLog
+
+_ASK_S = 2.0
+"""How long a given server may take to say what it is."""
+_ADVICE = "start one there, or leave `fleet.toxiproxy` out, and one is started for the run"
+_VERSION: Final = re.compile(r"[\w.+-]{1,60}")
+"""A number, or a word such as `git` where it was built without one."""
+
+
+class ToxiproxyLinks(ProxiedLinks):
+    """All links of a run through one Toxiproxy server; see `base.Links`."""
+
+    kind = "toxiproxy"
+    stream_abilities = frozenset(
+        {
+            LinkAbility.LATENCY, LinkAbility.BANDWIDTH, LinkAbility.BLACKHOLE, LinkAbility.REFUSE,
+            LinkAbility.FREEZE, LinkAbility.RESET, LinkAbility.SLICE, LinkAbility.LIMIT_DATA,
+        }
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        undo_log: UndoLog | None = None,
+        address: str | None = None,
+        proxy_host: ProxyHost | None = None,
+    ) -> None:
+        """Uses the server whose API is at `address` on this machine, or starts one that it finds.
+
+        With a `house` it is started there. AbilityError says how to get what is missing.
+        """
+        super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
+        self._directory, self._address = directory, address
+        is_own = address is None and proxy_host is None
+        self._binary = toxiproxy_binary.find() if is_own else None
+        if is_own and self._binary is None:
+            raise AbilityError(
+                "links: toxiproxy needs a Toxiproxy server, and there is none on PATH or in the "
+                "cache: run `chaoslab doctor --fix` to install one, or use links: embedded, which "
+                "needs nothing"
+            )
+        if address is not None and address.rpartition(":")[0] not in ("127.0.0.1", "localhost"):
+            raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
+        if address is not None:
+            _require_toxiproxy(Endpoint(address=address))
+        self._run = secrets.token_hex(3)
+        self._owed: dict[str, int] = {}
+
+    # ---------------------------------------------------------------- the server
+
+    def _begin(self) -> ProxyClient:
+        if self._address is not None:
+            api = Endpoint(address=self._address)
+            call(api, "GET", "/version")
+        else:
+            api = self._proxy_host.open(self.kind) if self._proxy_host else self._start()
+        count = established if self._proxy_host is None else self._proxy_host.established
+        return ToxiproxyClient(api, count)
+
+    def _start(self) -> Endpoint:
+        def command(port: HeldPort) -> Sequence[str]:
+            return str(self._binary), "-host", port.host, "-port", str(port.number)
+
+        self._server = Server(
+            "toxiproxy-server",
+            command,
+            self._directory,
+            self.undo_log,
+            environment={"LOG_LEVEL": "warn"},
+        )
+        return self._server.api
+
+    def _end(self) -> None:
+        """Delete our proxies from somebody's server, too."""
+        super()._end()
+        for proxy, owed in self._owed.items():
+            delete(Endpoint(address=str(self._address)), proxy)
+            self.undo_log.close(owed)
+        self._owed.clear()
+
+    def _proxy_name(self, link: str) -> str:
+        """Unique on a server that may serve others; written down before it is made there."""
+        name = f"chaoslab-{self._run}-{link}"
+        if self._server is None and self._proxy_host is None:
+            self._owed[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
+        return name
+
+    # ---------------------------------------------------------------- what is different here
+
+    def caveats(self, effect: Effect) -> Sequence[str]:
+        """See `base.Links.caveats`. AbilityError for what Toxiproxy's whole numbers cannot say."""
+        match effect:
+            case Reset():
+                return ("Toxiproxy ends open connections with a FIN instead of a RST",)
+            case Latency() | Bandwidth() | Slice():
+                whole_numbers(effect)
+        match effect:
+            case Bandwidth(per=Per.LINK):
+                return ("Toxiproxy limits each connection of a link, not all of them together",)
+            case Latency(jitter_s=jitter_s) if jitter_s:
+                return ("Toxiproxy's jitter is not seeded: a second run has other delays",)
+            case Freeze():
+                return ("Toxiproxy lets bytes through when another effect on the link changes",)
+            case _:
+                return ()
+
+
+def _require_toxiproxy(api: Endpoint) -> None:
+    """AbilityError unless a Toxiproxy server answers there: a version, and its proxies by name."""
+    try:
+        version = call(api, "GET", "/version", within_s=_ASK_S)
+        proxies = call(api, "GET", "/proxies", within_s=_ASK_S)
+    except NobodyThere as error:
+        raise AbilityError(f"no Toxiproxy server listens at {api}: {_ADVICE}") from error
+    except FleetError as error:
+        said = " ".join(str(error).split())[:200]
+        raise AbilityError(f"no Toxiproxy answers at {api} ({said}): {_ADVICE}") from error
+    if isinstance(version, Mapping):  # after 2.5 it is an object
+        version = version.get("version")
+    is_named = isinstance(version, str) and _VERSION.fullmatch(version.strip())
+    lists = isinstance(proxies, Mapping) and all(map(_is_proxy, proxies.values()))
+    if not is_named or not lists:
+        lacks = "lists no proxies" if is_named else "names no version"
+        raise AbilityError(f"what answers at {api} is no Toxiproxy, it {lacks}: {_ADVICE}")
+
+
+def _is_proxy(value: Json) -> bool:
+    return isinstance(value, Mapping) and {"listen", "upstream"} <= value.keys()

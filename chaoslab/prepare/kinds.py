@@ -1,0 +1,98 @@
+"""Every fleet, kind of links, fault and check that a plan may name: ours, and of other packages.
+
+    FLEETS, LINKS, FAULTS, CHECKS ─┬─► Kinds, by which a plan file is read
+    entry points (`core.registry`) ┘      └─► fleet_of, links_of: the settings in a plan
+
+The one place where fleets and links are named. To add one: its settings class, one line here.
+"""
+
+from collections.abc import Mapping
+from dataclasses import is_dataclass
+
+from chaoslab.checks.base import Check
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.core.errors import HarnessBug
+from chaoslab.core.registry import Group, brought
+from chaoslab.faults.base import Fault
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.fleet.docker.settings import Docker
+from chaoslab.fleet.local.settings import Local
+from chaoslab.fleet.settings import FleetSettings
+from chaoslab.links.settings import Direct, Embedded, LinksSettings, Netem
+from chaoslab.links.toxiproxy.settings import Toxiproxy
+from chaoslab.plan.file import Kinds
+from chaoslab.plan.model import NO_LINKS, FaultPlan
+
+FLEETS: Mapping[str, type[FleetSettings]] = {"local": Local, "docker": Docker}
+LINKS: Mapping[str, type[LinksSettings]] = {
+    NO_LINKS: Direct,
+    "embedded": Embedded,
+    "toxiproxy": Toxiproxy,
+    "netem": Netem,
+}
+
+
+def kinds() -> Kinds:
+    """All; PackageError names a package that brings what cannot be used."""
+    return Kinds(faults=faults(), checks=checks(), fleets=fleets(), links=links())
+
+
+def fleets() -> Mapping[str, type[FleetSettings]]:
+    """By their names in a plan."""
+    return brought(Group.FLEETS, FLEETS, lambda _, thing: _why_no_settings(thing, FleetSettings))
+
+
+def links() -> Mapping[str, type[LinksSettings]]:
+    """By their names in a plan."""
+    return brought(Group.LINKS, LINKS, lambda _, thing: _why_no_settings(thing, LinksSettings))
+
+
+def faults() -> Mapping[str, type[Fault]]:
+    """By their full names."""
+    return brought(Group.FAULTS, FAULTS, lambda name, thing: _why_not(name, thing, Fault))
+
+
+def checks() -> Mapping[str, type[Check]]:
+    """By their names."""
+    return brought(Group.CHECKS, CHECKS, lambda name, thing: _why_not(name, thing, Check))
+
+
+def fleet_of(plan: FaultPlan) -> FleetSettings:
+    """The settings of a plan's fleet."""
+    found = plan.fleet.settings or fleets()[plan.fleet.kind]()
+    if not isinstance(found, FleetSettings):
+        raise HarnessBug(f"{found!r} are no settings of a fleet")
+    return found
+
+
+def links_of(plan: FaultPlan, kind: str) -> LinksSettings:
+    """Those of its links, which are of this kind."""
+    found = plan.fleet.links_settings or links()[kind]()
+    if not isinstance(found, LinksSettings):
+        raise HarnessBug(f"{found!r} are no settings of links")
+    return found
+
+
+def _why_no_settings(thing: object, protocol: type) -> str:
+    if not (isinstance(thing, type) and is_dataclass(thing)):
+        return "it is not the class of a dataclass"
+    try:
+        lacks = not isinstance(thing(), protocol)
+    except TypeError as error:
+        return f"it cannot be made without arguments ({error}): each field needs a default"
+    return f"it lacks a member of {protocol.__module__}.{protocol.__name__}" if lacks else ""
+
+
+def _why_not(name: str, thing: object, protocol: type) -> str:
+    """Faults and checks need not be made without arguments: their settings may be required."""
+    if not (isinstance(thing, type) and is_dataclass(thing)):
+        return "it is not the class of a dataclass"
+    lacks = sorted(
+        member
+        for member in (*protocol.__dict__, *protocol.__annotations__)
+        if not member.startswith("_") and not hasattr(thing, member)
+    )
+    if lacks:
+        return f"it lacks {', '.join(lacks)} of {protocol.__module__}.{protocol.__name__}"
+    own = getattr(thing, "name", "")
+    return "" if own == name else f"it calls itself {own!r}, not {name!r}"
