@@ -11,6 +11,7 @@ from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
@@ -103,20 +104,20 @@ def test_a_clock_that_was_not_set_is_no_step() -> None:
     record = Record(ClockStep()).read(10.0)
     for time_s in (10.1, 12.0, 13.9):
         record.read(time_s)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 def test_a_step_of_another_size_or_one_that_was_taken_back_is_weak() -> None:
     other = Record(ClockStep()).read(10.0).read(10.1, ahead_s=200.0).read(13.9, ahead_s=200.0)
-    assert other.evidence.status is Status.WEAK
+    assert other.evidence.code is Code.OUT_OF_TOLERANCE
     short = Record(ClockStep()).read(10.0).read(10.1, ahead_s=300.0).read(11.0, ahead_s=300.0)
-    assert short.read(12.0).evidence.status is Status.WEAK
+    assert short.read(12.0).evidence.code is Code.OUT_OF_TOLERANCE
 
 
 def test_a_node_that_says_nothing_proves_nothing() -> None:
     for fault in ALL:
-        assert Record(fault).evidence.status is Status.FAILED
-        assert Record(fault).read(10.0).evidence.status is Status.FAILED
+        assert Record(fault).evidence.code is Code.NOT_MEASURED
+        assert Record(fault).read(10.0).evidence.code is Code.NOT_MEASURED
 
 
 @pytest.mark.parametrize("rate", [0.8, 1.2])
@@ -135,5 +136,5 @@ def test_a_clock_that_keeps_time_does_not_drift_and_another_rate_is_weak() -> No
     for time_s in (10.1, 11.0, 12.0, 13.9):
         right.read(time_s)
         other.read(time_s, rate=1.6)
-    assert right.evidence.status is Status.FAILED
-    assert other.evidence.status is Status.WEAK
+    assert right.evidence.code is Code.NO_EFFECT
+    assert other.evidence.code is Code.OUT_OF_TOLERANCE

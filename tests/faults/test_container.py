@@ -7,6 +7,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.container import ContainerReplace, NetworkDisconnect
+from chaoslab.faults.evidence.codes import Code
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_network import SILENT, Record
 
@@ -41,12 +42,12 @@ def test_silence_that_the_engine_knows_nothing_of_proves_no_unplugging() -> None
     record = Record(NetworkDisconnect())
     for second in range(21, 31):
         record.reported(float(second), **{**SILENT, "silent_s": second - 19.9})
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_APPLIED
 
 
 def test_an_unplugged_node_that_goes_on_talking_is_not_proved() -> None:
     record = reported(Record(NetworkDisconnect()), 20.1, "disconnect").until(30.0)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 def replaced(before: str, after: str, *, exit_code: int | None) -> Record:
@@ -70,11 +71,11 @@ def test_a_replaced_node_is_proved_by_the_image_of_its_next_life() -> None:
 
 
 def test_a_node_that_was_killed_to_be_replaced_is_weak() -> None:
-    assert replaced("sha256:a", "sha256:b", exit_code=None).evidence.status is Status.WEAK
+    assert replaced("sha256:a", "sha256:b", exit_code=None).evidence.code is Code.NOT_ORDERLY
 
 
 def test_a_node_that_comes_back_from_the_same_image_was_not_replaced() -> None:
-    assert replaced("sha256:a", "sha256:a", exit_code=0).evidence.status is Status.FAILED
+    assert replaced("sha256:a", "sha256:a", exit_code=0).evidence.code is Code.NO_EFFECT
 
 
 def test_a_release_has_a_name() -> None:

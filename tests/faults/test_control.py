@@ -13,6 +13,7 @@ from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.links.base import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
@@ -162,25 +163,24 @@ def test_a_learner_that_was_not_there_and_came_is_proved_with_its_clocks() -> No
 
 def test_a_learner_that_was_there_already_was_not_brought_in() -> None:
     record = Record(ControlScaleUp(), "learner-4").founder("learner-4").begin()
-    assert record.end().evidence.status is Status.FAILED
+    assert record.end().evidence.code is Code.ALREADY_RUNNING
 
 
 def test_a_learner_that_nobody_started_is_failed() -> None:
-    assert joining().end().evidence.status is Status.FAILED
+    assert joining().end().evidence.code is Code.NOT_STARTED
 
 
 def test_a_learner_that_does_not_stay_is_weak() -> None:
     record = joining().arrive("learner-4", 10.0)
     found = record.add(13.5, Kind.NODE_EXITED, "learner-4", exit_code=1).end().evidence
-    assert found.status is Status.WEAK
-    assert "was gone again (exit code 1)" in found.text
+    assert found.code is Code.ENDED_AGAIN
     exits = {event.seq for event in record.history.of(Kind.NODE_EXITED)}
     assert not exits & set(found.proof)  # nobody asked for that
 
 
 def test_a_process_that_never_says_that_it_is_a_learner_is_weak() -> None:
     found = joining().add(10.1, Kind.NODE_STARTED, "learner-4").end().evidence
-    assert found.status is Status.WEAK
+    assert found.code is Code.NO_REPORT
 
 
 def test_that_the_syncer_lets_nobody_in_is_no_doubt_about_the_fault() -> None:
@@ -230,7 +230,7 @@ def test_an_orderly_leave_is_proved_by_both_sides_and_the_exit_code() -> None:
 def test_a_leave_without_order_is_weak(reason: str, heard: str | None, says: str) -> None:
     record = leaving(reason=reason, heard=heard)
     found = record.add(11.0, Kind.NODE_EXITED, "learner-1", exit_code=0).end().evidence
-    assert found.status is Status.WEAK
+    assert found.code is Code.NOT_ORDERLY
     assert says in found.text
 
 
@@ -240,17 +240,17 @@ def test_a_leave_after_a_suspicion_is_weak() -> None:
     record.add(12.1, Kind.LEARNER_LEFT, "learner-1", reason="asked")
     record.add(12.2, Kind.MEMBER_LEFT, "learner-1", reason="said_goodbye")
     found = record.add(12.3, Kind.NODE_EXITED, "learner-1", exit_code=0).end(20.0).evidence
-    assert (found.status, found.measured["was_suspected"]) == (Status.WEAK, True)
+    assert (found.code, found.measured["was_suspected"]) == (Code.NOT_ORDERLY, True)
 
 
 @pytest.mark.parametrize("how", [{"signal": "SIGTERM", "exit_code": None}, {"exit_code": 1}])
 def test_an_end_by_signal_or_error_is_no_leave(how: dict[str, Json]) -> None:
     found = leaving().add(11.0, Kind.NODE_EXITED, "learner-1", **how).end().evidence
-    assert found.status is Status.FAILED
+    assert found.code is Code.EXITED_INSTEAD
 
 
 def test_whoever_does_not_go_has_not_left() -> None:
-    assert leaving().end().evidence.status is Status.FAILED
+    assert leaving().end().evidence.code is Code.STILL_RUNNING
 
 
 # ---------------------------------------------------------------- rejoin_storm
@@ -292,13 +292,13 @@ def test_returns_at_once_are_proved_with_what_they_cost() -> None:
 def test_returns_one_after_the_other_are_no_storm() -> None:
     record = dead("learner-1", "learner-2").arrive("learner-1", 12.0, life=2)
     one, other = record.arrive("learner-2", 16.0, life=2).end(22.0).pieces
-    assert one.status is other.status is Status.WEAK
+    assert one.code is other.code is Code.NOT_TOGETHER
     assert one.measured["on_their_way_at_once"] == 1
 
 
 def test_when_one_of_them_never_returns_it_is_failed_and_the_storm_weak() -> None:
     one, other = dead("learner-1", "learner-2").arrive("learner-1", 12.0, life=2).end(22.0).pieces
-    assert (one.status, other.status) == (Status.WEAK, Status.FAILED)
+    assert (one.code, other.code) == (Code.NOT_TOGETHER, Code.NOT_RESTARTED)
 
 
 def test_a_return_that_has_not_contributed_yet_counts_and_says_so() -> None:
@@ -312,9 +312,9 @@ def test_a_return_that_has_not_contributed_yet_counts_and_says_so() -> None:
 def test_fewer_storms_than_asked_are_weak() -> None:
     record = dead("learner-1", fault=ControlRejoinStorm(times=2, down_s=2.0, up_s=4.0))
     record.arrive("learner-1", 12.0, life=2)
-    assert record.end(22.0).evidence.status is Status.WEAK
+    assert record.end(22.0).evidence.code is Code.FEWER_TIMES
 
 
 def test_whoever_was_not_killed_was_in_no_storm() -> None:
     record = Record(ControlRejoinStorm(), "learner-1").founder("learner-1").begin().end()
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_KILLED

@@ -13,6 +13,7 @@ from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
 from chaoslab.faults.starvation import ProcessOom
@@ -158,14 +159,12 @@ def test_a_death_counts_from_the_probe_that_saw_it_first() -> None:
 def test_killing_what_was_dead_before_is_failed() -> None:
     record = Record(ProcessKill()).add(1.0, Kind.NODE_STARTED)
     record.add(9.0, Kind.NODE_EXITED, signal="SIGKILL").begin(10.0).probe(15.0, "gone")
-    assert record.evidence.status is Status.FAILED
-    assert "was not running" in record.evidence.text
+    assert record.evidence.code is Code.NOT_RUNNING
 
 
 def test_an_exit_of_its_own_is_not_a_kill() -> None:
     record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal=None, exit_code=1)
-    assert record.evidence.status is Status.FAILED
-    assert "exit code 1" in record.evidence.text
+    assert record.evidence.code is Code.EXITED_INSTEAD
 
 
 def test_an_orderly_leave_on_sigterm_is_a_kill_by_sigterm() -> None:
@@ -189,40 +188,39 @@ def test_another_end_than_the_signal_asked_is_not_a_kill_by_it(
 ) -> None:
     fault = ProcessKill(signal=asked)  # type: ignore[arg-type]  # as a plan writes it
     record = alive(fault).add(10.1, Kind.NODE_EXITED, **ending).probe(15.0, "gone")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.EXITED_INSTEAD
 
 
 @pytest.mark.parametrize("sent", [[], ["SIGTERM"]])
 def test_a_death_by_sigkill_that_the_harness_did_not_send_is_not_its_kill(sent: list[str]) -> None:
     record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL", sent=sent)
-    assert record.probe(15.0, "gone").evidence.status is Status.FAILED
+    assert record.probe(15.0, "gone").evidence.code is Code.EXITED_INSTEAD
 
 
 def test_a_preempted_learner_that_crashes_is_not_proved() -> None:
     record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
     record.add(11.0, Kind.NODE_EXITED, exit_code=1, sent=["SIGHUP"])
-    assert record.evidence.status is Status.FAILED
-    assert "crashed (exit code 1)" in record.evidence.text
+    assert record.evidence.code is Code.EXITED_INSTEAD
 
 
 @pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
 def test_a_noticed_learner_that_somebody_else_kills_was_not_preempted(signal: str) -> None:
     record = alive(ProcessPreempt()).add(10.2, Kind.LEARNER_NOTICED, step=9)
     record.add(11.0, Kind.NODE_EXITED, signal=signal, sent=["SIGHUP"])
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.EXITED_INSTEAD
 
 
 def test_a_victim_that_somebody_replaced_early_is_weak() -> None:
     record = alive(ProcessKill()).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
     record.add(11.0, Kind.NODE_STARTED, incarnation=2).probe(15.0, "S")
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.TOO_SHORT
     assert record.evidence.measured["down_s"] == pytest.approx(0.9)
 
 
 def test_an_exit_after_the_heal_proves_nothing() -> None:
     record = alive(ProcessKill()).fault_event(15.0, Kind.FAULT_HEALING)
     record.add(15.1, Kind.NODE_EXITED, signal="SIGKILL")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.STILL_RUNNING
 
 
 def test_a_pause_is_proved_by_state_t_from_probe_to_probe() -> None:
@@ -231,7 +229,9 @@ def test_a_pause_is_proved_by_state_t_from_probe_to_probe() -> None:
 
 
 def test_a_pause_that_ended_early_is_weak() -> None:
-    assert alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S").evidence.status is Status.WEAK
+    assert (
+        alive(ProcessPause()).probe(10.0, "T").probe(15.0, "S").evidence.code is Code.NOT_THROUGHOUT
+    )
 
 
 def test_a_starved_process_that_shows_late_that_it_is_stopped_was_paused_all_the_time() -> None:
@@ -241,12 +241,12 @@ def test_a_starved_process_that_shows_late_that_it_is_stopped_was_paused_all_the
 
 def test_a_process_that_ran_on_before_it_stopped_is_weak() -> None:
     record = alive(ProcessPause()).probe(10.0, "R", cpu_s=3.0).probe(15.0, "T", cpu_s=4.0)
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.NOT_THROUGHOUT
 
 
 def test_a_paused_learner_that_reports_steps_is_weak() -> None:
     record = alive(ProcessPause()).probe(10.0, "T").stepping(13.0).probe(15.0, "T")
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.WORKED_MEANWHILE
 
 
 def test_lines_that_were_on_their_way_do_not_weaken_a_pause() -> None:
@@ -255,8 +255,8 @@ def test_lines_that_were_on_their_way_do_not_weaken_a_pause() -> None:
 
 
 def test_a_pause_that_nobody_saw_is_failed() -> None:
-    assert alive(ProcessPause()).probe(10.0, "S").probe(15.0, "S").evidence.status is Status.FAILED
-    assert alive(ProcessPause()).evidence.status is Status.FAILED
+    assert alive(ProcessPause()).probe(10.0, "S").probe(15.0, "S").evidence.code is Code.NOT_STOPPED
+    assert alive(ProcessPause()).evidence.code is Code.NOT_STOPPED
 
 
 def test_a_hang_is_proved_by_standing_still_while_alive() -> None:
@@ -270,48 +270,48 @@ def test_a_hang_is_proved_by_standing_still_while_alive() -> None:
 
 def test_a_learner_that_goes_on_stepping_does_not_hang() -> None:
     record = alive(ProcessHang()).stepping(*(half / 2 for half in range(21, 30))).probe(15.0, "S")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 @pytest.mark.parametrize(
-    ("steps", "status"), [((70, 73, 76, 79), Status.FAILED), ((70, 71, 71, 71), Status.PROVED)]
+    ("steps", "code"),
+    [((70, 73, 76, 79), Code.STILL_WORKING), ((70, 71, 71, 71), Code.AS_ASKED)],
 )
 def test_a_learner_that_says_nothing_of_its_steps_and_works_on_does_not_hang(
-    steps: tuple[int, ...], status: Status
+    steps: tuple[int, ...], code: Code
 ) -> None:
     record = alive(ProcessHang()).probe(10.0, "S")
     for number, step in enumerate(steps):
         record.add(12.0 + number / 4, Kind.PUSH_ACCEPTED, source="syncer", step=step)
     found = record.probe(15.0, "S").evidence
-    assert found.status is status
-    assert ("went on working" in found.text) is (status is Status.FAILED)
+    assert found.code is code
 
 
 def test_a_hang_too_short_to_tell_from_a_normal_pause_is_failed() -> None:
     record = alive(ProcessHang(), for_s=1.0).probe(10.0, "S").probe(11.0, "S")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 @pytest.mark.parametrize("state", ["T", "Z", "gone"])
 def test_a_learner_that_was_stopped_or_gone_did_not_hang(state: str) -> None:
-    assert alive(ProcessHang()).probe(15.0, state).evidence.status is Status.FAILED
+    assert alive(ProcessHang()).probe(15.0, state).evidence.code is Code.STOPPED_INSTEAD
 
 
 def test_a_learner_that_exits_or_loses_its_connection_did_not_hang() -> None:
     exits = alive(ProcessHang()).probe(10.0, "S").add(11.0, Kind.NODE_EXITED, exit_code=1)
     closes = alive(ProcessHang()).add(11.0, Kind.MEMBER_LEFT, source="syncer", reason="closed")
-    assert exits.evidence.status is Status.FAILED
-    assert closes.probe(15.0, "S").evidence.status is Status.FAILED
+    assert exits.evidence.code is Code.EXITED_INSTEAD
+    assert closes.probe(15.0, "S").evidence.code is Code.DISCONNECTED_INSTEAD
 
 
 def test_a_learner_that_stood_still_before_cannot_be_hung() -> None:
     record = Record(ProcessHang()).add(1.0, Kind.NODE_STARTED).stepping(2.0, 2.5, 3.0)
-    assert record.begin(60.0).probe(65.0, "S").evidence.status is Status.FAILED
+    assert record.begin(60.0).probe(65.0, "S").evidence.code is Code.NOT_STEPPING
 
 
 def test_a_restart_is_proved_by_the_exit_and_the_next_life() -> None:
     record = alive(ProcessRestart(), for_s=0.0).add(10.1, Kind.NODE_EXITED, signal="SIGKILL")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_RESTARTED
     found = record.add(10.2, Kind.NODE_STARTED, incarnation=2).evidence
     assert (found.status, found.measured["restarts"]) == (Status.PROVED, 1)
 
@@ -321,7 +321,7 @@ def test_a_crash_loop_with_fewer_crashes_than_asked_is_weak() -> None:
     for life, at_s in ((1, 10.0), (2, 11.0)):
         record.add(at_s, Kind.NODE_EXITED, signal="SIGKILL", incarnation=life)
         record.add(at_s + 0.01, Kind.NODE_STARTED, incarnation=life + 1)
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.FEWER_TIMES
     found = record.add(12.0, Kind.NODE_EXITED, signal="SIGKILL", incarnation=3).evidence
     assert (found.status, found.measured["crashes"]) == (Status.PROVED, 3)
     assert found.measured["life_s"] == pytest.approx(0.99)
@@ -330,7 +330,7 @@ def test_a_crash_loop_with_fewer_crashes_than_asked_is_weak() -> None:
 def test_lives_that_ended_by_themselves_are_no_crashes_of_the_loop() -> None:
     record = alive(ProcessCrashLoop(times=1)).add(10.0, Kind.NODE_EXITED, signal="SIGKILL")
     record.add(10.5, Kind.NODE_EXITED, signal=None, exit_code=1, incarnation=2)
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.FEWER_TIMES
 
 
 def test_a_preemption_is_proved_by_the_notice_and_the_end() -> None:
@@ -349,8 +349,8 @@ def test_a_preemption_that_needed_force_is_proved_and_says_so() -> None:
 def test_a_preemption_without_notice_is_weak_and_without_end_failed() -> None:
     unheard = alive(ProcessPreempt()).add(13.1, Kind.NODE_EXITED, exit_code=0)
     unmoved = alive(ProcessPreempt()).add(10.1, Kind.LEARNER_NOTICED).probe(20.0, "S")
-    assert unheard.evidence.status is Status.WEAK
-    assert unmoved.evidence.status is Status.FAILED
+    assert unheard.evidence.code is Code.NO_NOTICE
+    assert unmoved.evidence.code is Code.STILL_RUNNING
 
 
 # ---------------------------------------------------------------- on real processes

@@ -7,6 +7,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,
@@ -89,21 +90,20 @@ def test_a_learner_that_believes_the_damage_does_not_unprove_it() -> None:
 
 def test_a_damaged_file_that_nobody_looked_at_is_weak() -> None:
     found = struck(StorageCorruptCheckpoint()).evidence
-    assert found.status is Status.WEAK
-    assert "nobody looked at it" in found.text
+    assert found.code is Code.NOT_USED
 
 
 def test_what_the_life_before_the_damage_found_proves_nothing() -> None:
     """It had just been started when the fault came, and its line arrived a moment later."""
     lost = struck(StorageLoseCheckpoint(), after=None, size=None)
     lost.add(10.4, Kind.CHECKPOINT_FOUND, incarnation=1, file=OLDER, step=20, refused=[])
-    assert lost.evidence.status is Status.WEAK
-    assert looked(lost, NEWEST).evidence.status is Status.WEAK
+    assert lost.evidence.code is Code.NOT_USED
+    assert looked(lost, NEWEST).evidence.code is Code.NOT_USED
 
 
 def test_a_file_whose_hash_did_not_change_is_not_damaged() -> None:
     record = looked(struck(StorageCorruptCheckpoint(), after="abcd"), NEWEST)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_APPLIED
 
 
 def test_a_truncated_file_is_told_with_its_length() -> None:
@@ -117,7 +117,7 @@ def test_a_lost_file_is_proved_by_a_life_that_found_another_or_none() -> None:
     assert looked(lost, None).evidence.status is Status.PROVED
     assert "was then gone" in lost.evidence.text
     again = struck(StorageLoseCheckpoint(), after=None, size=None)
-    assert looked(again, NEWEST).evidence.status is Status.WEAK
+    assert looked(again, NEWEST).evidence.code is Code.NOT_USED
 
 
 # ---------------------------------------------------------------- disks in trouble
@@ -135,12 +135,12 @@ def test_a_full_disk_is_proved_by_the_kernel_and_by_a_write_that_it_refused() ->
 
 
 def test_a_full_disk_to_which_nobody_wrote_is_weak() -> None:
-    assert filled(0).evidence.status is Status.WEAK
+    assert filled(0).evidence.code is Code.NOT_USED
 
 
 def test_a_disk_with_room_is_not_full_whatever_failed() -> None:
     record = filled(4096).add(12.0, Kind.CHECKPOINT_FAILED, step=70, reason="something")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_APPLIED
 
 
 def crawling(*took_s: float, before_s: float = 0.01) -> Record:
@@ -162,21 +162,21 @@ def test_a_slow_disk_is_proved_by_what_it_took_to_write() -> None:
 
 
 def test_a_disk_that_was_less_slow_than_asked_is_weak() -> None:
-    assert crawling(1.0).evidence.status is Status.WEAK
+    assert crawling(1.0).evidence.code is Code.OUT_OF_TOLERANCE
 
 
 def test_a_disk_that_was_as_slow_before_is_not_slowed_down() -> None:
-    assert crawling(2.0, before_s=2.0).evidence.status is Status.FAILED
+    assert crawling(2.0, before_s=2.0).evidence.code is Code.NO_EFFECT
 
 
 def test_a_disk_to_which_nothing_was_written_is_not_known_to_be_slow() -> None:
-    assert crawling().evidence.status is Status.FAILED
+    assert crawling().evidence.code is Code.NOT_MEASURED
 
 
 def test_what_was_begun_before_the_fault_does_not_count() -> None:
     record = crawling()
     record.add(10.4, Kind.CHECKPOINT_SAVED, file=NEWEST, step=9, bytes=100_000, took_s=4.0)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_MEASURED
 
 
 # ---------------------------------------------------------------- power cuts
@@ -207,10 +207,10 @@ def test_what_a_power_cut_took_is_told_file_by_file() -> None:
 
 
 def test_a_disk_that_still_takes_what_is_written_was_not_cut_off() -> None:
-    assert without_power(refused=None).evidence.status is Status.FAILED
+    assert without_power(refused=None).evidence.code is Code.NOT_APPLIED
 
 
 def test_a_kill_without_a_power_cut_is_no_power_cut() -> None:
     record = Record(StoragePowerLoss()).add(1.0, Kind.NODE_STARTED).begin(10.0)
     record.add(10.1, Kind.NODE_EXITED, signal="SIGKILL", exit_code=None)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NOT_APPLIED

@@ -10,6 +10,7 @@ from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
 from chaoslab.plan.model import Injection, Trigger
@@ -85,22 +86,22 @@ def test_a_killed_syncer_is_proved_by_its_exit_with_what_it_had_merged() -> None
 
 def test_a_syncer_that_ended_by_itself_was_not_killed() -> None:
     found = Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).evidence()
-    assert found.status is Status.FAILED
+    assert found.code is Code.EXITED_INSTEAD
 
 
 def test_a_syncer_that_still_runs_was_not_killed() -> None:
-    assert Record(SyncerKill()).merged(11.0, round_=2).evidence().status is Status.FAILED
+    assert Record(SyncerKill()).merged(11.0, round_=2).evidence().code is Code.STILL_RUNNING
 
 
 def test_a_round_while_it_was_down_makes_a_kill_weak() -> None:
     record = Record(SyncerKill()).exited(10.1, signal="SIGKILL").merged(12.0, round_=2)
-    assert record.evidence().status is Status.WEAK
+    assert record.evidence().code is Code.WORKED_MEANWHILE
 
 
 def test_a_kill_that_lasted_too_short_is_weak() -> None:
     record = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None)
     record.add(11.0, Kind.NODE_STARTED, node="syncer", incarnation=2)
-    assert record.evidence().status is Status.WEAK
+    assert record.evidence().code is Code.TOO_SHORT
 
 
 def test_a_full_disk_is_proved_by_the_syncers_word_and_its_silence() -> None:
@@ -113,15 +114,14 @@ def test_a_full_disk_is_proved_by_the_syncers_word_and_its_silence() -> None:
 def test_a_syncer_that_publishes_from_a_full_disk_makes_it_weak() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
     found = record.merged(12.0, round_=2).evidence()
-    assert found.status is Status.WEAK
-    assert "published a round all the same" in found.text
+    assert found.code is Code.WORKED_MEANWHILE
 
 
 def test_a_disk_of_which_the_syncer_says_nothing_was_not_full() -> None:
-    assert Record(SyncerDiskFull()).merged(12.0, round_=2).evidence().status is Status.FAILED
+    assert Record(SyncerDiskFull()).merged(12.0, round_=2).evidence().code is Code.NO_EFFECT
 
 
 def test_a_disk_that_takes_what_is_written_before_the_heal_was_full_for_too_short() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
     record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6)
-    assert record.evidence().status is Status.WEAK
+    assert record.evidence().code is Code.TOO_SHORT

@@ -9,6 +9,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.update import UpdateDuplicate, UpdateNan, UpdateScaled, UpdateStale
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record
@@ -86,12 +87,12 @@ def test_a_syncer_that_takes_a_nan_does_not_unprove_it() -> None:
 
 def test_a_nan_that_the_syncer_took_for_a_sound_push_is_failed() -> None:
     record = calm(UpdateNan()).spoilt(11.0, 11).accepted(11.1, 11)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 def test_a_nan_that_arrived_in_few_of_the_pushes_is_weak() -> None:
     record = calm(UpdateNan()).spoilt(11.0, 11, 12, 13, 14, 15).rejected(11.1, 11, "not_finite")
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.NOT_THROUGHOUT
 
 
 @pytest.mark.parametrize("fault", ALL, ids=lambda fault: fault.name)
@@ -99,8 +100,7 @@ def test_refusals_of_pushes_that_nobody_spoilt_prove_nothing(fault: Fault) -> No
     record = calm(fault)
     for reason in ("not_finite", "stale", "late", "malformed"):
         record.rejected(11.0, 11, reason)
-    assert record.evidence.status is Status.FAILED
-    assert "pushed nothing" in record.evidence.text
+    assert record.evidence.code is Code.NO_PUSH
 
 
 def test_a_scaled_update_is_measured_by_its_norm_at_the_syncer() -> None:
@@ -116,13 +116,13 @@ def test_a_scaled_update_is_measured_by_its_norm_at_the_syncer() -> None:
 
 def test_an_update_that_grew_less_than_asked_is_weak() -> None:
     record = calm(UpdateScaled(factor=100.0)).spoilt(11.0, 11).accepted(11.1, 11, norm=20.0)
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.OUT_OF_TOLERANCE
 
 
 @pytest.mark.parametrize("factor", [2.0, 1.5, 0.6, -1.9])
 def test_a_small_factor_is_not_proved_by_updates_as_large_as_before(factor: float) -> None:
     record = calm(UpdateScaled(factor=factor)).spoilt(11.0, 11).accepted(11.1, 11, norm=2.0)
-    assert record.evidence.status is Status.WEAK
+    assert record.evidence.code is Code.OUT_OF_TOLERANCE
 
 
 def test_an_update_beyond_all_measure_is_proved_by_its_refusal() -> None:
@@ -135,7 +135,7 @@ def test_a_scaled_update_without_a_usual_one_before_it_is_failed() -> None:
     record.add(1.0, Kind.NODE_STARTED)
     record.begin(10.0)
     record.spoilt(11.0, 11).accepted(11.1, 11, norm=2000.0)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 def test_a_stale_update_is_proved_by_its_refusal_or_by_the_version_it_was_taken_for() -> None:
@@ -149,7 +149,7 @@ def test_a_stale_update_is_proved_by_its_refusal_or_by_the_version_it_was_taken_
 
 def test_a_current_update_is_no_stale_one() -> None:
     record = calm(UpdateStale()).spoilt(11.0, 11).accepted(11.1, 11, base_version=10)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
 
 
 @pytest.mark.parametrize("reason", ["late", "replay"])
@@ -161,11 +161,11 @@ def test_a_duplicate_is_proved_by_the_second_answer(reason: str) -> None:
 
 def test_one_answer_to_a_push_is_no_duplicate_and_two_that_took_it_are() -> None:
     record = calm(UpdateDuplicate()).spoilt(11.0, 11).accepted(11.1, 11)
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
     assert record.accepted(11.2, 11).evidence.status is Status.PROVED
 
 
 def test_a_push_that_was_late_by_itself_is_no_duplicate() -> None:
     record = calm(UpdateDuplicate()).spoilt(11.0, 11).rejected(11.1, 11, "late")
-    assert record.evidence.status is Status.FAILED
+    assert record.evidence.code is Code.NO_EFFECT
     assert record.rejected(11.2, 11, "late").evidence.status is Status.PROVED

@@ -158,11 +158,11 @@ def look_slowed(
     if shown < _BARELY_SHARE:
         return no_evidence(Code.NO_EFFECT, text, **pace.data())
     weak: list[tuple[Code, str]] = []
+    if pace.held < _HELD_SHARE:
+        weak.append((Code.NOT_THROUGHOUT, f"only {pace.held:.0%} of the time"))
     if abs(shown - 1) > tolerance:
         said = f"{shown:.0%} of the slowness that was asked, not within {tolerance:.0%}"
         weak.append((Code.OUT_OF_TOLERANCE, said))
-    if pace.held < _HELD_SHARE:
-        weak.append((Code.NOT_THROUGHOUT, f"only {pace.held:.0%} of the time"))
     weak += [(Code.DOUBTFUL_CAUSE, said) for said in _other_causes(window)]
     in_order = _in_order(stages, pace)
     if in_order is not None and in_order < _IN_ORDER_SHARE:
