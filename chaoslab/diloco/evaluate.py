@@ -18,7 +18,8 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import FloatArray
-from chaoslab.diloco.model.task import Params, Task, TaskError, load, tensor_names
+from chaoslab.diloco.model.load import load
+from chaoslab.diloco.model.task import Params, Task, TaskError, tensor_names
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.snapshots import SnapshotError, read_snapshot, snapshot_paths
 

@@ -3,7 +3,7 @@
     python -m chaoslab.diloco.task_trial --task my:make --fragments 6 --shards 4
         ─► the last line on standard output: {"problem": "my:make: evaluate returns …"} or null
 
-`task.load` only traces; here a loss, its gradient, streams of batches and an evaluation are
+`load` only traces; here a loss, its gradient, streams of batches and an evaluation are
 executed once. An exception in the user's code becomes one sentence with its file and line.
 """
 
@@ -22,15 +22,8 @@ import jax
 import numpy as np
 
 from chaoslab.diloco.model.data import DataError
-from chaoslab.diloco.model.task import (
-    Batch,
-    Params,
-    Task,
-    TaskError,
-    check_batch,
-    load,
-    tensor_names,
-)
+from chaoslab.diloco.model.load import load
+from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensor_names
 
 _SKIPPED = 2
 """Position at which a second stream begins, to compare it with the first."""

@@ -7,7 +7,8 @@ import pytest
 from chaoslab.core.events import Kind, read_node_line
 from chaoslab.diloco.evaluate import assembled, chosen, main
 from chaoslab.diloco.model.gpt import PRESETS, init
-from chaoslab.diloco.model.task import TaskError, load
+from chaoslab.diloco.model.load import load
+from chaoslab.diloco.model.task import TaskError
 from chaoslab.diloco.node.snapshots import write_snapshot
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")

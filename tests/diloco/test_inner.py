@@ -14,7 +14,8 @@ import pytest
 
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState, optimizer
 from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
-from chaoslab.diloco.model.task import Params, TaskError, load
+from chaoslab.diloco.model.load import load
+from chaoslab.diloco.model.task import Params, TaskError
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 

@@ -20,7 +20,7 @@ from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.program import Assignment, JoinRefused, Learner, TrainingEnded
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
-from chaoslab.diloco.model.task import load
+from chaoslab.diloco.model.load import load
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Connection

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
-from chaoslab.diloco.model.task import TaskError, load, tensor_names
+from chaoslab.diloco.model.load import load
+from chaoslab.diloco.model.task import TaskError, tensor_names
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 

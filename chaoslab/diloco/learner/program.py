@@ -30,7 +30,8 @@ from chaoslab.diloco.learner.signals import Wedge, obey_signals
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import TensorSpec, fingerprint
-from chaoslab.diloco.model.task import Batch, Task, TaskError, load
+from chaoslab.diloco.model.load import load
+from chaoslab.diloco.model.task import Batch, Task, TaskError
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.events import Emit, say
 from chaoslab.diloco.node.health import HealthFile

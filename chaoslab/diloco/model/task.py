@@ -1,19 +1,13 @@
-"""Tasks: the `Task` protocol (model, loss, data) and the loading of presets and users' tasks.
+"""Tasks: the `Task` protocol (model, loss, data), and whether an object keeps it.
 
-    "nano" ───────────────┐
-                          ├─► load ─► Task ─► init, loss, batches ─► learner: inner_steps
-    "my_package.my:make" ─┘             └───► evaluate ────────────► evaluate (after the run)
+    load ─► Task ─► init, loss, batches ─► learner: inner_steps
+              └───► evaluate ────────────► evaluate (after the run)
 
-A user's function may take parameters named `data`, `batch` and `sequence`, with the values of the
-plan or the command line. Its result is checked by tracing it, before anything is compiled or
-connected. Nothing here depends on learners, fragments or networks.
+A user's object is checked by tracing it, before anything is compiled or connected. Nothing here
+depends on learners, fragments or networks.
 """
 
-import importlib
-import inspect
-import os
-import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeAlias
 
 import jax
@@ -24,8 +18,6 @@ Params: TypeAlias = Any
 """A pytree (dicts, tuples, lists, registered classes) of float32 arrays."""
 Batch: TypeAlias = Any
 """A pytree of numpy arrays with the batch as their common leading axis."""
-
-_SECRET = re.compile(r"\$\{env:([^}]*)\}")
 
 
 class TaskError(ValueError):
@@ -69,28 +61,6 @@ class Task(Protocol):
     def evaluate(self, params: Params) -> float:
         """Mean held-out loss per token; equal parameters must give equal numbers."""
         ...
-
-
-def load(
-    spec: str, *, data: str = "stdlib", batch: int | None = None, sequence: int | None = None
-) -> Task:
-    """Task of a preset (`nano`) or of a user's function (`package.module:make`).
-
-    `batch` (sequences per step) and `sequence` (tokens) replace a preset's own. `${env:NAME}` in
-    `data` is read from the environment, so that a secret need not be on a command line. Raises
-    TaskError for an unusable model and `data.DataError` for unusable data.
-    """
-    from chaoslab.diloco.model import gpt  # noqa: PLC0415 - gpt imports this module
-
-    data = _SECRET.sub(lambda found: os.environ.get(found[1], found[0]), data)
-    if ":" in spec:
-        return _made(spec, {"data": data, "batch": batch, "sequence": sequence})
-    if spec not in gpt.PRESETS:
-        raise TaskError(
-            f"model: must be one of {', '.join(gpt.PRESETS)}, or your own as package.module:make, "
-            f"got {spec!r}"
-        )
-    return gpt.text_task(spec, data, batch=batch, sequence=sequence)
 
 
 def check(task: Task, spec: str) -> None:
@@ -138,43 +108,6 @@ def tensor_names(params: Params) -> tuple[str, ...]:
     if len(set(names)) != len(names):
         raise TaskError(f"tensor names: must be different, got {names}; rename one of their keys")
     return names
-
-
-def _made(spec: str, offered: Mapping[str, str | int | None]) -> Task:
-    """Call the user's function with the parameters of `offered` that it takes; check the result."""
-    make = _found(spec)
-    parameters = inspect.signature(make).parameters.values()
-    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
-    taken = (
-        offered if takes_all else {p.name: offered[p.name] for p in parameters if p.name in offered}
-    )
-    given = {name: value for name, value in taken.items() if value is not None}
-    try:
-        inspect.signature(make).bind(**given)
-    except TypeError as error:
-        raise TaskError(
-            f"{spec}: {error}; the function may take {', '.join(offered)}, and every other "
-            "parameter needs a default"
-        ) from error
-    task: Task = make(**given)
-    check(task, spec)
-    return task
-
-
-def _found(spec: str) -> Callable[..., Task]:
-    module_name, _, attribute = spec.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except (ImportError, ValueError) as error:  # ValueError: an empty name
-        raise TaskError(
-            f"{spec}: cannot import {module_name!r} ({error}); start in the folder that holds it, "
-            "or name that folder in PYTHONPATH"
-        ) from error
-    make: object = getattr(module, attribute, None)
-    if not callable(make):
-        what = "has nothing" if make is None else f"has a {type(make).__name__}, not a function,"
-        raise TaskError(f"{spec}: {module_name} {what} called {attribute!r}; write def make(data)")
-    return make
 
 
 def _check_members(task: Task, spec: str) -> None:

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from chaoslab.core.errors import FleetError
@@ -127,14 +128,14 @@ class Container:
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece
             if kind != STDERR:
-                self._hand_over(Arrival(life=self, chunk=chunk))
+                self._hand_over(Arrival(observe=partial(self.take, chunk)))
                 continue
             written_bytes = 0
             with suppress(OSError, ValueError):  # a full disk, or closed: exit.json says so
                 written_bytes = self._errors.write(chunk[: LOG_BYTES_MOST - kept_bytes])
             kept_bytes += written_bytes
             self._lost_error_bytes += len(chunk) - written_bytes
-        self._hand_over(Arrival(life=self))
+        self._hand_over(Arrival(observe=self.finish))
 
     def _hand_over(self, arrival: Arrival) -> None:
         """As much as the fleet takes in; then the node is held up, as by a full pipe."""

@@ -11,6 +11,7 @@ import queue
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from chaoslab.core.errors import FleetError
@@ -48,7 +49,7 @@ class EngineEvents:
         try:
             for event in self._events:
                 if (report := self._observation(event)) is not None:
-                    self._hand_over(Arrival(report=report))
+                    self._hand_over(Arrival(observe=partial(tuple, (report,))))
             error = FleetError("the Docker engine has ended its report")
         except FleetError as found:
             error = found

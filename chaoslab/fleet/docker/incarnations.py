@@ -157,10 +157,6 @@ class Incarnations:
     def _take(self, arrival: Arrival) -> None:
         if arrival.error is not None and not self.is_closing:
             raise arrival.error
-        if arrival.report is not None:
-            self.recorder.append(arrival.report)
-        if arrival.life is not None:
-            life = arrival.life
-            said = life.finish() if arrival.chunk is None else life.take(arrival.chunk)
-            self._hear(said)
-            self.recorder += said
+        said = arrival.observe()
+        self._hear(said)
+        self.recorder += said

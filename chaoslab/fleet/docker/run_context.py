@@ -1,13 +1,13 @@
 """What all containers of a run share, and how the one for a life of a node is asked for.
 
-Yard + NodeSpec, incarnation, image ─► container_of ─► ContainerSpec
-threads ── Arrival ──► the yard's queue ──► the fleet's one thread
+RunContext + NodeSpec, incarnation, image ─► container_of ─► ContainerSpec
+threads ── Arrival ──► `arrivals` ──► the fleet's one thread
 """
 
 import queue
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
@@ -16,9 +16,6 @@ from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.engine import ContainerSpec, Limits
 from chaoslab.fleet.docker.run_resources import HOME, LABEL_NODE, RunResources
-
-if TYPE_CHECKING:
-    from chaoslab.fleet.docker.container import Container
 
 NODE: Final = f"{HOME}/node"
 SHARED: Final = f"{HOME}/shared"
@@ -42,12 +39,12 @@ class RunContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """Something for the fleet's thread: bytes, the end of a container's output, or a report."""
+    """Something that another thread leaves for the fleet's thread."""
 
-    life: "Container | None" = None
-    chunk: bytes | None = None
-    report: Observation | None = None
+    observe: Callable[[], Sequence[Observation]] = tuple
+    """Called there; what it observed."""
     error: FleetError | None = None
+    """Raised there, unless the fleet is closing."""
 
 
 def container_of(
