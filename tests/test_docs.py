@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 import chaoslab
-from chaoslab.checks.verdict_schema import VERDICT_SCHEMA
+from chaoslab.checks.verdict import schema
 from chaoslab.cli.main import SUMMARIES, main
 from chaoslab.core.errors import ExitCode
 from chaoslab.plan.file import load
@@ -264,7 +264,7 @@ def test_files_that_are_named_exist(page: Path) -> None:
 
 def test_every_field_of_a_verdict_is_explained() -> None:
     text = (ROOT / "docs" / "record.md").read_text(encoding="utf-8")
-    properties = VERDICT_SCHEMA["properties"]
+    properties = schema()["properties"]
     assert isinstance(properties, dict)
     assert [name for name in properties if f"| `{name}` |" not in text] == []
 

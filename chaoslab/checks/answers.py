@@ -6,7 +6,7 @@ what was done to it?        `injections`, with what was asked for and what was m
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.moot import moot
@@ -43,6 +43,9 @@ class Return:
 _NOT_ASKED = Return(rejoined=False, after_s=None, was_asked=False)
 
 
+STATUSES = ["proved", "weak", "failed", "moot"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injected:
     """What became of one injection. `requested` and `measured` are keyed by target."""
@@ -50,7 +53,7 @@ class Injected:
     id: str
     fault: str
     targets: tuple[str, ...]
-    status: str
+    status: str = field(metadata={"enum": STATUSES})
     """proved | weak | failed | moot (`checks.moot`); one that was skipped has failed, or moot."""
     reason: str
     requested: Mapping[str, Json]

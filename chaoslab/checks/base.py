@@ -27,6 +27,7 @@ class Finding:
     """What a check found."""
 
     check: str
+    """Name of the check, or of a rule that always holds."""
     outcome: Outcome
     reason: str
     """One sentence a person understands without the code; names the culprit when there is one."""

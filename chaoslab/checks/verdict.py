@@ -11,7 +11,7 @@ one with newer checks. A check that crashes is UNKNOWN, and so is a run without 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from chaoslab.checks.answer_checks import (
     LearnersRejoin,
@@ -21,6 +21,7 @@ from chaoslab.checks.answer_checks import (
     unnamed,
 )
 from chaoslab.checks.answers import (
+    STATUSES,
     Injected,
     Return,
     injections,
@@ -32,11 +33,11 @@ from chaoslab.checks.base import Check, Finding, Outcome
 from chaoslab.checks.disturbances import Disturbance, disturbances, weighed, without
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
-from chaoslab.checks.verdict_schema import STATUSES, VERDICT_SCHEMA
 from chaoslab.checks.violations import unknown
 from chaoslab.core.errors import ExitCode
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.events import Json, Kind, MalformedEvent
 from chaoslab.record.journal import History, Seal
+from chaoslab.record.typed_json import read, schema_of
 
 _EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,
@@ -75,11 +76,15 @@ class Verdict:
     outcome: Outcome
     exit_code: ExitCode
     training_continued: bool | None
+    """Whether rounds went on being merged to the end; None: unknown."""
     longest_gap_s: float | None
     learners_rejoined: Mapping[str, Return]
+    """Every learner that a fault took away."""
     findings: tuple[Finding, ...]
     injections: tuple[Injected, ...]
-    residue: tuple[Mapping[str, Json], ...]
+    residue: tuple[Mapping[str, Json], ...] = field(
+        metadata={"items": {"type": "object", "required": ["what", "where", "remedy"]}}
+    )
     journal: Seal | None = None
     """Of the journal that was judged; None for one that was written without chains."""
 
@@ -94,10 +99,10 @@ class Verdict:
                 who: asdict(back) for who, back in self.learners_rejoined.items()
             },
             "findings": [finding_json(finding) for finding in self.findings],
-            "injection_counts": self.injection_counts,
             "injections": [_listed(asdict(injected)) for injected in self.injections],
             "residue": list(self.residue),
             "journal": None if self.journal is None else self.journal.to_json(),
+            "injection_counts": self.injection_counts,
         }
 
     @property
@@ -120,19 +125,7 @@ class Verdict:
     @classmethod
     def from_json(cls, data: Json) -> "Verdict":
         """Read `to_json` back; MalformedEvent says what is missing or wrong."""
-        whole = _reader(data)
-        returned = whole.mapping("learners_rejoined")
-        return cls(
-            outcome=Outcome(whole.text("outcome")),
-            exit_code=ExitCode(whole.integer("exit_code")),
-            training_continued=_flag(whole, "training_continued"),
-            longest_gap_s=_number(whole, "longest_gap_s"),
-            learners_rejoined={who: _return(back) for who, back in returned.items()},
-            findings=tuple(map(_finding, whole.items("findings"))),
-            injections=tuple(map(_injected, whole.items("injections"))),
-            residue=tuple(_reader(item).data for item in whole.items("residue")),
-            journal=_seal(whole.data.get("journal")),
-        )
+        return read(cls, data, "verdict.json")
 
 
 def judge(history: History, expect: Sequence[Check]) -> Verdict:
@@ -179,7 +172,12 @@ def _verdict(record: Record, findings: Sequence[Finding], rejoin_s: float) -> Ve
 
 def schema() -> Mapping[str, Json]:
     """The JSON Schema of verdict.json."""
-    return VERDICT_SCHEMA
+    counts = schema_of(Mapping[str, int]) | {"required": STATUSES}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "chaoslab verdict",
+        **schema_of(Verdict, injection_counts=counts),
+    }
 
 
 def _weighed(check: Check, record: Record) -> Finding:
@@ -253,63 +251,3 @@ def finding_json(finding: Finding) -> Mapping[str, Json]:
 
 def _listed(fields: Mapping[str, Json]) -> Mapping[str, Json]:
     return {key: list(v) if isinstance(v, tuple) else v for key, v in fields.items()}
-
-
-def _reader(data: Json) -> Event:
-    """A JSON object with the typed access and the errors of an event's data."""
-    if not isinstance(data, Mapping):
-        raise MalformedEvent(f"a verdict is made of JSON objects, not {data!r}")
-    return Event(seq=0, time_s=0.0, source="verdict.json", kind=Kind.VERDICT_REACHED, data=data)
-
-
-def _number(fields: Event, key: str) -> float | None:
-    return None if fields.data.get(key) is None else fields.number(key)
-
-
-def _flag(fields: Event, key: str) -> bool | None:
-    return None if fields.data.get(key) is None else fields.flag(key)
-
-
-def _return(data: Json) -> Return:
-    fields = _reader(data)
-    return Return(
-        rejoined=_flag(fields, "rejoined"),
-        after_s=_number(fields, "after_s"),
-        was_asked=fields.data.get("was_asked") is not False,
-    )
-
-
-def _seal(data: Json) -> Seal | None:
-    if data is None:
-        return None
-    fields = _reader(data)
-    return Seal(lines=fields.integer("lines"), digest=fields.text("digest"))
-
-
-def _finding(data: Json) -> Finding:
-    fields = _reader(data)
-    return Finding(
-        check=fields.text("check"),
-        outcome=Outcome(fields.text("outcome")),
-        reason=fields.text("reason"),
-        observed=fields.data.get("observed"),
-        bound=fields.data.get("bound"),
-        margin=_number(fields, "margin"),
-        samples=fields.integer("samples"),
-        culprits=fields.names("culprits"),
-        evidence=tuple(seq for seq in fields.items("evidence") if isinstance(seq, int)),
-        numbers=fields.mapping("numbers"),
-    )
-
-
-def _injected(data: Json) -> Injected:
-    fields = _reader(data)
-    return Injected(
-        id=fields.text("id"),
-        fault=fields.text("fault"),
-        targets=fields.names("targets"),
-        status=fields.text("status"),
-        reason=fields.text("reason"),
-        requested=fields.mapping("requested"),
-        measured=fields.mapping("measured"),
-    )

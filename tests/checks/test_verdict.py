@@ -365,7 +365,7 @@ def test_the_json_obeys_its_schema_and_survives(story: Story) -> None:
 def test_something_else_than_a_verdict_is_refused() -> None:
     with pytest.raises(MalformedEvent, match="learners_rejoined"):
         Verdict.from_json({"outcome": "PASS"})
-    with pytest.raises(MalformedEvent, match="JSON objects"):
+    with pytest.raises(MalformedEvent, match="JSON object"):
         Verdict.from_json([])
 
 
