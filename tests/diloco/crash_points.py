@@ -29,7 +29,7 @@ from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node import files
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import CommitRecord, Given
+from chaoslab.diloco.syncer.commit_log import CommitRecord, ContributionRecord
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
 from chaoslab.diloco.syncer.syncer_state import SyncerState
@@ -184,7 +184,7 @@ def _tensors(fragment: int, seed: int) -> Tensors:
 
 def _line(number: int, fragment: int, version: int, epoch: int) -> CommitRecord:
     given = tuple(
-        Given(
+        ContributionRecord(
             learner=f"learner-{which}", incarnation=1, epoch=epoch, step=number, c_steps=6,
             c_tokens=6144, weight=1.5e6, tokens_from=100, tokens_to=6244,
         )

@@ -82,7 +82,7 @@ class LittleLearner:
         self.versions, self.since_steps, self.since_tokens = [-1] * count, [0] * count, [0] * count
         self.committed, self.discarded = [0] * count, [0] * count
         if joined.source == "initial":
-            self.messenger.hand_in_initial([np.zeros(size, np.float32) for size in self.sizes])
+            self.messenger.send_initial([np.zeros(size, np.float32) for size in self.sizes])
         self._until(lambda: self._adopt() or min(self.versions) >= 0)
         self._boundary()
 

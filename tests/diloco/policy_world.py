@@ -24,7 +24,7 @@ from chaoslab.diloco.syncer.decisions import (  # fmt: skip
     Stop,
     Welcome,
 )
-from chaoslab.diloco.syncer.membership import Hello, Leaving, Refused
+from chaoslab.diloco.syncer.membership import Hello, LeaveReason, Refused
 from chaoslab.diloco.syncer.policy import Policy
 
 TOKENS_PER_STEP = 10
@@ -95,7 +95,7 @@ class World:
     def die(self, name: str) -> None:
         learner = self.alive.pop(name, None)
         if learner is not None:
-            self.follow(self.policy.closed(self.now_s, learner.epoch, Leaving.CLOSED))
+            self.follow(self.policy.closed(self.now_s, learner.epoch, LeaveReason.CLOSED))
 
     def stop(self, name: str) -> None:
         if name in self.alive:
@@ -159,7 +159,7 @@ class World:
             self.follow(self.policy.accept(self.now_s, learner.epoch, offer))
         else:
             self.refusals.append(refusal)
-            self.follow(self.policy.spoil(self.now_s, learner.epoch, offer.round))
+            self.follow(self.policy.reject_answer(self.now_s, learner.epoch, offer.round))
 
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds

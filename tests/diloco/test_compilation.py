@@ -1,4 +1,4 @@
-"""The compilation cache serves later processes, and no killed process can spoil it."""
+"""The compilation cache serves later processes, and no killed process can reject_answer it."""
 
 import os
 import subprocess

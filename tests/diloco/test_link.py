@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.learner.link import Link, Talk
+from chaoslab.diloco.learner.link import Link, LinkHandlers
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Backoff, Connection, Limits, Received
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
@@ -30,7 +30,9 @@ class Caller:
         self.dials_s: list[float] = []
         self.link = Link(
             self.connect,
-            Talk(hello=self.hello, hear=self.hear, repeat=self.repeat, end=self.ends.append),
+            LinkHandlers(
+                hello=self.hello, hear=self.hear, repeat=self.repeat, end=self.ends.append
+            ),
             say=self.say,
             chance=random.Random(1),
         )
@@ -61,7 +63,7 @@ class Caller:
         deadline_s = time.monotonic() + PATIENCE_S
         while not is_so():
             assert time.monotonic() < deadline_s, f"never; told: {self.told}"
-            self.link.show_life()
+            self.link.allow_reconnect()
             time.sleep(0.005)
 
 

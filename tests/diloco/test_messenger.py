@@ -161,7 +161,7 @@ def test_the_initial_parameters_go_out_in_full_precision(
     syncer.admit("initial")
     trainer.until(lambda inbox: inbox.joined)
     first = [some_delta(fragment) for fragment in range(2)]
-    trainer.messenger.hand_in_initial(first)
+    trainer.messenger.send_initial(first)
     for fragment, values in enumerate(first):
         push, payload = syncer.hear("push")
         assert (push.fragment, push.base_version, push.codec) == (fragment, -1, "f32")

@@ -5,15 +5,15 @@ from collections.abc import Sequence
 
 import pytest
 
-from chaoslab.diloco.syncer.norms import Excess, Norms, Size, middle
+from chaoslab.diloco.syncer.norms import Excess, Norms, Size, median_size
 
 
 def norms(limit: float | None = 8.0, rounds_min: int = 4) -> Norms:
     return Norms(limit=limit, rounds_min=rounds_min)
 
 
-def sizes(*of_a_step: float, steps: int = 24) -> list[Size]:
-    return [Size(norm=one * math.sqrt(steps), steps=steps) for one in of_a_step]
+def sizes(*per_step: float, steps: int = 24) -> list[Size]:
+    return [Size(norm=one * math.sqrt(steps), steps=steps) for one in per_step]
 
 
 def taught(*, rounds: int = 4, limit: float | None = 8.0) -> Norms:
@@ -134,7 +134,7 @@ def test_updates_of_nothing_teach_nothing() -> None:
 def test_what_was_written_down_is_known_again() -> None:
     known = norms()
     for _ in range(4):
-        known.learn(0, middle(sizes(1.0, 0.9, 1.1)))
+        known.learn(0, median_size(sizes(1.0, 0.9, 1.1)))
     known.learn(0, 0.0)
     assert known.usual(0) == pytest.approx(1.0)
     assert bounded(known.judge(0, sizes(9.0))) == [True]

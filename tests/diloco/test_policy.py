@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.syncer.decisions import Abandon, Donate, Offer, Progress, Refusal, Welcome
-from chaoslab.diloco.syncer.membership import Hello, Leaving, Refused
+from chaoslab.diloco.syncer.membership import Hello, LeaveReason, Refused
 from tests.diloco.policy_world import TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))
@@ -180,7 +180,7 @@ def test_when_the_learner_that_hands_in_the_initial_parameters_dies_another_is_a
     policy = World(rules()).policy
     policy.hello(0.0, Hello(learner="learner-0", incarnation=1))
     policy.hello(0.0, Hello(learner="learner-1", incarnation=1))
-    actions = policy.closed(0.0, 1, Leaving.CLOSED)
+    actions = policy.closed(0.0, 1, LeaveReason.CLOSED)
     asked = [a for a in actions if isinstance(a, Welcome) and a.source is Source.INITIAL]
     assert [a.member.learner for a in asked] == ["learner-1"]
 
@@ -351,7 +351,7 @@ def test_when_a_donor_of_several_dies_the_others_share_what_it_had_to_give() -> 
     world = storm("learner-0", "learner-1")
     first, second = helped_by(world, "learner-0", "learner-1")
     lost = next(m for m in world.policy.membership.members if m.learner == first)
-    actions = world.policy.closed(world.now_s, lost.epoch, Leaving.CLOSED)
+    actions = world.policy.closed(world.now_s, lost.epoch, LeaveReason.CLOSED)
     assert [a.donor.learner for a in actions if isinstance(a, Donate)] == [second]
     left = next(m for m in world.policy.membership.members if m.learner == second)
     assert left.giving == 2

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoslab.diloco.learner.signals import Wedge, obey_signals
+from chaoslab.diloco.learner.signals import Wedge, install_signal_handlers
 from tests.diloco.hand_syncer import HandSyncer
 from tests.diloco.test_messenger import Trainer
 
 HEARTBEATS = 4
 
 
-class Trainee:
+class SignalTarget:
     """The least that obeys signals, on the thread of the test."""
 
     def __init__(self) -> None:
@@ -29,11 +29,11 @@ class Trainee:
 
 
 @pytest.fixture
-def trainee() -> Iterator[Trainee]:
+def trainee() -> Iterator[SignalTarget]:
     numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
     before = {number: signal.getsignal(number) for number in numbers}
-    trainee = Trainee()
-    obey_signals(trainee)
+    trainee = SignalTarget()
+    install_signal_handlers(trainee)
     yield trainee
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -65,7 +65,7 @@ class Listener:
 
 
 def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeats(
-    trainee: Trainee,
+    trainee: SignalTarget,
 ) -> None:
     with HandSyncer() as syncer:
         trainer = Trainer(syncer)
@@ -86,7 +86,7 @@ def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeat
 
 
 def test_a_wedge_hangs_at_once_where_it_is_allowed_however_long_the_step_is(
-    trainee: Trainee,
+    trainee: SignalTarget,
 ) -> None:
     release = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR2))
     with trainee.wedge.allowed():
@@ -98,7 +98,9 @@ def test_a_wedge_hangs_at_once_where_it_is_allowed_however_long_the_step_is(
     release.join()
 
 
-def test_a_wedge_that_is_let_go_of_before_it_took_effect_does_nothing(trainee: Trainee) -> None:
+def test_a_wedge_that_is_let_go_of_before_it_took_effect_does_nothing(
+    trainee: SignalTarget,
+) -> None:
     os.kill(os.getpid(), signal.SIGUSR1)
     assert trainee.wedge.is_asked
     os.kill(os.getpid(), signal.SIGUSR2)

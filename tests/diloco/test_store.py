@@ -16,7 +16,7 @@ from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import CommitRecord, Given
+from chaoslab.diloco.syncer.commit_log import CommitRecord, ContributionRecord
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
 from chaoslab.diloco.syncer.syncer_state import SyncerState
@@ -42,7 +42,7 @@ def tensors(fragment: int, seed: int) -> Tensors:
 
 
 def line(round_: int, fragment: int, version: int) -> CommitRecord:
-    given_ = Given(
+    given_ = ContributionRecord(
         learner="learner-1", incarnation=2, epoch=5, step=10 * round_, c_steps=6, c_tokens=6144,
         weight=1.5e6, tokens_from=100, tokens_to=6244,
     )  # fmt: skip
@@ -315,7 +315,7 @@ def test_a_damaged_byte_anywhere_in_the_tape_is_found_and_named(tmp_path: Path, 
     flip(
         commit_log, at % (commit_log.stat().st_size - 1)
     )  # without its last newline the line is torn
-    with pytest.raises(CorruptState, match=r"tape\.jsonl, line \d+"):
+    with pytest.raises(CorruptState, match=r"tape\.jsonl: line \d+"):
         loaded(directory)
 
 
@@ -419,5 +419,5 @@ def test_equal_lines_read_back_equal_and_changed_ones_are_refused() -> None:
     text = line(3, 1, 2).to_bytes()
     assert CommitRecord.from_bytes(text[:-1]) == line(3, 1, 2)
     assert CommitRecord.from_bytes(replace(line(3, 1, 2), begun=9).to_bytes()[:-1]).begun == 9
-    with pytest.raises(ValueError, match="do not fit"):
+    with pytest.raises(ValueError, match="digest"):
         CommitRecord.from_bytes(text[:-1].replace(b'"begun":4', b'"begun":5'))

@@ -14,9 +14,9 @@ from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.membership import Hello
-from chaoslab.diloco.syncer.options import once_there_is_room
+from chaoslab.diloco.syncer.options import retry_while_disk_full
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.resume import go_on
+from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
 from tests.diloco.hand_learner import RunningSyncer, Told, running_syncer
 from tests.diloco.little_learner import LittleLearner
@@ -110,7 +110,7 @@ def test_a_syncer_on_a_full_disk_starts_when_there_is_room() -> None:
             raise refusals.pop()
         return "a syncer"
 
-    assert once_there_is_room(make, told.emit) == "a syncer"
+    assert retry_while_disk_full(make, told.emit) == "a syncer"
     assert len(told.of(Kind.SYNCER_BLOCKED)) == 1
 
 
@@ -119,7 +119,7 @@ def test_a_disk_that_is_not_allowed_to_it_is_no_matter_of_waiting() -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with pytest.raises(PermissionError):
-        once_there_is_room(make, Told().emit)
+        retry_while_disk_full(make, Told().emit)
 
 
 # ---------------------------------------------------------------- numbers over many lives
@@ -133,7 +133,7 @@ def hello(policy: Policy, name: str = "learner-0") -> int:
 def begin_life(store: SyncerStore) -> Policy:
     """What a syncer does with its numbers when it starts."""
     policy = Policy(RULES)
-    taken = go_on(policy, store.load(), store.reserved(), 0.0)
+    taken = restore_policy(policy, store.load(), store.reserved(), 0.0)
     store.reserve(Reserved(rounds=taken.rounds + 1000, epochs=taken.epochs + 1000))
     return policy
 
@@ -177,7 +177,7 @@ def test_the_time_of_training_is_added_up_over_the_lives(tmp_path: Path) -> None
     store.save_round(CommitRecord(**{**fields, "trained_s": 50.0}), tensors(0, 1))
     store.close()
     policy = Policy(rules)
-    go_on(policy, store.load(), Reserved(), 3.0)
+    restore_policy(policy, store.load(), Reserved(), 3.0)
     assert policy.trained_s(3.0) == 50.0
     assert not _has_ended(policy, 12.0)
     assert _has_ended(policy, 13.0)
@@ -215,6 +215,6 @@ def test_a_syncer_that_was_stopped_blames_nobody_for_its_own_silence() -> None:
     hello(policy)
     (member,) = policy.membership.members
     member.has_stepped, member.step_s = True, 0.01
-    policy.overslept(30.0)
+    policy.paused(30.0)
     assert policy.membership.age(30.0) == []
     assert [change.is_dropped for change in policy.membership.age(33.0)] == [False]

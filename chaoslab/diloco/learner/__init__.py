@@ -1,1 +1,1 @@
-"""A learner: inner steps, messages to the syncer, checkpoints, and the program."""
+"""The learner: inner steps, messages to the syncer, checkpoints, and its program."""

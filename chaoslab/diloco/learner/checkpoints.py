@@ -1,13 +1,13 @@
-"""A learner's own checkpoints: written beside training, whole or not at all, the last two kept.
+"""Checkpoints of a learner on disk: written atomically beside training; the last two are kept.
 
-    <directory>/00000012.checkpoint    sealed: {"step", "data_position", "fingerprint"}, payload
+    <directory>/00000012.checkpoint    checksum, {"step", "data_position", "fingerprint"}, payload
 
     save_later ─► writer (own thread) ─► file ─► checkpoint.saved, or checkpoint.failed
-    load_newest ─► the newest whole one ───────► checkpoint.found, with those that were passed over
+    load_newest ─► the newest intact one ──────► checkpoint.found, with those that were refused
 
-They are numbered in the order in which they were saved, because a learner that took over another's
-state may go back to an earlier step. A disk that is full, slow or damaged costs checkpoints, never
-a step: training does not wait here, and what does not fit its seal is not believed.
+They are numbered in the order of saving, because a learner that took over another's state may go
+back to an earlier step. A full, slow or faulty disk costs checkpoints, never a step: training does
+not wait here, and a file that does not match its checksum is not used.
 """
 
 import json
@@ -25,25 +25,25 @@ from chaoslab.diloco.node.files import atomic_write, flush_folder, make_folder, 
 
 _log = logging.getLogger(__name__)
 _BLINK_S = 0.05
-"""How often a write that is held up looks whether it still is."""
+"""Polling interval of a delayed write, in s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerCheckpoint:
-    """A learner's own newest whole checkpoint."""
+    """A learner's newest intact checkpoint."""
 
     step: int
     data_position: int
     payload: bytes
     skipped: tuple[str, ...]
-    """Newer ones that were passed over, each with the reason."""
+    """Newer files that were refused, each with the reason."""
 
 
 class LearnerStore:
-    """Keeps the last two checkpoints that a learner saved; can write them on a thread of its own.
+    """Keeps the last two checkpoints of a learner; can write them on a thread of its own.
 
-    `fingerprint` is that of the model; checkpoints of another model are passed over like damaged
-    ones. What was passed over is also logged, since there may be nothing whole to return.
+    `fingerprint` identifies the model; checkpoints of another model are refused like damaged ones.
+    Refusals are also logged if no file is usable.
     """
 
     _KEPT = 2
@@ -62,17 +62,17 @@ class LearnerStore:
         self._emit = emit
         self._writer: threading.Thread | None = None
         self._refused: dict[Path, str] = {}
-        """Files that were passed over, and why. They are no reason to remove an older whole one."""
+        """Refused files with the reason. They do not count towards the two that are kept."""
         self._bytes_per_s: float | None = None
-        """No faster than this, while the test hook asks for it."""
+        """Largest write rate, set by the test hook; None: no limit."""
 
     # ------------------------------------------------------------ saving
 
     def save_later(self, *, step: int, data_position: int, payload: Callable[[], bytes]) -> None:
-        """Write a checkpoint soon; left out while the one before is still being written.
+        """Start writing a checkpoint, unless the one before is still being written.
 
-        `payload` is called on the writer's thread. A disk that refuses is told and logged: the
-        learner goes on with its older checkpoints.
+        `payload` is called on the writer's thread. An error is reported and logged; the learner
+        goes on with its older checkpoints.
         """
         if self._writer is not None and self._writer.is_alive():
             return
@@ -88,7 +88,7 @@ class LearnerStore:
         self._writer.start()
 
     def save(self, *, step: int, data_position: int, payload: bytes) -> None:
-        """Write a checkpoint whole, then remove all but the last two. OSError if it cannot."""
+        """Write a checkpoint atomically, then remove all but the last two. OSError if it fails."""
         began_s = time.monotonic()
         make_folder(self._directory, durable=self._durable)
         newest = self._newest_first()
@@ -108,7 +108,7 @@ class LearnerStore:
         self._emit(Kind.CHECKPOINT_SAVED, {"step": step, **told})
 
     def _remove_old(self) -> None:
-        """All but the last two that are whole; those that are not go when there are two."""
+        """Keep the last two intact files; remove refused ones only when there are two."""
         found = self._newest_first()
         kept = [path for path in found if path not in self._refused][: self._KEPT]
         for path in found:
@@ -118,9 +118,9 @@ class LearnerStore:
     # ------------------------------------------------------------ finding
 
     def load_newest(self) -> LearnerCheckpoint | None:
-        """The last whole checkpoint; None if there is none."""
+        """The newest intact checkpoint; None if there is none."""
         if self._durable and self._directory.is_dir():
-            flush_folder(self._directory)  # what is gone by is not lost any more
+            flush_folder(self._directory)  # so that a power cut cannot remove what is found
         found: LearnerCheckpoint | None = None
         file: str | None = None
         for path in self._newest_first():
@@ -139,11 +139,11 @@ class LearnerStore:
             },
         )
         for reason in () if found else self._refused.values():
-            _log.warning("no checkpoint to go on from: %s", reason)
+            _log.warning("refused checkpoint: %s", reason)
         return found
 
     def _load(self, path: Path) -> LearnerCheckpoint | None:
-        """One that is whole and of this model; None, and why, otherwise."""
+        """The checkpoint if intact and of this model; otherwise None, with the reason kept."""
         try:
             sealed = read_checksummed(path)
         except CorruptState as error:
@@ -151,7 +151,7 @@ class LearnerStore:
             return None
         head = json.loads(sealed.head)
         if head["fingerprint"] != self._fingerprint:
-            self._refused[path] = f"{path} belongs to another model"
+            self._refused[path] = f"{path}: belongs to another model"
             return None
         return LearnerCheckpoint(
             step=head["step"],
@@ -161,7 +161,7 @@ class LearnerStore:
         )
 
     def close(self) -> None:
-        """Wait until what was begun is written."""
+        """Wait until a write that has begun is finished."""
         if self._writer is not None:
             self._writer.join()
 
@@ -172,11 +172,11 @@ class LearnerStore:
     # ------------------------------------------------------------ the test hook
 
     def apply_hook(self, facts: Mapping[str, Json]) -> None:
-        """Write no faster than `bytes_per_s`, as a worn-out disk would; without facts, as ever."""
+        """Test hook: write at most `bytes_per_s`, as a slow disk would; no limit without facts."""
         rate = facts.get("bytes_per_s")
         self._bytes_per_s = None if rate is None else float(str(rate))
 
     def _hold_up(self, size_bytes: int, began_s: float) -> None:
-        """A file does not appear before its bytes are through, at the rate that is asked."""
+        """Delay the file until its bytes would be written at the rate of the test hook."""
         while (rate := self._bytes_per_s) and time.monotonic() < began_s + size_bytes / rate:
             time.sleep(_BLINK_S)

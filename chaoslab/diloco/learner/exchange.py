@@ -1,9 +1,9 @@
-"""What the two threads of a learner hand each other: snapshots one way, an inbox the other.
+"""Data passed between a learner's two threads: snapshots one way, an inbox the other.
 
     training thread ── Snapshot ──► messenger ══► syncer
-                   ◄── Inbox: Joined, Adoption, Handover, the end ──┘
+                   ◄── Inbox: Joined, Adoption, Handover, stop ──┘
 
-Data only; nothing here waits, and arrays are never changed once they are in it.
+Data only; nothing here waits, and arrays in it are never changed.
 """
 
 from collections.abc import Callable
@@ -15,22 +15,22 @@ from chaoslab.diloco.settings import Settings, Source
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What a learner is at one step boundary. Per-fragment tuples have P entries.
+    """State of a learner at one step boundary. Per-fragment tuples have P entries.
 
     `delta(p)` gives base - params of fragment p as float32 [n_p]; `pack()` the checkpoint payload.
     """
 
     step: int
     tokens: int
-    """Raw tokens of this life."""
+    """Raw tokens of this incarnation."""
     data_position: int
     loss: float
     step_s: float
     versions: tuple[int, ...]
     since_steps: tuple[int, ...]
-    """Steps since the fragment was adopted: c_steps."""
+    """c_steps: steps since the fragment was adopted."""
     since_tokens: tuple[int, ...]
-    """Raw tokens at the moment of adoption; c_tokens = tokens - this."""
+    """Raw tokens at the adoption of the fragment; c_tokens = tokens - this."""
     delta: Callable[[int], FloatArray]
     pack: Callable[[], bytes]
 
@@ -46,15 +46,15 @@ class Adoption:
     fragment: int
     version: int
     committed_tokens: int
-    """Raw tokens of this life that the syncer has merged into the fragment so far."""
+    """Raw tokens of this incarnation that the syncer has merged into the fragment."""
     digest: str
-    """Of `values` as they arrived."""
+    """Digest of `values` as received."""
     values: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """A donor's checkpoint."""
+    """Checkpoint of a donor, as the syncer passed it on; `payload` as in `inner_steps.to_bytes`."""
 
     versions: tuple[int, ...]
     step: int
@@ -65,7 +65,7 @@ class Handover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """The syncer's welcome."""
+    """Membership granted by the syncer's welcome, with settings, layout and where to continue."""
 
     epoch: int
     source: Source
@@ -78,17 +78,17 @@ class Joined:
 
 @dataclass(slots=True)
 class Inbox:
-    """What has arrived since the training thread last looked."""
+    """Items that arrived since the training thread last took them."""
 
     joined: Joined | None = None
     adoptions: dict[int, Adoption] = field(default_factory=dict)
     handover: Handover | None = None
     stop: tuple[str, tuple[int, ...]] | None = None
-    """Why training ended, and the last versions."""
+    """Reason why training ended, and the last versions; None while it continues."""
     refused: str | None = None
 
     def update(self, newer: "Inbox") -> None:
-        """Add what has arrived since; of each thing the newest counts."""
+        """Add newer items; the newest of each kind replaces the earlier one."""
         self.adoptions |= newer.adoptions
         self.joined = newer.joined or self.joined
         self.handover = newer.handover or self.handover

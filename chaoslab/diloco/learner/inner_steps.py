@@ -1,14 +1,14 @@
-"""The device side of a learner: inner steps with AdamW, and fragments in and out of its arrays.
+"""Inner steps on the learner's devices: AdamW, and fragments in and out of the arrays.
 
     task.batches ─► step ═════════════════════► params, moments     (all local devices, by a mesh)
                              base - params ─► delta ─► to the syncer
     from the syncer ─► adopt ─► base, params
     donor: base, moments ─► pack ─► bytes ─► unpack: base = params, moments
 
-Batches are spread over the devices, everything else is on each of them. No call waits for the
-devices except `base_flat`, `params_flat`, `to_bytes` and `evaluate`. No buffer is donated and no
-array changes, so a `LearnerState` stays valid for ever and any thread may read it while later
-steps run. Nothing here knows rounds, versions or the network.
+Batches are spread over the devices; everything else is replicated. No call waits for the devices
+except `base_flat`, `params_flat`, `to_bytes` and `evaluate`. No buffer is donated and no array is
+changed, so a `LearnerState` stays valid and any thread may read it while later steps run. Nothing
+here depends on rounds, versions or the network.
 """
 
 import math
@@ -29,31 +29,31 @@ from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_bat
 __all__ = ["Flat", "Inner", "InnerSettings", "LearnerState", "enable_compilation_cache"]
 
 Flat: TypeAlias = npt.NDArray[np.float32]
-"""The tensors of one fragment, raveled and joined in the fragment's order, [n_p]."""
+"""Tensors of one fragment, raveled and concatenated in the fragment's order, float32 [n_p]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InnerSettings:
-    """AdamW with warm-up from zero and a cosine down to `final_share` of `lr`."""
+    """AdamW settings: warm-up from zero, then a cosine down to `final_share` of `lr`."""
 
     lr: float = 3e-3
     warmup_steps: int = 50
     decay_steps: int = 5000
-    """From the first step to the end of the cosine; the rate stays there afterwards."""
+    """Steps from the start to the end of the cosine; the rate is constant afterwards."""
     final_share: float = 0.1
     weight_decay: float = 0.1
-    """On tensors of two or more axes."""
+    """Applied to tensors of two or more axes."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.warmup_steps < self.decay_steps:
             raise ValueError(
-                f"warmup_steps is {self.warmup_steps} and decay_steps {self.decay_steps}: "
-                "the warm-up is at least 0 and ends before the decay does"
+                f"warmup_steps: must be 0 to below decay_steps ({self.decay_steps}), "
+                f"got {self.warmup_steps}"
             )
 
 
 class LearnerState(NamedTuple):
-    """All that a learner computes with. Every array is immutable and replicated over the mesh."""
+    """Training state of a learner. Every array is immutable and replicated over the mesh."""
 
     params: Params  # f32 pytree: what is trained
     base: Params  # f32 pytree, same shapes: the adopted global values
@@ -79,7 +79,7 @@ def _matrices(params: Params) -> Params:
 class Inner:
     """Functions of `LearnerState` for one task, on all of `devices` (default: all local ones).
 
-    `specs` is known at once; `cut` comes when the fragments are, before anything that names one.
+    `specs` is available at once; call `cut` before any function that takes a fragment.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Inner:
             for name, leaf in zip(tensor_names(params), leaves, strict=True)
         ]
         """(name, shape, is_averaged) of every tensor, in the order of the pytree."""
-        self._fragments: list[list[int]] = []  # places in `specs`
+        self._fragments: list[list[int]] = []  # indices in `specs`
         self._deltas: list[Any] = []
 
     @property
@@ -119,9 +119,9 @@ class Inner:
     # ------------------------------------------------------------ before training
 
     def cut(self, fragments: Sequence[Sequence[str]]) -> None:
-        """Fix the fragments: each an ordered list of tensor names, every tensor in exactly one.
+        """Set the fragments: each an ordered list of tensor names, every tensor in exactly one.
 
-        Compiles what `delta` needs. ValueError names what is missing, unknown or twice.
+        Compiles what `delta` needs. ValueError names missing, unknown and duplicate tensors.
         """
         places = {name: place for place, (name, _, _) in enumerate(self.specs)}
         named = [name for fragment in fragments for name in fragment]
@@ -143,7 +143,7 @@ class Inner:
         publish_compilations()
 
     def compile(self) -> None:
-        """Compile `step` ahead of time; safe on another thread while this one connects."""
+        """Compile `step` ahead of time; may run while another thread connects."""
         batch = next(self._task.batches(0, 1, seed=0, position=0))
         self._check(batch)
         like = jax.tree.map(
@@ -164,7 +164,7 @@ class Inner:
         publish_compilations()
 
     def init(self, seed: int) -> LearnerState:
-        """Fresh parameters, base and moments; the same seed gives the same values everywhere."""
+        """Initial parameters, base and moments; the same seed gives the same values everywhere."""
         params, moments = self._fresh(jax.random.key(seed))
         publish_compilations()
         return LearnerState(params=params, base=params, moments=moments)
@@ -179,14 +179,14 @@ class Inner:
         return state._replace(params=params, moments=moments), loss
 
     def delta(self, state: LearnerState, fragment: int) -> jax.Array:
-        """Outer gradient base - params of one fragment, f32 [n_p], on its way to the host."""
+        """Outer gradient base - params of one fragment, f32 [n_p]; starts its copy to the host."""
         base, params = self._leaves(state.base, fragment), self._leaves(state.params, fragment)
         difference: jax.Array = self._deltas[fragment](base, params)
         difference.copy_to_host_async()
         return difference
 
     def adopt(self, state: LearnerState, fragment: int, flat: Flat) -> LearnerState:
-        """Overwrite params and base of one fragment with `flat` f32 [n_p]; moments stay.
+        """Overwrite params and base of one fragment with `flat` f32 [n_p]; moments are kept.
 
         `flat` is copied and may be reused. ValueError if it has another size or dtype.
         """
@@ -194,10 +194,10 @@ class Inner:
         sizes = [math.prod(shape) for shape in shapes]
         if flat.shape != (sum(sizes),) or flat.dtype != np.float32:
             raise ValueError(
-                f"fragment {fragment} is float32 ({sum(sizes)},), not {flat.dtype} {flat.shape}"
+                f"fragment {fragment}: must be f32 [{sum(sizes)}], got {flat.dtype} {flat.shape}"
             )
         pieces = np.split(flat, np.cumsum(sizes)[:-1])
-        # an own copy of each: on a CPU the device array may share its memory
+        # a copy of each: on a CPU the device array may share memory with `flat`
         owned = [
             np.array(piece.reshape(shape)) for piece, shape in zip(pieces, shapes, strict=True)
         ]
@@ -208,23 +208,24 @@ class Inner:
         )
 
     def base_flat(self, state: LearnerState, fragment: int) -> Flat:
-        """The adopted global values of one fragment, read back from the device, f32 [n_p]."""
+        """Adopted global values of one fragment, read back from the device, f32 [n_p]."""
         return _joined(self._leaves(state.base, fragment))
 
     def params_flat(self, state: LearnerState, fragment: int) -> Flat:
-        """The trained values of one fragment, f32 [n_p]; waits for the steps before it."""
+        """Trained values of one fragment, f32 [n_p]; waits for the steps before it."""
         return _joined(self._leaves(state.params, fragment))
 
     def evaluate(self, state: LearnerState) -> float:
         """Held-out loss of the trained parameters."""
         return self._task.evaluate(state.params)
 
-    # ------------------------------------------------------------ handing over
+    # ------------------------------------------------------------ checkpoints
 
     def pack(self, state: LearnerState) -> list[jax.Array]:
-        """The adopted tensors, fragment by fragment, then the moments; `packed_layout` in shape.
+        """The adopted tensors, fragment by fragment, then the moments; shapes as in
+        `packed_layout`.
 
-        Own work since adoption is left out, so that no token is ever counted twice.
+        Work since the adoption is left out, so that no token is counted twice.
         """
         fragments = range(len(self._fragments))
         base = [leaf for fragment in fragments for leaf in self._leaves(state.base, fragment)]
@@ -241,11 +242,11 @@ class Inner:
         ]
 
     def unpack(self, arrays: Sequence[npt.ArrayLike]) -> LearnerState:
-        """A state that begins at the packed base with the packed moments and no work of its own."""
+        """A state with the packed base and moments, and no work of its own."""
         owned = [np.array(array) for array in arrays]
         layout = self.packed_layout()
         if [(array.shape, array.dtype) for array in owned] != layout:
-            raise ValueError(f"these {len(owned)} arrays are not in the shape of this model's pack")
+            raise ValueError(f"arrays: must be as `packed_layout` says, got {len(owned)} others")
         placed = jax.device_put(owned, self._replicated)
         leaves: list[jax.Array] = [placed[0]] * len(self.specs)
         for array, place in zip(placed, [p for f in self._fragments for p in f], strict=False):
@@ -266,7 +267,7 @@ class Inner:
         sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in layout]
         if len(payload) != sum(sizes):
             raise ValueError(
-                f"a checkpoint of this model has {sum(sizes):,} bytes, this one {len(payload):,}"
+                f"checkpoint: must be {sum(sizes):,} bytes for this model, got {len(payload):,}"
             )
         starts = np.cumsum([0, *sizes[:-1]]).tolist()
         return [
@@ -294,8 +295,7 @@ class Inner:
         length = check_batch(batch, type(self._task).__name__)
         if length % len(self.devices):
             raise TaskError(
-                f"a batch of {length} cannot be spread evenly over {len(self.devices)} devices; "
-                f"use a multiple of {len(self.devices)}"
+                f"batch: length must be a multiple of {len(self.devices)} devices, got {length}"
             )
 
     def _like(self, leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:

@@ -1,11 +1,11 @@
-"""How a learner comes to hold every fragment before it trains: from whichever source it is told.
+"""Joining: how a learner gets every fragment before it trains, from the source the syncer names.
 
-    welcome ─► source ─┬─ initial: init, hand in the values ─┐
-                       ├─ donor: wait for its checkpoint ────┼─► adopt what is newer ─► complete
+    welcome ─► source ─┬─ initial: init, send the values ────┐
+                       ├─ donor: wait for its checkpoint ────┼─► adopt newer fragments ─► complete
                        └─ syncer: init, own moments ─────────┘
-                  ▲ another welcome, when the link broke meanwhile
+                  ▲ another welcome, if the link broke meanwhile
 
-Whom to ask is the syncer's decision; renewing a membership while training goes on is no joining.
+The syncer selects the source. A membership renewed during training is not handled here.
 """
 
 from collections.abc import Callable
@@ -18,15 +18,15 @@ from chaoslab.diloco.settings import Source
 
 
 class TrainingEnded(Exception):
-    """It ended before this learner had anything to train on; the message is its reason to leave."""
+    """Training ended before this learner could train; the message is the reason for leaving."""
 
 
 class JoinRefused(Exception):
-    """The syncer does not want this learner; the message says why."""
+    """The syncer refused this learner; the message says why."""
 
 
 class Joining:
-    """One learner's way in. `run` returns when it holds everything."""
+    """One learner's joining. `run` returns when it holds every fragment."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class Joining:
         leaving: Callable[[], str],
     ) -> None:
         self.source = Source.SYNCER
-        """Where its parameters came from in the end."""
+        """Source of the parameters in the end."""
         self.donor: str | None = None
         self._replica = replica
         self._messenger = messenger
@@ -47,13 +47,13 @@ class Joining:
         self._seed = seed
         self._adopt = adopt
         self._own: LearnerCheckpoint | None = None
-        """Its own newest whole one. It is looked for whether it will be needed or not: a damaged
-        one is found then, not on the day when there is no other."""
+        """Its newest intact checkpoint, loaded at every start even if it is not needed, so that
+        damage is found while there are other sources."""
         self._leaving = leaving
-        """Why it was asked to leave; empty if it was not."""
+        """Reason why it was asked to leave; empty if it was not."""
 
     def run(self) -> Joined:
-        """Wait for the welcome, then for parameters from whichever source it named.
+        """Wait for the welcome, then for parameters from the source that it names.
 
         Raises TrainingEnded or JoinRefused if there is nothing to join.
         """
@@ -74,7 +74,7 @@ class Joining:
         return joined
 
     def _hear(self) -> Inbox:
-        """Wait a while for news; raises when they say that there is nothing to join."""
+        """Wait for arrivals, at most 1 s; raises if training ended or the learner was refused."""
         self._messenger.wait(1.0)
         inbox = self._messenger.take()
         if inbox.stop is not None:
@@ -86,18 +86,18 @@ class Joining:
         return inbox
 
     def _prepare(self, source: Source) -> None:
-        """Hold the best that this learner has without the others: initial values, own moments."""
+        """Use what this learner has: initial values, and moments of its own checkpoint."""
         self.source = source
         if source is Source.DONOR:
             return
         self._replica.init(self._seed)
         if source is Source.INITIAL:
-            self._messenger.hand_in_initial(self._replica.bases())
+            self._messenger.send_initial(self._replica.bases())
         else:
-            self._recall_moments()
+            self._restore_moments()
 
     def _take_in(self, inbox: Inbox) -> bool:
-        """Adopt what has arrived as far as the source allows; whether every fragment is held."""
+        """Adopt what has arrived, as the source allows; whether every fragment is held."""
         is_complete = len(inbox.adoptions) == len(self._replica.counters.versions)
         if inbox.handover is not None and self.source is Source.DONOR:
             self._replica.take_over(inbox.handover)
@@ -105,12 +105,12 @@ class Joining:
         elif self.source is Source.DONOR:
             if not is_complete:
                 return False
-            self._prepare(Source.SYNCER)  # no donor could help after all
+            self._prepare(Source.SYNCER)  # no donor was available after all
         for adoption in inbox.adoptions.values():
             self._adopt(adoption)
         return self._replica.counters.holds_everything
 
-    def _recall_moments(self) -> None:
-        """Without a donor, the moments of this learner's own newest checkpoint are the best."""
+    def _restore_moments(self) -> None:
+        """Restore the AdamW moments of this learner's own newest checkpoint, if there is one."""
         if self._own is not None:
             self._replica.recall(self._own.payload, self._own.data_position)

@@ -1,13 +1,12 @@
-"""A learner's end of its link, on a thread of its own: it dials, listens, measures, dials again.
+"""A learner's end of its link: a thread that connects, receives, measures and reconnects.
 
-    dial ─► hello ─► listen: what arrives goes to Talk.hear ───────────────► the stream ends
+    connect ─► hello ─► receive: messages go to LinkHandlers.receive ────────► the stream ends
      ▲                 └─ pings 4 times a second, link.measured once a second      │
-     └─── a pause with backoff and jitter; not before the training thread lives ◄──┘
+     └─── a pause with backoff and jitter; not before the training thread makes a step ◄──┘
 
-It goes on for as long as the learner lives, whatever the link does, and nobody waits for it: what
-is said while there is no stream is said to nobody. A stream that lives shorter than the pause
-before it does not make the next one shorter, so a link that always breaks is not hammered. What the
-messages mean is `messenger`'s affair.
+The thread runs until the learner ends; nothing waits for it, and messages are dropped while there
+is no stream. Only a stream that lasted longer than the pause before it resets the backoff, so a
+link that always breaks is not overloaded. `messenger` handles the messages.
 """
 
 import queue
@@ -25,40 +24,40 @@ from chaoslab.diloco.wire.service import Backoff, Closed, Connection, Garbled, R
 
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
-"""A stream that lived for less was never of use."""
+"""Shortest life of a stream that resets the backoff, in s."""
 
 
 BeginProbe: TypeAlias = Callable[[Callable[[float], None]], None]
-"""Begins to measure round trips beside the stream, in seconds each; see `probe`."""
+"""Begins to measure round trips on a separate connection, in s each; see `probe`."""
 
 
 class Say(Protocol):
-    """Prints an event about this learner."""
+    """Reports an event about this learner."""
 
     def __call__(self, kind: Kind, /, **data: Json) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Talk:
-    """What is said and heard on the streams; all of it is called on the link's thread."""
+class LinkHandlers:
+    """Callbacks of the link, all called on its thread."""
 
     hello: Callable[[Connection], None]
-    """A stream was opened: say who is there."""
+    """A stream was opened: send the hello."""
     hear: Callable[[Received[pb.ToLearner]], str | None]
-    """Take in a message; a reason if the stream must end with it."""
+    """Handle a message; a reason if the stream must end because of it."""
     repeat: Callable[[], None]
-    """Called twice a second, to say again what may not have been heard."""
+    """Called twice a second, to repeat what may have been lost."""
     end: Callable[[str], None]
     """The stream has ended, for this reason."""
 
 
 class Link:
-    """Start it once; it ends with `close`."""
+    """The link's thread: `start` once, then `close`."""
 
     def __init__(
         self,
         connect: Callable[[], Connection],
-        talk: Talk,
+        talk: LinkHandlers,
         *,
         say: Say,
         chance: random.Random,
@@ -70,33 +69,33 @@ class Link:
         self._probe = probe
         self._say = say
         self._closing = threading.Event()
-        self._shows_life = threading.Event()
+        self._may_reconnect = threading.Event()
         now_s = time.monotonic()
         self._meter = Meter()
         self._ping, self._measure = Periodic(PING_S, now_s), Periodic(MEASURE_S, now_s)
         self._heartbeat = Periodic(_HEARTBEAT_S, now_s)
         self._connection: Connection | None = None
         self._alone_s = now_s
-        """When the last stream ended, or when the link was made."""
+        """Time at which the last stream ended, or the link was made."""
         self._attempts = 0
         self._opened_s: float | None = None
         self._pause_s = 0.0
         self._thread = threading.Thread(target=self._run, name="link", daemon=True)
 
     def start(self) -> None:
-        """Begin to dial."""
+        """Start the thread, which begins to connect."""
         if self._probe is not None:
             self._probe(self._meter.probed)
         self._thread.start()
 
-    def show_life(self) -> None:
-        """The training thread lives: the link may dial again."""
-        self._shows_life.set()
+    def allow_reconnect(self) -> None:
+        """Allow the next connection: the training thread has made a step."""
+        self._may_reconnect.set()
 
     def close(self, final_message: pb.FromLearner) -> None:
-        """Say a last word and end; returns when it was taken, at the latest after `linger_s`."""
+        """Send a last message and end; returns when it was read, at most after `linger_s`."""
         self._closing.set()
-        self._shows_life.set()
+        self._may_reconnect.set()
         if self._connection is not None:
             self._connection.close(final_message)
 
@@ -122,7 +121,7 @@ class Link:
         return connection
 
     def _listen(self, connection: Connection) -> str:
-        """Take in messages until the stream ends; why it ended."""
+        """Handle messages until the stream ends; return why it ended."""
         while not self._closing.is_set():
             now_s = self._keep_time(connection)
             try:
@@ -140,21 +139,21 @@ class Link:
         return "closing"
 
     def _rest(self) -> None:
-        """Wait until it is time to dial again; measuring goes on."""
-        self._shows_life.clear()
+        """Wait until the next connection is due and allowed; measuring continues."""
+        self._may_reconnect.clear()
         self._pause_s = self.backoff.next_s()
         until_s = time.monotonic() + self._pause_s
         while not self._closing.is_set():
             now_s = self._keep_time(None)
             if now_s < until_s:
                 self._closing.wait(min(until_s, self._measure.due_s) - now_s)
-            elif self._shows_life.wait(max(0.0, self._measure.due_s - now_s)):
+            elif self._may_reconnect.wait(max(0.0, self._measure.due_s - now_s)):
                 return
 
-    # ------------------------------------------------------------ what is told
+    # ------------------------------------------------------------ reports
 
     def _keep_time(self, connection: Connection | None) -> float:
-        """Do what is due: ping, repeat, report. The time."""
+        """Do what is due: ping, repeat, report; return the time."""
         now_s = time.monotonic()
         if connection is not None:
             if self._ping.is_due(now_s):
@@ -171,7 +170,7 @@ class Link:
         return min(self._ping.due_s, self._heartbeat.due_s, self._measure.due_s)
 
     def _note_answer(self) -> None:
-        """The first message on a stream: somebody is there."""
+        """Report the link as open at the first message of a stream."""
         if self._opened_s is None:
             self._opened_s = time.monotonic()
             after_s = self._opened_s - self._alone_s

@@ -1,10 +1,10 @@
-"""A learner's words: its snapshots as messages to the syncer, and the syncer's messages as news.
+"""Conversion at the learner: snapshots to messages, the syncer's messages to inbox items.
 
     Snapshot ──► hello, progress, push, declined, checkpoint ──► messages ══► syncer
     Joined, Adoption, Handover ◄── joined, adoption, handover ◄── messages ◄══╝
 
-Pure functions of what they are given. When each is said is the messenger's affair (`messenger`);
-the syncer's side is `syncer_words`, and `wire.proto` says what every field means.
+Pure functions. `messenger` decides when a message is sent; the syncer's side is `syncer.messages`,
+and `wire.proto` describes every field.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- to the syncer
 
 
 def hello(
@@ -26,7 +26,7 @@ def hello(
     specs: Sequence[TensorSpec],
     held: Snapshot | None,
 ) -> pb.Hello:
-    """Who is there, and what it holds."""
+    """Hello: identity of the process, and what it holds (None: nothing)."""
     return pb.Hello(
         learner=learner,
         incarnation=incarnation,
@@ -40,7 +40,7 @@ def hello(
 
 
 def progress(held: Snapshot) -> pb.Progress:
-    """The counters of a step boundary."""
+    """Counters of a step boundary."""
     return pb.Progress(
         step=held.step,
         tokens=held.tokens,
@@ -54,12 +54,12 @@ def progress(held: Snapshot) -> pb.Progress:
 
 
 def initial(fragment: int) -> pb.Push:
-    """The header of a fragment of the initial parameters, which go out in full precision."""
+    """Header of a fragment of the initial parameters, which are sent in full precision."""
     return pb.Push(fragment=fragment, base_version=-1, codec=Codec.F32.value)
 
 
 def push(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
-    """The header of the work on a fragment since it was adopted."""
+    """Header of a push: the work on a fragment since it was adopted."""
     fragment = pull.fragment
     return pb.Push(
         round=pull.round,
@@ -75,7 +75,7 @@ def push(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
 
 
 def declined(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
-    """An empty push: there is nothing to give for this pull."""
+    """Header of an empty push, which declines a pull."""
     return pb.Push(
         round=pull.round,
         fragment=pull.fragment,
@@ -85,7 +85,7 @@ def declined(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
 
 
 def checkpoint(held: Snapshot, request: int, donor: str) -> pb.Checkpoint:
-    """The header of what a donor gives."""
+    """Header of a donor's checkpoint."""
     return pb.Checkpoint(
         request=request,
         versions=held.versions,
@@ -95,11 +95,11 @@ def checkpoint(held: Snapshot, request: int, donor: str) -> pb.Checkpoint:
     )
 
 
-# ---------------------------------------------------------------- what is heard
+# ---------------------------------------------------------------- from the syncer
 
 
 def joined(message: pb.ToLearner, specs: Sequence[TensorSpec]) -> Joined:
-    """The membership that a welcome grants; ValueError if it cannot be understood."""
+    """Membership that a welcome grants; ValueError if it cannot be parsed."""
     welcome = message.welcome
     settings, source = Settings.from_json(welcome.settings_json), Source(welcome.source)
     return Joined(
@@ -114,7 +114,7 @@ def joined(message: pb.ToLearner, specs: Sequence[TensorSpec]) -> Joined:
 
 
 def adoption(header: pb.Fragment, payload: memoryview, size: int) -> Adoption:
-    """A published fragment of `size` values; MalformedPayload or ValueError if unreadable."""
+    """A published fragment of `size` values; MalformedPayload or ValueError if invalid."""
     values = decode(payload, size, Codec(header.codec))
     return Adoption(
         fragment=header.fragment,
@@ -126,7 +126,7 @@ def adoption(header: pb.Fragment, payload: memoryview, size: int) -> Adoption:
 
 
 def handover(header: pb.Checkpoint, payload: memoryview) -> Handover:
-    """A donor's checkpoint, as the syncer passed it on."""
+    """A donor's checkpoint that the syncer passed on."""
     return Handover(
         versions=tuple(header.versions),
         step=header.step,

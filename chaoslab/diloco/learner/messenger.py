@@ -1,19 +1,19 @@
-"""The learner's second thread: everything it says to the syncer and hears from it.
+"""Messenger of a learner: all communication with the syncer, on threads of its own.
 
     training thread ── boundary(snapshot) ──► Messenger ─ Link ══ stream ══► syncer
-                   ◄── take() : fragments, checkpoint, the end ──┘
+                   ◄── take(): fragments, checkpoint, stop ──────┘
 
 The training thread never waits here: it leaves a snapshot of immutable arrays after each step and
-takes what has arrived. Pulls are answered from the newest snapshot on the sender's thread, so the
-copy from the device and the encoding cost no step time; a slow or even wedged training thread
-delays no answer. Counters are repeated twice a second as a heartbeat; they prove nothing but a
-living process.
+takes what has arrived. Pulls are answered from the newest snapshot on the sender's thread, so that
+the copy from the device and the encoding take no step time, and a slow or hanging training thread
+delays no answer. Counters are repeated twice a second as a heartbeat, which shows only that the
+process is alive.
 
-When the stream breaks or the membership is fenced, the link is dialled again (`link`) and the
-messenger says hello with what it holds; the learner goes on stepping meanwhile. It does so only
-once the training thread has shown life since: a wedged learner never joins again as a living one.
+When the stream breaks or the membership is fenced, the link reconnects (`link`) and the messenger
+says hello with what it holds; the learner keeps stepping meanwhile. It reconnects only after the
+training thread has made a step, so that a learner that hangs does not rejoin.
 
-What the threads hand each other is data of `exchange`; how a message is worded is `learner_words`.
+`exchange` has the data passed between the threads, `messages` the conversion.
 """
 
 import random
@@ -23,9 +23,9 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.learner import messages as words
+from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Inbox, Snapshot
-from chaoslab.diloco.learner.link import BeginProbe, Link, Talk
+from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
 from chaoslab.diloco.learner.tampering import Outgoing, untouched
 from chaoslab.diloco.model.codec import Codec, MalformedPayload
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
@@ -36,11 +36,11 @@ from chaoslab.diloco.wire.service import Connection, Received
 
 _TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
          "tokens_to")  # fmt: skip
-"""What learner.pushed says of a push."""
+"""Fields of a push that `learner.pushed` reports."""
 
 
 class Messenger:
-    """One learner's side of the wire. Start it, then talk to it from the training thread."""
+    """A learner's communication. `start` it, then call it from the training thread."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Messenger:
         phases: Phases | None = None,
         probe: BeginProbe | None = None,
     ) -> None:
-        """`outgoing` may put something else in the place of a push: see `tampering`."""
+        """`outgoing` may replace a push by something else: see `tampering`."""
         self._learner = learner
         self._incarnation = incarnation
         self._specs = tuple(specs)
@@ -73,13 +73,15 @@ class Messenger:
         self._codec = Codec.F32
         self._pulls: dict[int, pb.Pull] = {}
         self._requests: dict[int, pb.CheckpointRequest] = {}
-        """Checkpoints asked of it and not given yet: many at once when many come back at once."""
+        """Checkpoint requests that are not answered yet; several if several learners rejoin."""
         self._epoch = 0
         self._is_member = False
         self._process = secrets.randbits(63)
         self._link = Link(
             connect,
-            Talk(hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end),
+            LinkHandlers(
+                hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end
+            ),
             say=self._say,
             chance=random.Random(f"{learner}/{incarnation}"),
             probe=probe,
@@ -88,17 +90,17 @@ class Messenger:
     # ------------------------------------------------------------ for the training thread
 
     def start(self) -> None:
-        """Begin connecting."""
+        """Start the link, which begins to connect."""
         self._link.start()
 
     @property
     def epoch(self) -> int:
-        """The epoch of the present or latest membership; 0 before the first."""
+        """Epoch of the current or latest membership; 0 before the first."""
         return self._epoch
 
     def boundary(self, snapshot: Snapshot) -> None:
-        """Leave the state after a step: report it, and answer the pulls it can answer."""
-        self._link.show_life()
+        """Leave the state after a step: report it, and answer the pulls that it can answer."""
+        self._link.allow_reconnect()
         with self._lock:
             self._snapshot = snapshot
             self._report()
@@ -111,35 +113,35 @@ class Messenger:
             return taken
 
     def wait(self, timeout_s: float) -> None:
-        """Return when something has arrived, at the latest after `timeout_s`."""
-        self._link.show_life()
+        """Return when something has arrived, at most after `timeout_s`."""
+        self._link.allow_reconnect()
         with self._changed:
             if self._inbox == Inbox():
                 self._changed.wait(timeout_s)
 
-    def hand_in_initial(self, fragments: Sequence[FloatArray]) -> None:
-        """Give the initial parameters, each float32 [n_p], to a syncer that asked for them."""
+    def send_initial(self, fragments: Sequence[FloatArray]) -> None:
+        """Send the initial parameters, each float32 [n_p], to a syncer that asked for them."""
         for index, values in enumerate(fragments):
-            push = words.initial(index)
+            push = messages.initial(index)
             self._send_payload(
                 pb.FromLearner(epoch=self._epoch, push=push), values.tobytes(), ("initial", index)
             )
 
     def leave(self, reason: str) -> None:
-        """Say goodbye and close once it is sent; bounded."""
+        """Say goodbye and close when it was sent; waits for a bounded time."""
         self._link.close(pb.FromLearner(epoch=self._epoch, goodbye=pb.Goodbye(reason=reason)))
 
     # ------------------------------------------------------------ for the link's thread
 
     def _say_hello(self, connection: Connection) -> None:
-        """A stream was opened; nothing else is said on it before the hello."""
+        """Send the hello, the first message of a stream."""
         with self._lock:
             connection.send(self._hello())
             self._connection = connection
 
     def _hear(self, received: Received[pb.ToLearner]) -> str | None:
         with self._changed:
-            ended = self._understand(received)
+            ended = self._dispatch(received)
             self._changed.notify_all()
         return ended
 
@@ -148,7 +150,7 @@ class Messenger:
             self._report()
 
     def _end(self, why: str) -> None:
-        """The stream has ended, and with it the membership and all that was asked in it."""
+        """Handle the end of the stream: membership and open requests end with it."""
         with self._lock:
             self._connection = None
             self._pulls.clear()
@@ -157,8 +159,8 @@ class Messenger:
         if was_member:
             self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
 
-    def _understand(self, received: Received[pb.ToLearner]) -> str | None:
-        """Take in one message; a reason if the membership ended with it."""
+    def _dispatch(self, received: Received[pb.ToLearner]) -> str | None:
+        """Handle one message; a reason if the membership ends because of it."""
         message = received.message
         body = message.WhichOneof("body")
         if body == "welcome":
@@ -182,9 +184,9 @@ class Messenger:
 
     def _welcome(self, message: pb.ToLearner) -> str | None:
         try:
-            joined = words.joined(message, self._specs)
+            joined = messages.joined(message, self._specs)
         except ValueError as error:
-            return f"a welcome that this learner does not understand: {error}"
+            return f"invalid welcome: {error}"
         self._layout = joined.layout
         self._codec = Codec(joined.settings.compression)
         self._epoch, self._is_member = joined.epoch, True
@@ -197,14 +199,14 @@ class Messenger:
 
     def _pull(self, pull: pb.Pull) -> str | None:
         if self._layout is None or pull.fragment >= len(self._layout.fragments):
-            return f"a pull of fragment {pull.fragment}, which does not exist"
+            return f"pull of fragment {pull.fragment}, which does not exist"
         self._pulls[pull.fragment] = pull
         self._answer()
         return None
 
     def _asked_to_donate(self, request: pb.CheckpointRequest) -> str | None:
         if self._layout is None or len(request.versions) != len(self._layout.fragments):
-            return "a request for a checkpoint of other fragments"
+            return "checkpoint request with another number of fragments"
         self._requests[request.request] = request
         self._answer()
         return None
@@ -215,24 +217,24 @@ class Messenger:
             or payload is None
             or header.fragment >= len(self._layout.fragments)
         ):
-            return "a fragment that does not fit"
+            return "published fragment with another number or no payload"
         size = self._layout.fragments[header.fragment].size
         try:
-            adoption = words.adoption(header, payload, size)
+            adoption = messages.adoption(header, payload, size)
         except (MalformedPayload, ValueError) as error:
-            return f"a published fragment cannot be read: {error}"
+            return f"invalid published fragment: {error}"
         self._inbox.adoptions[header.fragment] = adoption
         return None
 
     def _handover(self, header: pb.Checkpoint, payload: memoryview | None) -> None:
         if payload is not None:
-            self._inbox.handover = words.handover(header, payload)
+            self._inbox.handover = messages.handover(header, payload)
 
-    # ------------------------------------------------------------ what is said
+    # ------------------------------------------------------------ messages to the syncer
 
     def _hello(self) -> pb.FromLearner:
         return pb.FromLearner(
-            hello=words.hello(
+            hello=messages.hello(
                 self._learner,
                 self._incarnation,
                 self._process,
@@ -245,11 +247,11 @@ class Messenger:
         held = self._snapshot
         if held is None or self._connection is None or not self._is_member:
             return
-        progress = words.progress(held)
+        progress = messages.progress(held)
         self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:
-        """Answer the pulls and the checkpoint requests that the newest snapshot can answer."""
+        """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
         held = self._snapshot
         if held is None:
             return
@@ -264,16 +266,16 @@ class Messenger:
                 self._donate(held, request)
 
     def _push(self, held: Snapshot, pull: pb.Pull) -> None:
-        """Push own work on the fragment; an empty push declines when there is none to give."""
+        """Push the work on the fragment, or decline with an empty push if there is none."""
         fragment = pull.fragment
         is_current = held.versions[fragment] == pull.base_version
         if not is_current or held.since_steps[fragment] == 0:
-            declined = words.declined(held, pull, self._codec)
+            declined = messages.declined(held, pull, self._codec)
             self._send_payload(
                 pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment, 0)
             )
             return
-        push = words.push(held, pull, self._codec)
+        push = messages.push(held, pull, self._codec)
         sent = self._outgoing(push, lambda: held.delta(fragment), self._codec)
         for number, (header, payload) in enumerate(sent):
             self._send_payload(
@@ -286,7 +288,7 @@ class Messenger:
         self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
-        checkpoint = words.checkpoint(held, request.request, self._learner)
+        checkpoint = messages.checkpoint(held, request.request, self._learner)
         self._send_payload(
             pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint),
             held.pack,

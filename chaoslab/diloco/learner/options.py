@@ -1,6 +1,6 @@
-"""The command line of a learner: its flags, and which of its lives begins.
+"""Command line of a learner: its flags, its token, and its incarnation.
 
-What they are used for is `main` in `learner`.
+`program.main` uses them.
 """
 
 import argparse
@@ -65,19 +65,19 @@ def parser() -> argparse.ArgumentParser:
 
 
 def token_of(options: argparse.Namespace) -> str:
-    """What it shows the syncer; empty with TLS. ValueError or OSError says what to pass."""
+    """Token for the syncer; empty with TLS. ValueError or OSError says what to pass."""
     if isinstance(tls_of(options), Tls):
         return ""
     if options.token_file is None:
         raise ValueError(
-            "the syncer must know who dials: pass --token-file, the file called "
-            f"{options.name} in the syncer's tokens folder, or use mutual TLS"
+            "--token-file: must be given without TLS, got none; pass the file "
+            f"{options.name} of the syncer's tokens folder, or use mutual TLS"
         )
     return read_token(options.token_file)
 
 
-def remember_life(directory: Path, asked: int | None) -> int:
-    """Which life begins: the one asked for, else one more than the last in this directory."""
+def next_incarnation(directory: Path, asked: int | None) -> int:
+    """Incarnation of this process: the one asked for, else one more than the last one here."""
     file = directory / "incarnation"
     known = int(file.read_text()) if file.exists() else 0
     life = known + 1 if asked is None else asked

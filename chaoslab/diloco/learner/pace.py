@@ -1,12 +1,12 @@
-"""How a learner is slower than its chip: each step ends with a rest.
+"""Pace of a learner: waits at the end of each step, to emulate a slower chip.
 
-    step begins ─► step done ─► Pace.rest ─► the moment at which a slower chip would be done
+    step begins ─► step done ─► Pace.rest ─► the time at which a slower chip would be done
                                    ▲
     --speed 0.82, or the test hook {"do": "slow", "factor": 2}
 
-The only way to slow a chip that no kernel rations. A learner that has a pace of its own to compare
-with aims at that pace times the factor, whatever its neighbours do with the cores that it leaves
-them; from the first step on (`--speed`) there is none, and each rest goes by its own step.
+This is the only way to slow a chip that no kernel schedules. After enough steps the target is the
+measured step time multiplied by the factor, independent of other processes on the machine; with
+`--speed` there is no such measurement, and each wait depends on its own step.
 """
 
 import time
@@ -17,13 +17,13 @@ from statistics import median
 from chaoslab.core.events import Json
 
 _CALM_STEPS = 60
-"""The middle one of so many steps, a few seconds of them, is its own pace."""
+"""Steps whose median is the learner's own step time."""
 _NAP_S = 0.1
-"""It looks this often whether it is to hurry."""
+"""Polling interval while waiting, in s, so that `hurry` takes effect."""
 
 
 class Pace:
-    """The pace of one training thread. `apply_hook` and `hurry` may be called from another one."""
+    """Pace of one training thread. `apply_hook` and `hurry` may be called from another one."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class Pace:
     ) -> None:
         """`speed`: 1 is the chip's own; at 0.5 each step takes twice as long."""
         if not 0 < speed <= 1:
-            raise ValueError(f"a speed is above 0 and at most 1, not {speed:g}")
+            raise ValueError(f"speed: must be above 0 and at most 1, got {speed:g}")
         self._speed = speed
         self._factor = 1.0
         self._is_leaving = False
@@ -42,15 +42,15 @@ class Pace:
         self._calm_s: deque[float] = deque(maxlen=_CALM_STEPS)
 
     def apply_hook(self, facts: Mapping[str, Json]) -> None:
-        """Of the test hook: be `factor` times as slow as usual; as usual without one."""
+        """Test hook: make steps `factor` times as long; without facts, as usual."""
         self._factor = max(1.0, float(str(facts.get("factor", 1.0))))
 
     def hurry(self) -> None:
-        """No more rests: the learner is leaving."""
+        """Stop waiting: the learner is leaving."""
         self._is_leaving = True
 
     def rest(self, began_s: float) -> None:
-        """After a step that began then: wait for as long as a slower chip would have gone on."""
+        """Wait, after a step that began at `began_s`, until a slower chip would be done."""
         usual_s, factor = (self._now() - began_s) / self._speed, self._factor
         if factor == 1.0:
             self._calm_s.append(usual_s)

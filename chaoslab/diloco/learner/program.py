@@ -1,14 +1,13 @@
-"""A learner: trains without ever waiting, hands in its work when asked, adopts what is published.
+"""Program of the learner: trains without waiting, pushes when asked, adopts what is published.
 
     join ─► step ─► boundary: leave a snapshot ─► adopt what arrived ─► step ─► …  (this thread)
                                   │        ▲
-                                  ▼        │ fragments, checkpoint, the end
+                                  ▼        │ fragments, checkpoint, stop
                                 Messenger ═══════════════════════► syncer  (its own threads)
 
-One operating-system process, data-parallel over all its devices (`inner`). It goes on stepping
-whatever happens to its link, to the syncer or to the other learners. How it joins is `joining`,
-what it holds is a `replica`, which signals it obeys say `signals`.
-`python -m chaoslab.diloco.learner --help` says how to run it alone.
+One operating-system process, data-parallel over all its devices (`inner_steps`). It keeps stepping
+whatever happens to its link, to the syncer or to other learners. See `joining`, `replica` (its
+state) and `signals`. Run it alone by `python -m chaoslab.diloco.learner --help`.
 """
 
 import sys
@@ -23,10 +22,10 @@ from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, enable_compilation_cache
 from chaoslab.diloco.learner.joining import Joining, JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.learner.options import parser, remember_life, token_of
+from chaoslab.diloco.learner.options import next_incarnation, parser, token_of
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica, by_fragment
-from chaoslab.diloco.learner.signals import Wedge, obey_signals
+from chaoslab.diloco.learner.signals import Wedge, install_signal_handlers
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import TensorSpec, fingerprint
@@ -43,14 +42,14 @@ from chaoslab.diloco.wire.probe import Probe
 from chaoslab.diloco.wire.service import Connection, check_address, tls_of
 
 _SAMPLE_S = 0.25
-"""Least time between two learner.step lines."""
-_FAREWELL_S = 15.0
-"""How long a learner waits, after the end, for the last versions."""
+"""Least seconds between two learner.step events."""
+_DRAIN_S = 15.0
+"""Seconds that a learner waits, after the end, for the last versions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Who a learner is, which data is its own, and how often it saves."""
+    """Identity of a learner, its shard of the data, and how often it saves."""
 
     name: str
     incarnation: int
@@ -61,7 +60,7 @@ class Assignment:
 
 
 class Learner:
-    """The training thread. `run` returns when training has ended or the learner was asked to go."""
+    """The training thread. `run` returns when training has ended or the learner must leave."""
 
     def __init__(
         self,
@@ -85,7 +84,7 @@ class Learner:
         self._emit = emit
         self._donor: str | None = None
         self.wedge = Wedge()
-        """The test hook that hangs this thread."""
+        """Test hook that hangs this thread."""
         self._leaving = ""
         self._was_noticed = self._has_told_notice = False
         self._saved_s = time.monotonic()
@@ -93,7 +92,7 @@ class Learner:
         self._sampled_step = 0
 
     def run(self) -> None:
-        """Join, train, leave. Raises JoinRefused or TrainingEnded if it never came to training."""
+        """Join, train, leave. Raises JoinRefused or TrainingEnded if training did not begin."""
         self._join()
         batches = self._batches()
         while not self._leaving:
@@ -107,7 +106,7 @@ class Learner:
             with self.wedge.allowed():
                 self._replica.step(next(batches))
             self._note_step()
-        self._store.close()  # a checkpoint that is still being written goes before the last one
+        self._store.close()  # finish a checkpoint that is being written before the last one
         self._save()
         self._store.close()
         self._tell_notice()
@@ -116,13 +115,13 @@ class Learner:
         self._messenger.leave(self._leaving)
 
     def ask_to_leave(self, reason: str) -> None:
-        """Leave after the current step; after a notice, because of the preemption."""
+        """Leave after the current step; after a preemption notice that is the reason."""
         self._leaving = "preempted" if self._was_noticed else reason
         self._pace.hurry()
 
     def note_preemption(self) -> None:
-        """A preemption has been announced; SIGTERM will follow. Said after the current step."""
-        self._was_noticed = True  # said by the thread itself: in a handler a line may be half out
+        """Record that a preemption was announced; it is reported after the current step."""
+        self._was_noticed = True  # reported by the thread: in a handler, a line may be half written
 
     # ------------------------------------------------------------ joining
 
@@ -140,7 +139,7 @@ class Learner:
         self._announce(joined, joining.source)
 
     def _asked_to_leave(self) -> str:
-        """Why; empty if it was not. Asked again and again until it has joined: it may hang here."""
+        """Reason to leave; empty if none. Polled while joining, where this thread may hang."""
         with self.wedge.allowed():
             return self._leaving
 
@@ -160,7 +159,7 @@ class Learner:
         )
 
     def _note(self, inbox: Inbox) -> None:
-        """A membership was renewed, or refused, while training went on."""
+        """Handle a membership that was renewed or refused during training."""
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
         if inbox.joined is not None:
@@ -194,7 +193,7 @@ class Learner:
             self._phases.reach(Phase.ADOPT, **place)
             self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **told)
 
-    # ------------------------------------------------------------ saying and saving
+    # ------------------------------------------------------------ reports and checkpoints
 
     def _sample(self) -> None:
         counters, now_s = self._replica.counters, time.monotonic()
@@ -212,7 +211,7 @@ class Learner:
         self._sampled_step, self._sampled_s = counters.step, now_s
 
     def _save(self) -> None:
-        """Hand the checkpoint to the store, which writes it on its own thread."""
+        """Pass the checkpoint to the store, which writes it on its own thread."""
         self._saved_s = time.monotonic()
         self._store.save_later(
             step=self._replica.counters.step,
@@ -221,8 +220,8 @@ class Learner:
         )
 
     def _finish(self, versions: Sequence[int]) -> None:
-        """Training has ended: hold the last versions, say what is held, leave."""
-        deadline_s = time.monotonic() + _FAREWELL_S
+        """Training has ended: adopt the last versions, report them, leave."""
+        deadline_s = time.monotonic() + _DRAIN_S
         while self._replica.counters.versions != list(versions) and time.monotonic() < deadline_s:
             self._messenger.wait(0.5)
             with self.wedge.allowed():
@@ -242,7 +241,7 @@ class Learner:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one learner; the exit code is 0 when it ended as it should, 3 when it was refused."""
+    """Run one learner; exit code 0 at the end of training, 3 if it was refused."""
     flags = parser()
     options = flags.parse_args(arguments)
     try:
@@ -253,7 +252,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         flags.error(str(error))
     directory = options.directory or Path(options.name)
-    incarnation = remember_life(directory, options.incarnation)
+    incarnation = next_incarnation(directory, options.incarnation)
     try:
         task = load(
             options.task or options.model,
@@ -312,7 +311,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         pace=pace,
         phases=phases,
     )
-    obey_signals(learner)
+    install_signal_handlers(learner)
     hooks = Hooks()
     phases.register(hooks)
     hooks.on("clock", Clocks(tell).apply_hook)

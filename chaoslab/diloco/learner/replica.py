@@ -1,10 +1,9 @@
-"""What a learner holds: the state on its devices, and what it has counted in this life.
+"""Replica of a learner: the state on its devices, and its counters.
 
-    init | take_over a donor's | recall own moments ─► state ─ step ─► state ─ adopt ─► state ─► …
+    init | take_over a donor's | restore moments ─► state ─ step ─► state ─ adopt ─► state ─► …
                                                          └─► snapshot(), packing(): for any thread
 
-Says nothing, sends nothing and decides nothing; `inner` does the arithmetic. For the training
-thread.
+Sends nothing and decides nothing; `inner_steps` computes. For the training thread.
 """
 
 import time
@@ -26,7 +25,7 @@ _SMOOTHING = 0.1
 
 @dataclass(slots=True)
 class Counters:
-    """What a learner counts in one life. Lists have one entry for each of the P fragments."""
+    """Counters of one incarnation. Lists have one entry for each of the P fragments."""
 
     step: int = 0
     tokens: int = 0
@@ -41,7 +40,7 @@ class Counters:
 
     @classmethod
     def fresh(cls, fragments: int) -> "Counters":
-        """No fragment is held yet: every version is -1."""
+        """Counters at the start: no fragment is held, every version is -1."""
         return cls(
             versions=[-1] * fragments,
             since_steps=[0] * fragments,
@@ -57,7 +56,7 @@ class Counters:
 
 
 class Replica:
-    """The model as one learner trains it."""
+    """The model as one learner trains it, with its counters."""
 
     def __init__(self, inner: Inner, tokens_per_batch: int, pace: Pace | None = None) -> None:
         self.counters = Counters()
@@ -67,14 +66,14 @@ class Replica:
         self._layout = Layout(())
         self._state: LearnerState
 
-    # ------------------------------------------------------------ where it begins
+    # ------------------------------------------------------------ start
 
     def compile(self) -> None:
         """Compile the step, so that the first one is as fast as the others."""
         self._inner.compile()
 
     def cut(self, layout: Layout, *, step: int, data_position: int) -> None:
-        """Take up the fragments of the training; a life begins at this step and position."""
+        """Set the fragments of the training, and the step and data position to start from."""
         self._layout = layout
         self._inner.cut([[spec.name for spec in f.tensors] for f in layout.fragments])
         self.counters = Counters.fresh(len(layout.fragments))
@@ -82,28 +81,28 @@ class Replica:
         self.counters.step = step
 
     def init(self, seed: int) -> None:
-        """Hold initial values; no fragment counts as held by it."""
+        """Set initial values; fragments do not count as held by this."""
         self._state = self._inner.init(seed)
 
     def bases(self) -> list[Flat]:
-        """What is adopted, by fragment, each float32 [n_p]."""
+        """Adopted values by fragment, each float32 [n_p]."""
         return [self._inner.base_flat(self._state, f.index) for f in self._layout.fragments]
 
     def take_over(self, handover: Handover) -> None:
-        """Continue from a donor: its adopted fragments, AdamW moments, step; none of its work."""
+        """Continue from a donor's adopted fragments, AdamW moments and step, without its work."""
         self._state = self._inner.unpack(self._inner.from_bytes(bytes(handover.payload)))
         self.counters.versions = list(handover.versions)
         self.counters.step = handover.step
 
     def recall(self, payload: bytes, data_position: int) -> None:
-        """Take the moments of an own checkpoint, and go on in the data where it was."""
+        """Restore the moments of an own checkpoint, and continue at its data position."""
         self._state = self._inner.unpack(self._inner.from_bytes(payload))
         self.counters.data_position = max(self.counters.data_position, data_position)
 
     # ------------------------------------------------------------ training
 
     def step(self, batch: Batch) -> None:
-        """One inner step; returns when it is done, and has taken as long as its pace asks."""
+        """One inner step; returns when it is done and its pace has passed."""
         began_s = time.monotonic()
         self._state, loss = self._inner.step(self._state, batch)
         counters = self.counters
@@ -117,9 +116,9 @@ class Replica:
         counters.step_s += (_SMOOTHING if counters.step_s else 1.0) * (took_s - counters.step_s)
 
     def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
-        """Overwrite one fragment (alpha = 0); own work on it is committed or discarded now.
+        """Overwrite one fragment (alpha = 0); work on it is counted as committed or discarded.
 
-        What there is to say of it; None for a version that is not newer.
+        Returns the data of its event; None for a version that is not newer.
         """
         counters, index = self.counters, adoption.fragment
         if adoption.version <= counters.versions[index]:
@@ -142,15 +141,15 @@ class Replica:
         }
 
     def forget_own_work(self) -> None:
-        """Hold what was adopted and nothing else: the result of training is what is global."""
+        """Reset to the adopted values: the result of training is the global parameters."""
         for fragment in self._layout.fragments:
             adopted = self._inner.base_flat(self._state, fragment.index)
             self._state = self._inner.adopt(self._state, fragment.index, adopted)
 
-    # ------------------------------------------------------------ what it looks like
+    # ------------------------------------------------------------ output
 
     def snapshot(self) -> Snapshot:
-        """What it is now; stays so, whatever is done afterwards."""
+        """Immutable view of the present state."""
         state, counters, inner = self._state, self.counters, self._inner
         return Snapshot(
             step=counters.step,
@@ -166,17 +165,17 @@ class Replica:
         )
 
     def packing(self) -> Callable[[], bytes]:
-        """Makes the payload of a checkpoint of what it is now, on whichever thread calls it."""
+        """Function that makes the checkpoint payload of the present state, on any thread."""
         state, inner = self._state, self._inner
         return lambda: inner.to_bytes(inner.pack(state))
 
     def digests(self) -> dict[str, Json]:
-        """Of the trained values of each fragment, read back from the device."""
+        """Digests of the trained values by fragment, read back from the device."""
         flats = [self._inner.params_flat(self._state, f.index) for f in self._layout.fragments]
         return by_fragment([digest(flat) for flat in flats])
 
     def final(self) -> dict[str, Json]:
-        """What is held and what became of every token, for `learner.final`."""
+        """Data of `learner.final`: versions, and what became of every token."""
         counters = self.counters
         return {
             "step": counters.step,
@@ -190,5 +189,5 @@ class Replica:
 
 
 def by_fragment(values: Sequence[Json]) -> dict[str, Json]:
-    """One value for each fragment, as a line says it."""
+    """One value for each fragment, as events contain it."""
     return {str(index): value for index, value in enumerate(values)}

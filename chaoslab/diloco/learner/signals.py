@@ -1,13 +1,13 @@
-"""The signals that a learner obeys, and the test hook among them that wedges its training thread.
+"""Signal handlers of a learner, and the test hook that hangs its training thread.
 
     SIGTERM ─► leave after the current step        SIGUSR1 ─► hang, as a stuck collective would
-    SIGHUP  ─► the notice of a preemption          SIGUSR2 ─► go on
+    SIGHUP  ─► the notice of a preemption          SIGUSR2 ─► continue
 
 Python runs signal handlers on the main thread, where training is, between any two of its
 instructions: also while it holds a lock that the threads of the link need. So SIGUSR1 hangs at once
-only where `Wedge.allowed` says that no such lock is held, which is inside a step, however long it
-is; anywhere else it is noted, and the thread hangs at the next such place. A wedged learner's other
-threads live on, and so do its heartbeats.
+only where `Wedge.allowed` says that no such lock is held, which is inside a step; elsewhere the
+request is noted, and the thread hangs at the next such place. The other threads of the learner
+continue, and so do its heartbeats.
 """
 
 import signal
@@ -20,26 +20,26 @@ _AGAIN_S = 0.02
 
 
 class Wedge:
-    """Hangs the thread that uses it, from `ask` until `release`. Both are called by handlers."""
+    """Hangs the thread that uses it, from `ask` until `release`; both are called by handlers."""
 
     def __init__(self) -> None:
         self.is_asked = False
-        """It hangs, or will at the next place where it may."""
+        """It hangs, or will at the next place where that is allowed."""
         self._is_allowed = False
 
     def ask(self) -> None:
-        """Hang: here, if that is allowed where the signal came."""
+        """Hang now if that is allowed here, otherwise at the next such place."""
         self.is_asked = True
         if self._is_allowed:
             self._hang()
 
     def release(self) -> None:
-        """Go on."""
+        """End the hang, or cancel one that has not begun."""
         self.is_asked = False
 
     @contextmanager
     def allowed(self) -> Iterator[None]:
-        """In this block the thread holds no lock that another one of the learner's needs."""
+        """Block in which the thread holds no lock that another thread of the learner needs."""
         self._is_allowed = True
         try:
             self._hang()
@@ -52,8 +52,8 @@ class Wedge:
             time.sleep(_AGAIN_S)
 
 
-class Trainee(Protocol):
-    """A training thread that can be spoken to."""
+class SignalTarget(Protocol):
+    """Interface of a training thread for the signal handlers."""
 
     wedge: Wedge
 
@@ -62,12 +62,12 @@ class Trainee(Protocol):
         ...
 
     def note_preemption(self) -> None:
-        """A preemption has been announced."""
+        """Record that a preemption was announced."""
         ...
 
 
-def obey_signals(learner: Trainee) -> None:
-    """SIGTERM leaves, SIGHUP announces, SIGUSR1 wedges this thread until SIGUSR2."""
+def install_signal_handlers(learner: SignalTarget) -> None:
+    """Install handlers: SIGTERM leaves, SIGHUP announces, SIGUSR1 hangs, SIGUSR2 continues."""
     signal.signal(signal.SIGTERM, lambda *_: learner.ask_to_leave("asked"))
     signal.signal(signal.SIGHUP, lambda *_: learner.note_preemption())
     signal.signal(signal.SIGUSR1, lambda *_: learner.wedge.ask())

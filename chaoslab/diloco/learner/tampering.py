@@ -1,15 +1,15 @@
-"""A test hook of the learner: what it pushes is spoilt on its way out, for a time.
+"""Test hook of the learner: corrupts its pushes before they are sent, for a time.
 
-    Messenger ── push, values ──► Tampering.outgoing ──► what is sent in its place
+    Messenger ── push, values ──► Tampering.outgoing ──► what is sent instead
     harness ── {"do": "updates", "kind": "scaled", "factor": 1000, "for_s": 8} ──► apply_hook
 
     nan        one value of the outer gradient is NaN
-    scaled     the outer gradient times `factor`, under an honest header
+    scaled     the outer gradient times `factor`, under a correct header
     stale      the pull is answered with an earlier push: its header, its values, its base version
     duplicate  the push is sent twice
 
-Only a learner that was started with `--test-hooks` can be asked. It says of every push what was
-done to it (`update.tampered`); what it believes to have pushed it says as always.
+Only in learners started with `--test-hooks`. `update.tampered` reports what was done to each push;
+`learner.pushed` reports the push as the learner made it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,11 +26,11 @@ from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 Outgoing: TypeAlias = tuple[pb.Push, Callable[[], bytes]]
-"""A header, and what makes its payload on the sender's thread."""
+"""A header, and a function that makes its payload on the sender's thread."""
 
 
-class How(StrEnum):
-    """What is done to a push."""
+class Corruption(StrEnum):
+    """Kind of corruption of a push."""
 
     NAN = "nan"
     SCALED = "scaled"
@@ -40,55 +40,62 @@ class How(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    how: How
+    corruption: Corruption
     factor: float
     earlier: dict[int, tuple[pb.Push, bytes]] = field(default_factory=dict)
     """By fragment: the push that a stale one repeats."""
 
 
 class Tampering:
-    """Between one learner's messenger and the wire. Asked from one thread, obeyed on another."""
+    """Replaces pushes between messenger and wire. Set on one thread, used on another."""
 
     def __init__(self, emit: Emit) -> None:
         self._emit = emit
         self._asked: _Asked | None = None
-        """Replaced as a whole: a push on its way out goes by what it began with."""
+        """Replaced as a whole: a push that is being sent keeps the settings it began with."""
 
     def apply_hook(self, facts: Mapping[str, Json]) -> None:
-        """Begin with what the facts say, or end it; an unknown kind is ValueError."""
+        """Begin the corruption that `facts` describe, or end it; ValueError for an unknown kind."""
         factor = float(str(facts.get("factor", 1.0)))
-        self._asked = _Asked(how=How(str(facts["kind"])), factor=factor) if facts else None
+        self._asked = (
+            _Asked(corruption=Corruption(str(facts["kind"])), factor=factor) if facts else None
+        )
 
     def outgoing(
         self, push: pb.Push, values: Callable[[], FloatArray], codec: Codec
     ) -> Sequence[Outgoing]:
-        """What is sent for an honest push of `values`, float32 [n]; usually just that."""
+        """What to send for a push of `values`, float32 [n]; normally the push itself."""
         asked = self._asked
         honest: Outgoing = (push, lambda: encode(values(), codec))
         if asked is None:
             return [honest]
-        how, factor, earlier = asked.how, asked.factor, asked.earlier
-        if how is How.STALE and push.fragment not in earlier:
+        corruption, factor, earlier = asked.corruption, asked.factor, asked.earlier
+        if corruption is Corruption.STALE and push.fragment not in earlier:
             earlier[push.fragment] = (push, honest[1]())
             return [honest]
-        told: dict[str, Json] = {"factor": factor if how is How.SCALED else None}
+        told: dict[str, Json] = {"factor": factor if corruption is Corruption.SCALED else None}
         self._emit(
             Kind.UPDATE_TAMPERED,
-            {"round": push.round, "fragment": push.fragment, "how": how.value, **told},
+            {
+                "round": push.round,
+                "fragment": push.fragment,
+                "how": corruption.value,
+                **told,
+            },
         )
-        match how:
-            case How.NAN:
+        match corruption:
+            case Corruption.NAN:
                 return [(push, lambda: encode(_with_nan(values()), codec))]
-            case How.SCALED:
+            case Corruption.SCALED:
                 return [(push, lambda: encode(_times(values(), factor), codec))]
-            case How.STALE:
+            case Corruption.STALE:
                 return [_repeated(push, *earlier[push.fragment])]
-            case How.DUPLICATE:
+            case Corruption.DUPLICATE:
                 return [honest, honest]
 
 
 def untouched(push: pb.Push, values: Callable[[], FloatArray], codec: Codec) -> Sequence[Outgoing]:
-    """What is sent when nobody tampers with it."""
+    """The push itself."""
     return [(push, lambda: encode(values(), codec))]
 
 
@@ -106,5 +113,5 @@ def _with_nan(values: FloatArray) -> FloatArray:
 
 
 def _times(values: FloatArray, factor: float) -> FloatArray:
-    with np.errstate(over="ignore"):  # a factor may be meant to leave float32
+    with np.errstate(over="ignore"):  # the factor may be meant to overflow float32
         return values * np.float32(factor)

@@ -1,1 +1,1 @@
-"""The syncer: policy, merge, state on disk, and the program."""
+"""The syncer: policy, merge, state on disk, and its program."""

@@ -1,10 +1,10 @@
-"""What the policy decided, done: messages to learners, merges, and lines on standard output.
+"""Execution of the policy's actions: messages to learners, merges, and events.
 
-    Policy ── actions ──► Deeds ─┬─► Sessions ══► learners      (`syncer_words` has the wording)
-       ▲                         ├─► Commits ─► Books: merge, disk
-       └── published ◄───────────┴─► lines
+    Policy ── actions ──► ActionExecutor ─┬─► Sessions ══► learners      (`messages`)
+       ▲                                  ├─► Commits ─► SyncerState: merge, disk
+       └── published ◄────────────────────┴─► events
 
-Decides nothing, and hears nothing: what arrives is taken in by `syncer`, on the same thread.
+Makes no decisions and receives nothing: `program` handles what arrives, on the same thread.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer import messages as words
+from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
@@ -35,12 +35,12 @@ from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 
-FAREWELL_S = 20.0
-"""How long the syncer waits, after the end, for the learners to adopt the last versions."""
+DRAIN_S = 20.0
+"""Seconds that the syncer waits, after the end, for learners to adopt the last versions."""
 
 
 class ActionExecutor:
-    """Carries out actions, and those that follow from them."""
+    """Executes actions, and those that follow from them."""
 
     def __init__(
         self,
@@ -62,39 +62,39 @@ class ActionExecutor:
         self._phases = phases
         self._commits = Commits(policy, syncer_state, phases=phases, emit=emit, now=now)
         self._end: Stop | None = None
-        """Training is to end as soon as all that was merged is on disk."""
-        self._farewell_s: float | None = None
+        """Set when training ends as soon as all merges are on disk."""
+        self._drained_s: float | None = None
         self.reason = ""
         """Why training ended; empty while it goes on."""
 
     def carry_out(self, actions: list[Action]) -> None:
-        """Do these, and what follows from them, in order."""
+        """Execute these actions and those that follow from them, in order."""
         pending = list(actions)
         while pending:
             pending += self._do(pending.pop(0))
 
-    def go_on(self) -> None:
-        """Publish what the disk takes by now, if it had refused."""
+    def retry_commits(self) -> None:
+        """Publish the merges that the disk accepts now, after it has refused them."""
         self.carry_out(self._publish_committed())
 
     @property
     def has_stopped(self) -> bool:
-        """Whether training has ended; the learners may still be adopting the last versions."""
-        return self._farewell_s is not None
+        """Whether training has ended; learners may still be adopting the last versions."""
+        return self._drained_s is not None
 
     def is_over(self) -> bool:
-        """Whether training has ended and everybody has left, or has had `FAREWELL_S` for it."""
-        return self._farewell_s is not None and (
-            not self._policy.membership.members or self._now() >= self._farewell_s
+        """Whether training has ended and all learners have left, or `DRAIN_S` has passed."""
+        return self._drained_s is not None and (
+            not self._policy.membership.members or self._now() >= self._drained_s
         )
 
-    def last_word(self, epoch: int = 0) -> pb.ToLearner:
-        """Why training ended and with which versions, for a member or a stream without one."""
-        return words.stop(epoch, self.reason, self._policy.versions)
+    def stop_message(self, epoch: int = 0) -> pb.ToLearner:
+        """Stop message: reason and last versions; epoch 0 for a stream without membership."""
+        return messages.stop(epoch, self.reason, self._policy.versions)
 
     # ------------------------------------------------------------ one kind of action each
 
-    def _do(self, action: Action) -> list[Action]:  # one line for each kind of action
+    def _do(self, action: Action) -> list[Action]:  # one case for each kind of action
         more: list[Action] = []
         match action:
             case Welcome():
@@ -111,13 +111,13 @@ class ActionExecutor:
                     round=action.round, fragment=action.fragment, reason=action.reason,
                 )  # fmt: skip
             case Suspect(member=member, idle_s=idle_s):
-                self._say(Kind.MEMBER_SUSPECTED, **words.whose(member), idle_s=idle_s)
+                self._say(Kind.MEMBER_SUSPECTED, **messages.identity(member), idle_s=idle_s)
             case Recover(member=member, idle_s=idle_s):
-                self._say(Kind.MEMBER_RECOVERED, **words.whose(member), idle_s=idle_s)
+                self._say(Kind.MEMBER_RECOVERED, **messages.identity(member), idle_s=idle_s)
             case Drop():
                 self._drop(action)
             case Donate():
-                request = words.checkpoint_request(action, self._syncer_state.versions)
+                request = messages.checkpoint_request(action, self._syncer_state.versions)
                 self._sessions.send(action.donor.epoch, request)
             case SendAll(receiver=receiver):
                 self._send_all(receiver)
@@ -130,7 +130,7 @@ class ActionExecutor:
 
     def _welcome(self, action: Welcome) -> None:
         member, membership = action.member, self._policy.membership
-        welcome = words.welcome(
+        welcome = messages.welcome(
             action,
             self._settings,
             versions=self._policy.versions,
@@ -140,7 +140,7 @@ class ActionExecutor:
         self._sessions.send(member.epoch, welcome)
         self._say(
             Kind.MEMBER_JOINED,
-            **words.whose(member),
+            **messages.identity(member),
             source=action.source.value,
             donor=action.donor.learner if action.donor else None,
             members=len(membership.members),
@@ -148,10 +148,10 @@ class ActionExecutor:
 
     def _pull(self, action: Pull) -> None:
         for epoch in action.epochs:
-            self._sessions.send(epoch, words.pull(action, epoch))
+            self._sessions.send(epoch, messages.pull(action, epoch))
 
     def _publish_committed(self) -> list[Action]:
-        """Publish every merge that the disk takes; only then may training end."""
+        """Publish every merge that the disk accepts; training may end only after that."""
         actions: list[Action] = []
         while (committed := self._commits.next()) is not None:
             actions += self._announce(*committed)
@@ -160,7 +160,7 @@ class ActionExecutor:
         return actions
 
     def _announce(self, action: Merge, publication: Publication) -> list[Action]:
-        """A merge is on disk: publish it to everybody, and say so."""
+        """Publish a merge that is on disk, and report it."""
         place = {key: getattr(publication, key) for key in ("round", "fragment", "version")}
         for number, member in enumerate(self._policy.membership.members):
             self._publish(member, publication)
@@ -169,7 +169,7 @@ class ActionExecutor:
         actions = self._policy.published(self._now(), action)
         self._say(
             Kind.ROUND_MERGED,
-            **words.merged(
+            **messages.merge_data(
                 action,
                 publication,
                 fragments=self._settings.fragments,
@@ -184,7 +184,7 @@ class ActionExecutor:
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment
         committed = self._syncer_state.committed(member.learner, member.incarnation, index)
-        header = words.fragment(publication, member.epoch, committed)
+        header = messages.fragment(publication, member.epoch, committed)
         self._sessions.send_payload(member.epoch, header, publication.payload, key=index)
 
     def _send_all(self, receiver: Member) -> None:
@@ -197,19 +197,19 @@ class ActionExecutor:
         member, reason = action.member, action.reason.value
         self._say(
             Kind.MEMBER_LEFT,
-            **words.whose(member),
+            **messages.identity(member),
             members=len(self._policy.membership.members),
             reason=reason,
         )
-        self._sessions.close(member.epoch, words.fenced(member, reason))
+        self._sessions.close(member.epoch, messages.fenced(member, reason))
 
     def _stop(self, action: Stop) -> None:
         self._end = None
-        self._farewell_s = self._now() + FAREWELL_S
+        self._drained_s = self._now() + DRAIN_S
         self.reason = action.reason
         self._say(Kind.SYNCER_STOPPED, reason=action.reason)
         for member in self._policy.membership.members:
-            self._sessions.send(member.epoch, self.last_word(member.epoch))
+            self._sessions.send(member.epoch, self.stop_message(member.epoch))
 
     def _say(self, kind: Kind, **data: Json) -> None:
         self._emit(kind, data)

@@ -1,12 +1,12 @@
-"""Merges on their way to the disk: in order, and again and again until it takes them.
+"""Queue of merges that are written to disk in order, and retried until the disk accepts them.
 
     Merge ─► add ─► waiting ─► commit ─► on disk ─► next(): may be published
-                       ▲          │ OSError: syncer.blocked, once
-                       └──────────┘ half a second later again; syncer.freed when it went through
+                     ▲          │ OSError: syncer.blocked, once
+                     └──────────┘ retried every half second; syncer.freed when it succeeds
 
-Nothing is ever published that is not on disk. While the disk refuses, the syncer goes on serving;
-as a fragment has no further round before its version was published, at most one merge of each
-fragment waits here.
+Only what is on disk is published. While the disk refuses writes, the syncer keeps serving. A
+fragment has no further round before its version is published, so at most one merge of each fragment
+waits.
 """
 
 from collections import deque
@@ -18,11 +18,12 @@ from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.merge import OuterState
-from chaoslab.diloco.syncer.messages import bounded
+from chaoslab.diloco.syncer.messages import bounded_data
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 
 _AGAIN_S = 0.5
+"""Seconds between two attempts to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class _Waiting:
 
 
 class Commits:
-    """The queue before the disk. For the syncer's one thread."""
+    """Queue in front of the disk. For the syncer's main thread."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Commits:
         self._now = now
         self._waiting: deque[_Waiting] = deque()
         self._blocked_s: float | None = None
-        """Since when the disk refuses."""
+        """Time at which the disk began to refuse writes; None while it accepts them."""
         self._again_s = 0.0
 
     @property
@@ -59,15 +60,15 @@ class Commits:
         return not self._waiting
 
     def add(self, action: Merge) -> None:
-        """Merge, and put it at the end of the queue."""
+        """Merge now, and queue the result."""
         self._phases.reach(Phase.QUORUM, **_place(action))
         self._waiting.append(_Waiting(action, self._syncer_state.merge(action)))
         for contribution, excess in self._syncer_state.pushes.bounded:
-            self._emit(Kind.PUSH_BOUNDED, bounded(action, contribution, excess))
+            self._emit(Kind.PUSH_BOUNDED, bounded_data(action, contribution, excess))
         self._phases.reach(Phase.BEFORE_WRITE, **_place(action))
 
     def next(self) -> tuple[Merge, Publication] | None:
-        """The oldest merge, now on disk; None if none waits or the disk does not take it."""
+        """The oldest merge, now on disk; None if none waits or the disk does not accept it."""
         if self._blocked_s is not None and self._now() < self._again_s:
             return None
         try:
@@ -103,7 +104,7 @@ class Commits:
 
 
 def _place(action: Merge) -> dict[str, int]:
-    """Where in training a merge is."""
+    """Round, fragment and version of a merge."""
     return {
         "round": action.round, "fragment": action.fragment, "version": action.base_version + 1
     }  # fmt: skip

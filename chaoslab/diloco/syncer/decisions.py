@@ -1,20 +1,20 @@
-"""The words between the policy and whoever drives it: what it is told, and what it decides.
+"""Types of the policy's inputs and actions: frozen data, no behaviour.
 
-Frozen data only; `policy.py` says what each means in a round. Standard library only.
+`policy` says what each means in a round. Standard library only.
 """
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 from chaoslab.diloco.settings import Source
-from chaoslab.diloco.syncer.membership import Leaving, Member
+from chaoslab.diloco.syncer.membership import LeaveReason, Member
 
 
 class Refusal(StrEnum):
-    """Why a push, or a hello, was not taken."""
+    """Reason for refusing a push or a hello."""
 
     HELLO = "hello"
-    """A learner was not let in; `member.refused` says why."""
+    """A learner was not admitted; `member.refused` has the reason."""
     FENCED = "fenced"
     LATE = "late"
     UNKNOWN_ROUND = "unknown_round"
@@ -26,7 +26,7 @@ class Refusal(StrEnum):
     NOT_FINITE = "not_finite"
 
 
-# ---------------------------------------------------------------- what goes in
+# ---------------------------------------------------------------- inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The header of a push; [tokens_from, tokens_to) lies in the raw tokens of this life."""
+    """Header of a push; [tokens_from, tokens_to) are raw tokens of the learner's incarnation."""
 
     round: int
     fragment: int
@@ -57,12 +57,12 @@ class Offer:
     tokens_to: int
 
 
-# ---------------------------------------------------------------- what comes out
+# ---------------------------------------------------------------- actions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """One learner's accepted part of a round; weight = c_tokens^2 / c_steps."""
+    """A learner's accepted part of a round."""
 
     learner: str
     incarnation: int
@@ -71,13 +71,13 @@ class Contribution:
 
     @property
     def weight(self) -> float:
-        """Quantity x quality (arXiv 2604.21428), in an arbitrary unit; 0 without steps."""
+        """c_tokens^2 / c_steps (arXiv 2604.21428), in an arbitrary unit; 0 without steps."""
         return self.offer.c_tokens**2 / self.offer.c_steps if self.offer.c_steps else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pull:
-    """Ask these memberships for a fragment."""
+    """Ask these memberships for their work on a fragment."""
 
     round: int
     fragment: int
@@ -94,18 +94,18 @@ class Merge:
     base_version: int
     contributions: tuple[Contribution, ...]
     missed: tuple[str, ...]
-    """Those pulled from who did not answer in time."""
+    """Learners that were pulled from and did not answer in time."""
     quorum_s: float
     grace_s: float
     pulled_s: float
-    """When the pull went out."""
+    """Time at which the pull was sent."""
     fragment_tokens: int
     """Sum of the contributors' c_tokens over all merges up to this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandon:
-    """The round cannot reach its quorum any more; nobody's work is lost, a later round takes it."""
+    """Abandon a round that cannot reach its quorum; its work goes into a later round."""
 
     round: int
     fragment: int
@@ -115,7 +115,7 @@ class Abandon:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """The member has not stepped for a while; nobody waits for it."""
+    """Suspect a member that has not stepped for a while; it is no longer waited for."""
 
     member: Member
     idle_s: float
@@ -123,7 +123,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover:
-    """A suspected member stepped again."""
+    """End the suspicion of a member that stepped again."""
 
     member: Member
     idle_s: float
@@ -131,15 +131,15 @@ class Recover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """The membership has ended; tell it so if it can still hear."""
+    """End a membership and tell the learner if it has a stream."""
 
     member: Member
-    reason: Leaving
+    reason: LeaveReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Welcome:
-    """Let the learner in and say where its parameters come from."""
+    """Admit the learner and say where its parameters come from."""
 
     member: Member
     source: Source
@@ -148,7 +148,7 @@ class Welcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Donate:
-    """Ask the donor for a checkpoint that has seen the current versions, for the receiver."""
+    """Ask the donor to send the receiver a checkpoint at the current versions or later."""
 
     request: int
     donor: Member
@@ -157,21 +157,21 @@ class Donate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAll:
-    """Give the receiver every fragment from the syncer itself."""
+    """Send the receiver every fragment from the syncer."""
 
     receiver: Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Training has reached its end; no round is open any more."""
+    """End training; no round is open."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The stop rule is met, and training goes on because somebody holds it. Said once."""
+    """Report once that a stop rule is met and training continues because it is held."""
 
     reason: str
 

@@ -1,14 +1,14 @@
-"""Who takes part: joining, progress, suspicion, dropping, fencing, and who helps a rejoiner.
+"""Memberships: joining, progress, suspicion, dropping, fencing, and the choice of donors.
 
     hello ─► member (epoch n) ─► no step for a while ─► suspected ─► dropped: epoch n is fenced
                  ▲                                          │ steps again: recovered
                  └───────── hello again: epoch n + k ◄──────┘
 
-Liveness comes from training progress: only a higher step counts, so a learner that is wedged while
-its heartbeats go on is dropped like a dead one. A learner's lives are ordered by incarnation, its
-memberships by epoch; whatever comes from an older one is refused.
+Liveness is measured by training progress: only a higher step counts, so a learner that hangs while
+its heartbeats continue is dropped like a dead one. Processes of a learner are ordered by
+incarnation, its memberships by epoch; messages of older ones are refused.
 
-Part of the policy: no input or output, no clock, standard library only.
+Part of the policy: no I/O, no clock, standard library only.
 """
 
 from dataclasses import dataclass, field
@@ -19,8 +19,8 @@ from chaoslab.diloco.settings import Settings, Source
 _PACES = 8
 
 
-class Leaving(StrEnum):
-    """Why a membership ended."""
+class LeaveReason(StrEnum):
+    """Reason why a membership ended."""
 
     CLOSED = "closed"
     NO_PROGRESS = "no_progress"
@@ -30,14 +30,14 @@ class Leaving(StrEnum):
 
 @dataclass(slots=True, kw_only=True)
 class Member:
-    """One membership of one learner, as the syncer believes it."""
+    """One membership of one learner, as the syncer knows it."""
 
     learner: str
     incarnation: int
     epoch: int
     joined_s: float
     last_step_s: float
-    """When its step last advanced; at first, when it joined."""
+    """Time at which its step last advanced; at first, when it joined."""
     has_stepped: bool = False
     is_suspected: bool = False
     is_lagging: bool = False
@@ -47,27 +47,27 @@ class Member:
     tokens: int = 0
     loss: float | None = None
     step_s: float = 0.0
-    """Its own report of its mean step time, as far as it is believed; 0 until it has stepped."""
+    """Step time that it reported, limited to what the syncer observed; 0 before its first step."""
     reported_s: float = 0.0
-    """When it was first heard of its step."""
+    """Time of its first report of a step."""
     paces_s: tuple[float, ...] = ()
-    """Seconds a step between its last reports that showed a higher one, by the syncer's clock."""
+    """Seconds per step between its last reports of progress, by the syncer's clock."""
     versions: tuple[int, ...] = ()
     c_steps: tuple[int, ...] = ()
     c_tokens: tuple[int, ...] = ()
     giving: int = 0
-    """Checkpoints that it is asked for and has not given yet."""
+    """Number of checkpoints that it was asked for and has not sent yet."""
     pushed_to: dict[int, int] = field(default_factory=dict)
-    """By fragment: where its last accepted contribution ended, in the raw tokens of this life.
-    Shared by all memberships of one life, so that joining again cannot replay old work."""
+    """By fragment: end of its last accepted contribution, in raw tokens of this incarnation. Shared
+    by all memberships of one incarnation, so that joining again cannot replay old work."""
 
     @property
     def is_present(self) -> bool:
-        """Whether anybody should wait for it."""
+        """Whether it is waited for."""
         return self.has_stepped and not self.is_suspected and not self.is_lagging
 
     def can_contribute(self, fragment: int, version: int) -> bool:
-        """Whether it has own work on top of `version` of the fragment."""
+        """Whether it has work of its own on top of `version` of the fragment."""
         return (
             self.is_present
             and len(self.versions) > fragment
@@ -78,19 +78,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """A learner asks to join."""
+    """A learner's request to join."""
 
     learner: str
     incarnation: int
     process: int = 0
-    """A number that the process drew; two that claim the same life are told apart by it."""
+    """Random number of the process; tells apart two processes that claim one incarnation."""
     versions: tuple[int, ...] = ()
-    """What it holds, by fragment; () for a fresh process."""
+    """Versions that it holds, by fragment; () for a new process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admission:
-    """A hello was accepted. `replaced` is the epoch of an older membership that it ended."""
+    """An accepted hello. `replaced` is the epoch of an older membership that it ended."""
 
     member: Member
     source: Source
@@ -99,16 +99,16 @@ class Admission:
 
 
 class Refused(ValueError):
-    """A hello that cannot be accepted; the message tells the learner why."""
+    """A hello that is not accepted; the message is for the learner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A membership changed by the passing of time."""
+    """A membership that changed because time has passed."""
 
     member: Member
     is_dropped: bool
-    """False: suspected."""
+    """True: dropped; False: suspected."""
     idle_s: float
 
 
@@ -123,37 +123,37 @@ class Membership:
         self._pushed_to: dict[tuple[str, int], dict[int, int]] = {}
         self._last_epoch = 0
         self.data_positions: dict[str, int] = {}
-        """Where each learner's data stood at its last report: it survives the learner."""
+        """Position of each learner in its data at its last report; kept after it leaves."""
 
     def restore(
         self, *, last_epoch: int, incarnations: dict[str, int], data_positions: dict[str, int]
     ) -> None:
-        """Go on after the syncer itself was restarted: older epochs and lives stay fenced."""
+        """Continue after a restart of the syncer: older epochs and incarnations stay fenced."""
         self._last_epoch = last_epoch
         self._incarnations = dict(incarnations)
         self.data_positions = dict(data_positions)
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Present memberships in the order of joining."""
+        """Current memberships in the order of joining."""
         return tuple(self._by_epoch.values())
 
     @property
     def last_epoch(self) -> int:
-        """The highest epoch ever given."""
+        """Highest epoch assigned so far."""
         return self._last_epoch
 
     @property
     def incarnations(self) -> dict[str, int]:
-        """The highest life seen of each learner."""
+        """Highest incarnation seen of each learner."""
         return dict(self._incarnations)
 
     def find(self, epoch: int) -> Member | None:
-        """The membership with this epoch; None once it has ended."""
+        """The membership with this epoch; None if it has ended."""
         return self._by_epoch.get(epoch)
 
     def admit(self, now_s: float, hello: Hello, current: tuple[int, ...]) -> Admission:
-        """Let a learner in, or raise Refused. `current`: the version vector, () before seeding."""
+        """Admit a learner or raise Refused. `current`: version vector, () before seeding."""
         self._refuse_impostors(hello)
         if hello.versions and len(hello.versions) != len(current):
             raise Refused(
@@ -181,7 +181,7 @@ class Membership:
         return Admission(member=member, source=source, donor=donor, replaced=replaced)
 
     def _refuse_impostors(self, hello: Hello) -> None:
-        """Only the newest life of a learner on the roster may join, and only one process of it."""
+        """Refuse learners not on the roster, older incarnations, and second processes of one."""
         name, roster = hello.learner, self._settings.learners
         if name not in roster:
             raise Refused(f"{name!r} is not on the roster {', '.join(roster)}")
@@ -196,19 +196,19 @@ class Membership:
             )
 
     def pushed_to(self, learner: str, incarnation: int) -> dict[int, int]:
-        """By fragment: where the last accepted contribution of that life ended, in raw tokens."""
+        """By fragment: end of the last accepted contribution of that incarnation, in raw tokens."""
         return self._pushed_to.setdefault((learner, incarnation), {})
 
     def remove(self, epoch: int) -> Member | None:
         """End a membership: its epoch is fenced from now on."""
         return self._by_epoch.pop(epoch, None)
 
-    def saw_step(self, now_s: float, member: Member, step: int, step_s: float) -> float | None:
-        """Note a report; the idle seconds if the step advanced and it had been suspected.
+    def record_step(self, now_s: float, member: Member, step: int, step_s: float) -> float | None:
+        """Record a report; return the idle seconds if the step advanced and it had been suspected.
 
-        Its step time decides how long it is waited for, so it is believed no slower than it was
-        seen to be: the slowest of its last reports counts, because a link may delay some of them.
-        The first report only says where the learner stands: what comes after it is progress.
+        The step time decides how long the member is waited for, so a report is limited to the
+        slowest of the last observed ones (a link may delay some of them). The first report only
+        sets the starting point; progress is measured from there.
         """
         if not member.has_reported:
             member.has_reported, member.step, member.reported_s = True, step, now_s
@@ -223,8 +223,8 @@ class Membership:
         member.is_suspected = False
         return idle_s if was_suspected else None
 
-    def excuse(self, seconds: float) -> None:
-        """Nobody was listened to for so long: it counts against no member."""
+    def discount(self, seconds: float) -> None:
+        """Do not count this long against any member: the syncer was not receiving."""
         for member in self._by_epoch.values():
             member.last_step_s += seconds
             member.reported_s += seconds
@@ -243,7 +243,7 @@ class Membership:
         return changes
 
     def next_change_s(self) -> float:
-        """When `age` may next change something, if nobody steps meanwhile; inf without members."""
+        """Time at which `age` may next change something if nothing arrives; inf without members."""
         limits = [
             member.last_step_s
             + (self._drop_after_s if member.is_suspected else self._suspect_after_s)(member)
@@ -252,17 +252,17 @@ class Membership:
         return min(limits, default=float("inf"))
 
     def choose_donor(self, without: set[int]) -> Member | None:
-        """The healthiest learner to copy from; None if nobody is fit.
+        """The best learner to copy a checkpoint from; None if there is none.
 
-        Present, which a learner that is itself on its way back is not; then the one that gives the
-        fewest others a checkpoint, so that many returns at once do not pile on one donor; then the
-        furthest; ties by name.
+        It must be present, which excludes learners that are rejoining. Preferred are those with the
+        fewest requests, so that many rejoins are spread over donors; then the highest step; then by
+        name.
         """
         fit = [m for m in self._by_epoch.values() if m.is_present and m.epoch not in without]
         return max(fit, key=lambda m: (-m.giving, m.step, m.learner), default=None)
 
     def step_s(self) -> float:
-        """xi_step: the mean step time of those present; 0 while nobody has stepped."""
+        """xi_step: mean step time of the present members; 0 before any has stepped."""
         times = [m.step_s for m in self._by_epoch.values() if m.is_present and m.step_s > 0]
         return sum(times) / len(times) if times else 0.0
 

@@ -1,16 +1,16 @@
-"""Combining the learners' outer gradients of one fragment, and the outer step on the syncer.
+"""Merge of the learners' outer gradients of one fragment, and the outer step on the syncer.
 
     deltas [n] of M learners, weights ── merge ──► delta [n] ── outer_step ──► theta, momentum [n]
 
-`average` is Σ w Δ / Σ w. `rda`, radial-directional, works per tensor: the norm is the weighted mean
-of the norms, the direction that of the weighted mean of the unit vectors. Outer gradients of
-different learners are nearly orthogonal, so a plain mean shrinks with √M; this one does not.
+`average` is Σ w Δ / Σ w. `rda`, radial-directional averaging, works per tensor: its norm is the
+weighted mean of the norms, its direction that of the weighted mean of the unit vectors. Outer
+gradients of different learners are nearly orthogonal, so a plain mean shrinks by √M; rda does not.
 
-Cost of rda: each delta is read twice, the result is written once and scaled in place. Work goes
-block by block through the cache, in one thread: two threads gain a tenth, for they contend for the
-interpreter. Blocks and order of all sums are fixed, so equal inputs give equal bits.
+Cost of rda: each delta is read twice, the result is written once and scaled in place. Work is done
+in blocks that fit the cache, in one thread (two gain a tenth because of the interpreter lock).
+Blocks and order of all sums are fixed, so equal inputs give equal bits.
 
-This module decides nothing: whom to merge with which weight is `policy`.
+The policy decides which learners are merged, with which weights.
 """
 
 import math
@@ -25,30 +25,30 @@ from chaoslab.diloco.model.fragments import FloatArray, Fragment, is_finite
 DIRECTION_NORM_MIN = 1e-3
 """At or below this norm of the weighted mean of the unit vectors (of the deltas that are not zero)
 the directions cancel, and rda falls back to the average. M orthogonal deltas of equal weight have
-1/√M, so only opposed ones come near it; what those leave over is noise, not a direction."""
+1/√M, so only opposed ones come near it; what remains of those is noise."""
 
 _BLOCK = 131_072
-"""Floats per numpy call: few enough for result and scratch to stay in the second-level cache."""
+"""Floats per numpy call, so that result and scratch stay in the second-level cache."""
 _ROW = 8_192
 """Floats per dot product of BLAS, which starts threads of its own above ten thousand."""
 _SQUARES_MIN, _SQUARES_MAX = 1e-20, 1e30
-"""Sums of squares outside lose digits in float32; such tensors are merged in float64."""
+"""Sums of squares outside this range lose digits in float32; such tensors are merged in float64."""
 
 
 class Method(StrEnum):
-    """How deltas are merged."""
+    """Method of merging deltas."""
 
     RDA = "rda"
     AVERAGE = "average"
 
 
 class OuterState(NamedTuple):
-    """One fragment on the syncer."""
+    """State of one fragment on the syncer."""
 
     theta: FloatArray
-    """[n] float32, global parameters."""
+    """[n] float32, global parameters Θ."""
     momentum: FloatArray
-    """[n] float32, v of the outer optimizer."""
+    """[n] float32, momentum v of the outer optimizer."""
 
 
 def merge(
@@ -62,9 +62,9 @@ def merge(
     """The merged outer gradient, float32 [n]: a new array, or `out`, whose reuse saves page faults.
 
     `deltas[m]` is Θ(previous) - θ of learner m, float32 [n], finite; `weights[m]` >= 0. A single
-    contributor's delta is returned exactly. ValueError when lengths or shapes do not fit, a weight
-    is negative or not finite, no weight is above zero, or the result is not finite; `out`, which
-    must not overlap a delta, then holds no result. Source: Decoupled DiLoCo, arXiv 2604.21428.
+    contributor's delta is returned exactly. ValueError if lengths or shapes differ, a weight is
+    negative or not finite, no weight is above zero, or the result is not finite; `out`, which must
+    not overlap a delta, then holds no result. Source: Decoupled DiLoCo, arXiv 2604.21428.
     """
     chosen = Method(method)
     _check(deltas, weights, fragment)
@@ -82,8 +82,8 @@ def merge(
 def outer_step(state: OuterState, delta: FloatArray, lr: float, momentum: float) -> OuterState:
     """SGD with Nesterov momentum: v ← μ v + Δ ; Θ ← Θ - lr (Δ + μ v). A new state.
 
-    `delta` is float32 [n] as from `merge`. The same as `optax.sgd(lr, momentum, nesterov=True)`
-    on the gradient Δ. ValueError when shapes differ or the new state is not finite.
+    `delta` is float32 [n] as from `merge`. Equal to `optax.sgd(lr, momentum, nesterov=True)` on the
+    gradient Δ. ValueError if shapes differ or the new state is not finite.
     """
     theta, velocity = state
     if not theta.shape == velocity.shape == delta.shape:
@@ -94,12 +94,12 @@ def outer_step(state: OuterState, delta: FloatArray, lr: float, momentum: float)
     scratch = np.empty(min(_BLOCK, delta.size), np.float32)
     for block in _blocks(delta.size):
         change = scratch[: block.stop - block.start]
-        with np.errstate(over="ignore", invalid="ignore"):  # refused afterwards
+        with np.errstate(over="ignore", invalid="ignore"):  # checked below
             _decay_and_add(velocity[block], delta[block], momentum, out=after.momentum[block])
             _decay_and_add(after.momentum[block], delta[block], momentum, out=change)
             np.multiply(change, np.float32(lr), out=change)
             np.subtract(theta[block], change, out=after.theta[block])
-        _refuse_not_finite(after.theta[block])  # nor is it where the momentum is not finite
+        _refuse_not_finite(after.theta[block])  # not finite wherever the momentum is not
     return after
 
 
@@ -150,7 +150,7 @@ def _radial_directional(
 def _radial_directional_f64(
     deltas: Sequence[FloatArray], shares: Sequence[float], out: FloatArray
 ) -> None:
-    """The same formula, slowly, for norms whose squares float32 cannot hold."""
+    """The same formula in float64, for norms whose squares float32 cannot represent."""
     direction = np.zeros(out.shape)
     norms = []
     for delta, share in zip(deltas, shares, strict=True):
@@ -169,7 +169,7 @@ def _radial_directional_f64(
 
 
 def _moving_share(shares: Sequence[float], norms: Sequence[float]) -> float:
-    """The share of the contributors whose delta is not zero: a direction is no longer than that."""
+    """Sum of the shares whose delta is not zero; the largest possible length of a direction."""
     return math.fsum(share for share, norm in zip(shares, norms, strict=True) if norm > 0)
 
 
@@ -192,7 +192,7 @@ def _combine(
     scratch = np.empty(min(_BLOCK, out.size), np.float32)
     for block in _blocks(out.size):
         total, term = out[block], scratch[: block.stop - block.start]
-        with np.errstate(over="ignore", invalid="ignore"):  # refused afterwards
+        with np.errstate(over="ignore", invalid="ignore"):  # checked by the caller
             np.multiply(first[0][block], first[1], out=total)
             for delta, factor in others:
                 np.multiply(delta[block], factor, out=term)
@@ -204,7 +204,7 @@ def _squares(array: FloatArray) -> float:
     """‖array‖²: within a row in float32 by BLAS, over the rows in float64."""
     whole = array.size - array.size % _ROW
     rows, rest = array[:whole].reshape(-1, _ROW), array[whole:]
-    with np.errstate(over="ignore", invalid="ignore"):  # `_is_safe` sees it
+    with np.errstate(over="ignore", invalid="ignore"):  # checked by `_is_safe`
         return float(np.vecdot(rows, rows).sum(dtype=np.float64)) + float(np.vecdot(rest, rest))
 
 
@@ -213,23 +213,23 @@ def _blocks(size: int) -> Iterator[slice]:
         yield slice(start, min(start + _BLOCK, size))
 
 
-# ---------------------------------------------------------------- what came in
+# ---------------------------------------------------------------- checks of the input
 
 
 def _check(deltas: Sequence[FloatArray], weights: Sequence[float], fragment: Fragment) -> None:
     if len(deltas) != len(weights):
-        raise ValueError(f"{len(deltas)} deltas, but {len(weights)} weights: give one for each")
+        raise ValueError(f"weights: must be one per delta ({len(deltas)}), got {len(weights)}")
     for delta in deltas:
         fragment.check(delta)
     for weight in weights:
         if not (math.isfinite(weight) and weight >= 0):
-            raise ValueError(f"a weight is a finite number of at least 0, not {weight}")
+            raise ValueError(f"weight: must be finite and at least 0, got {weight}")
     if not any(weight > 0 for weight in weights):
-        raise ValueError(f"nothing to merge in {fragment.index}: no weight is above zero")
+        raise ValueError(f"fragment {fragment.index}: one weight must be above 0, got none")
 
 
 def _shares(weights: Sequence[float]) -> list[float]:
-    """The weights over their sum, by way of their largest, so that no sum overflows."""
+    """The weights over their sum, computed from their largest so that no sum overflows."""
     largest = max(weights)
     scaled = [weight / largest for weight in weights]
     total = math.fsum(scaled)

@@ -1,11 +1,11 @@
-"""The syncer's words: learners' messages for the policy, its decisions as messages and as lines.
+"""Conversion at the syncer: learners' messages to policy inputs, decisions to messages and events.
 
     learners ══ messages ══► hello, offer, progress ─────► Policy
              ◄═ messages ═══ welcome, pull, fragment, … ◄── its decisions
-    standard output ◄─────── whose, contents, merged ◄──┘
+    standard output ◄─────── identity, push_data, merge_data ◄──┘
 
-Pure functions of what they are given. When each is said is decided elsewhere; the learners' side is
-`learner_words`, and `wire.proto` says what every field means.
+Pure functions. The caller decides when a message is sent; the learners' side is `learner.messages`,
+and `wire.proto` describes every field.
 """
 
 from collections.abc import Sequence
@@ -27,13 +27,13 @@ from chaoslab.diloco.syncer.syncer_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
 
 COUNTS = ("c_steps", "c_tokens", "tokens_from", "tokens_to")
-"""What an offer says of the work behind it."""
+"""Fields of an offer that describe the work behind it."""
 
-# ---------------------------------------------------------------- what is heard
+# ---------------------------------------------------------------- from learners
 
 
 def hello(message: pb.Hello) -> Hello:
-    """Who wants to take part."""
+    """Hello as the policy takes it."""
     return Hello(
         learner=message.learner,
         incarnation=message.incarnation,
@@ -43,7 +43,7 @@ def hello(message: pb.Hello) -> Hello:
 
 
 def offer(push: pb.Push) -> Offer:
-    """The header of a push."""
+    """Header of a push as the policy takes it."""
     return Offer(
         round=push.round, fragment=push.fragment, base_version=push.base_version, step=push.step,
         c_steps=push.c_steps, c_tokens=push.c_tokens,
@@ -52,7 +52,7 @@ def offer(push: pb.Push) -> Offer:
 
 
 def progress(message: pb.Progress) -> Progress:
-    """A learner's counters; it has no loss before its first step."""
+    """A learner's counters; the loss is None before its first step."""
     return Progress(
         step=message.step,
         tokens=message.tokens,
@@ -65,7 +65,7 @@ def progress(message: pb.Progress) -> Progress:
     )
 
 
-# ---------------------------------------------------------------- what is said
+# ---------------------------------------------------------------- to learners
 
 
 def welcome(
@@ -76,7 +76,7 @@ def welcome(
     data_position: int,
     step: int,
 ) -> pb.ToLearner:
-    """Let a learner in: the rules, the current versions, and where to go on."""
+    """Welcome: settings, current versions, and where to continue."""
     return pb.ToLearner(
         epoch=action.member.epoch,
         welcome=pb.Welcome(
@@ -91,18 +91,18 @@ def welcome(
 
 
 def refused(reason: str) -> pb.ToLearner:
-    """Nobody is let in on that stream, and why."""
+    """Refusal of a stream, with its reason."""
     return pb.ToLearner(refused=pb.Refused(reason=reason))
 
 
 def pull(action: Pull, epoch: int) -> pb.ToLearner:
-    """Ask a member for its work on a fragment."""
+    """Request to a member for its work on a fragment."""
     asked = pb.Pull(round=action.round, fragment=action.fragment, base_version=action.base_version)
     return pb.ToLearner(epoch=epoch, pull=asked)
 
 
 def fragment(publication: Publication, epoch: int, committed_tokens: int) -> pb.ToLearner:
-    """The header of a version, with how much of the member's own work is in it."""
+    """Header of a published version; `committed_tokens`: the member's own tokens in it."""
     return pb.ToLearner(
         epoch=epoch,
         fragment=pb.Fragment(
@@ -117,40 +117,40 @@ def fragment(publication: Publication, epoch: int, committed_tokens: int) -> pb.
 
 
 def checkpoint_request(action: Donate, versions: Sequence[int]) -> pb.ToLearner:
-    """Ask a donor for a checkpoint that has seen these versions."""
+    """Request to a donor for a checkpoint at these versions or later."""
     request = pb.CheckpointRequest(request=action.request, versions=versions)
     return pb.ToLearner(epoch=action.donor.epoch, checkpoint_request=request)
 
 
 def fenced(member: Member, reason: str) -> pb.ToLearner:
-    """The membership has ended."""
+    """Notice that the membership has ended."""
     return pb.ToLearner(epoch=member.epoch, fenced=pb.Fenced(reason=reason))
 
 
 def stop(epoch: int, reason: str, versions: Sequence[int]) -> pb.ToLearner:
-    """Training has ended with these versions."""
+    """Notice that training has ended with these versions."""
     return pb.ToLearner(epoch=epoch, stop=pb.Stop(reason=reason, versions=versions))
 
 
-# ---------------------------------------------------------------- what is told
+# ---------------------------------------------------------------- data of events
 
 
-def whose(member: Member) -> dict[str, Json]:
-    """Which life and membership of which learner."""
+def identity(member: Member) -> dict[str, Json]:
+    """Learner, incarnation and epoch of a member."""
     return {
         "learner": member.learner, "incarnation": member.incarnation, "epoch": member.epoch,
     }  # fmt: skip
 
 
-def contents(
+def push_data(
     offer: Offer, keys: tuple[str, ...] = ("round", "fragment", "base_version", "step", *COUNTS)
 ) -> dict[str, Json]:
-    """What an offer says of itself, or these parts of it."""
+    """All fields of an offer, or those named in `keys`."""
     return {key: getattr(offer, key) for key in keys}
 
 
-def bounded(action: Merge, contribution: Contribution, excess: Excess) -> dict[str, Json]:
-    """That one of the contributions was shortened, and by how much."""
+def bounded_data(action: Merge, contribution: Contribution, excess: Excess) -> dict[str, Json]:
+    """Data of `push.bounded`: which contribution was scaled down, and by how much."""
     return {
         "learner": contribution.learner,
         "incarnation": contribution.incarnation,
@@ -163,7 +163,7 @@ def bounded(action: Merge, contribution: Contribution, excess: Excess) -> dict[s
     }
 
 
-def merged(
+def merge_data(
     action: Merge,
     publication: Publication,
     *,
@@ -171,7 +171,7 @@ def merged(
     momentum_digest: str,
     members: int,
 ) -> dict[str, Json]:
-    """What a merge of one of P = `fragments` says of itself."""
+    """Data of `round.merged`, for a training with `fragments` fragments."""
     return {
         "round": action.round,
         "fragment": action.fragment,
@@ -183,7 +183,7 @@ def merged(
                 "incarnation": c.incarnation,
                 "epoch": c.epoch,
                 "weight": c.weight,
-                **contents(c.offer, keys=("step", *COUNTS)),
+                **push_data(c.offer, keys=("step", *COUNTS)),
             }
             for c in action.contributions
         ],

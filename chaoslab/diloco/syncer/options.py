@@ -1,6 +1,6 @@
-"""The command line of the syncer: its flags, the address that it comes back to, and its start.
+"""Command line of the syncer: its flags, its tokens, and the address that it listens on.
 
-What they are used for is `main` in `syncer`.
+`program.main` uses them.
 """
 
 import argparse
@@ -72,21 +72,21 @@ def parser() -> argparse.ArgumentParser:
 
 
 def tokens_of(options: argparse.Namespace, settings: Settings) -> Tokens | None:
-    """What each learner on the roster must show; None where certificates say who it is."""
+    """Tokens of the learners on the roster; None where certificates authenticate them."""
     if isinstance(tls_of(options), Tls):
         return None
     return Tokens.load_or_create(options.tokens or options.directory / "tokens", settings.learners)
 
 
-def known_address(file: Path, asked: str) -> str:
-    """A restarted syncer listens where its learners will look for it, unless told otherwise."""
+def former_address(file: Path, asked: str) -> str:
+    """Address to listen on: that of an earlier process if the port asked for is 0."""
     make_folder(file.parent, durable=True)
     known = file.read_text() if file.exists() else ""
     return known if known and asked.endswith(":0") else asked
 
 
-def once_there_is_room(make: Callable[[], T], emit: Emit) -> T:
-    """What takes up the state writes, too: with a full disk it is made when there is room again."""
+def retry_while_disk_full(make: Callable[[], T], emit: Emit) -> T:
+    """Result of `make`, retried while the disk is full."""
     is_known = False
     while True:
         try:
@@ -101,10 +101,10 @@ def once_there_is_room(make: Callable[[], T], emit: Emit) -> T:
 
 
 def listen(hub: Hub, file: Path) -> str:
-    """Begin to accept streams, and keep where in `file`; the address.
+    """Begin to accept streams and write the address to `file`; return the address.
 
-    A known address may be in use for a moment: a connection that went out from here had that port.
-    OSError if it is taken for longer than `_PATIENCE_S`.
+    The former port may be in use for a moment by an outgoing connection. OSError if it is taken for
+    longer than `_PATIENCE_S`.
     """
     until_s = time.monotonic() + _PATIENCE_S
     while True:

@@ -1,14 +1,14 @@
-"""Every decision of the syncer: when to pull, whom to wait for, how to weight, when to drop.
+"""Policy: every decision of the syncer, as a deterministic state machine.
 
     hello, progress, push, closed ──► Policy ──► actions: Pull, Merge, Abandon, Drop, Donate, …
                           now_s ───────┘             └─► carried out by the syncer or a simulator
 
-    Policy ─┬─ Membership   who takes part, who is suspected, whose epoch is fenced
+    Policy ─┬─ Membership   members, suspected members, fenced epochs
             ├─ Rounds       when a round begins and ends, who contributes
-            └─ Transfers    which donor gives a rejoiner its checkpoint
+            └─ Transfers    which donor sends a checkpoint to whom
 
-No input or output, no clock, standard library only: the same inputs give the same actions. A round
-that is open never waits for a member that has left, and training stops only between rounds.
+No I/O, no clock, standard library only: the same inputs give the same actions. An open round never
+waits for a member that has left, and training stops only between rounds.
 """
 
 from collections.abc import Sequence
@@ -30,24 +30,24 @@ from chaoslab.diloco.syncer.decisions import (
     Suspect,
     Welcome,
 )
-from chaoslab.diloco.syncer.membership import Hello, Leaving, Member, Membership
+from chaoslab.diloco.syncer.membership import Hello, LeaveReason, Member, Membership
 from chaoslab.diloco.syncer.rounds import Round, Rounds
 from chaoslab.diloco.syncer.transfers import Transfers
 
 _MOST = 1 << 53
-"""More than any training counts, and what every reader of JSON keeps exactly."""
+"""Largest counter accepted: JSON readers represent integers exactly up to here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Awaited:
-    """Who took part before the syncer was cut off, and until when they are waited for."""
+    """Learners that took part before the syncer ended, and until when they are waited for."""
 
     learners: frozenset[str] = frozenset()
     until_s: float = 0.0
 
 
 class Policy:
-    """The syncer's decisions as a deterministic state machine. Inputs return actions."""
+    """The syncer's decisions. Each input returns actions."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -59,9 +59,9 @@ class Policy:
         self._began_s: float | None = None
         self._awaited = Awaited()
         self.is_held = False
-        """Whether training goes on when a stop rule is met, until `stop` is called."""
+        """Whether training continues after a stop rule is met, until `stop` is called."""
         self.held_reason: str | None = None
-        """Which stop rule was met first, once that is so and training goes on."""
+        """Stop rule that was met first while training is held; None before."""
         self._stop_reason: str | None = None
         self._is_stopped = False
 
@@ -75,10 +75,10 @@ class Policy:
         began_s: float,
         awaited: Awaited,
     ) -> None:
-        """Go on from stored state; `membership.restore` does the same for the members.
+        """Continue from stored state; `membership.restore` does the same for the members.
 
-        The first round waits for those who are `awaited`, so that none of the work that they did
-        without a syncer is overwritten by a round that only the first to return took part in.
+        The first round waits for the `awaited` learners, so that their work without a syncer is not
+        overwritten by a round of only the first one to return.
         """
         self._rounds.versions = list(versions)
         self._rounds.begun, self._rounds.merged = rounds, merged_rounds
@@ -88,7 +88,7 @@ class Policy:
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The version vector; () until the initial parameters are known."""
+        """Version vector; () until the initial parameters are known."""
         return tuple(self._rounds.versions)
 
     @property
@@ -98,12 +98,12 @@ class Policy:
 
     @property
     def begun_rounds(self) -> int:
-        """Rounds ever begun."""
+        """Number of rounds begun so far."""
         return self._rounds.begun
 
     @property
     def merged_rounds(self) -> int:
-        """Rounds merged."""
+        """Number of rounds merged so far."""
         return self._rounds.merged
 
     @property
@@ -113,21 +113,21 @@ class Policy:
 
     @property
     def committed_tokens(self) -> float:
-        """Tokens whose work is in the global parameters: the mean over the fragments."""
+        """Tokens merged into the global parameters: the mean over the fragments."""
         return self.fragment_tokens / self.settings.fragments
 
     def trained_s(self, now_s: float) -> float:
-        """Seconds since training began, without the time for which there was no syncer."""
+        """Seconds since training began, without times in which no syncer ran."""
         return now_s - self._began_s if self._began_s is not None else 0.0
 
     # ------------------------------------------------------------ members
 
     def hello(self, now_s: float, hello: Hello) -> list[Action]:
-        """A learner asks to join; raises `membership.Refused`."""
+        """Handle a learner's request to join; raises `membership.Refused`."""
         admission = self.membership.admit(now_s, hello, self.versions)
         actions: list[Action] = []
         if admission.replaced is not None:
-            actions += self._forget(now_s, admission.replaced, Leaving.FENCED)
+            actions += self._forget(now_s, admission.replaced, LeaveReason.FENCED)
         source, donor, member = admission.source, admission.donor, admission.member
         if source is Source.INITIAL:
             if self.seeder is None:
@@ -142,9 +142,9 @@ class Policy:
         return actions + self.advance(now_s)
 
     def seeded(self, now_s: float, epoch: int) -> list[Action]:
-        """The initial parameters arrived from the learner that was asked for them.
+        """Handle the arrival of the initial parameters.
 
-        Everybody gets them back as they were published, the giver too: all begin bit-equal.
+        They are published to all learners, also to the one that sent them: all begin bit-identical.
         """
         if self.versions or epoch != self.seeder:
             return []
@@ -153,7 +153,7 @@ class Policy:
         return [SendAll(receiver=member) for member in self.membership.members]
 
     def impossible(self, report: Progress) -> str:
-        """Why no learner can have sent these counters; empty if one can."""
+        """Why no learner can have sent these counters; empty if they are possible."""
         counts = (report.c_steps, report.c_tokens, report.versions)
         if any(len(count) != self.settings.fragments for count in counts):
             return f"counters of another number of fragments than {self.settings.fragments}"
@@ -164,12 +164,12 @@ class Policy:
         return ""
 
     def progress(self, now_s: float, epoch: int, report: Progress) -> list[Action]:
-        """A learner's counters; an ended membership's, or impossible ones, are ignored."""
+        """Handle a learner's counters; ignored if its membership ended or they are impossible."""
         member = self.membership.find(epoch)
         counts = (report.c_steps, report.c_tokens, report.versions)
         if member is None or self.impossible(report):
             return []
-        idle_s = self.membership.saw_step(now_s, member, report.step, report.step_s)
+        idle_s = self.membership.record_step(now_s, member, report.step, report.step_s)
         member.tokens, member.loss = report.tokens, report.loss
         member.c_steps, member.c_tokens, member.versions = counts
         self.membership.data_positions[member.learner] = report.data_position
@@ -178,15 +178,15 @@ class Policy:
             recovered.append(Recover(member=member, idle_s=idle_s))
         return recovered + self.advance(now_s)
 
-    def closed(self, now_s: float, epoch: int, reason: Leaving) -> list[Action]:
-        """A membership's connection ended, or it said goodbye."""
+    def closed(self, now_s: float, epoch: int, reason: LeaveReason) -> list[Action]:
+        """Handle the end of a member's stream, or its goodbye."""
         member = self.membership.remove(epoch)
         if member is None:
             return []
         return self._forget(now_s, member, reason) + self.advance(now_s)
 
-    def _forget(self, now_s: float, member: Member, reason: Leaving) -> list[Action]:
-        """A membership has ended: nobody waits for it, nobody expects its help."""
+    def _forget(self, now_s: float, member: Member, reason: LeaveReason) -> list[Action]:
+        """Remove an ended membership from rounds and transfers."""
         self._rounds.lose(member)
         actions: list[Action] = [Drop(member=member, reason=reason)]
         if member.epoch == self.seeder and not self.versions:
@@ -199,15 +199,16 @@ class Policy:
     # ------------------------------------------------------------ pushes
 
     def offer(self, epoch: int, offer: Offer) -> Refusal | None:
-        """Whether a push may count; judged by its header, before its payload is decoded.
+        """Why a push is refused, judged by its header before its payload is decoded; None if
+        accepted.
 
-        Tokens that the learner has not yet reported as trained cannot be contributed.
+        Tokens that the learner has not reported as trained cannot be contributed.
         """
         member = self.membership.find(epoch)
         return Refusal.FENCED if member is None else self._rounds.judge(member, offer)
 
     def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
-        """The payload is sound: it contributes. Call only after `offer` returned None."""
+        """Add a valid push to its round. Call only after `offer` returned None."""
         member = self.membership.find(epoch)
         if member is None:
             raise ValueError(f"epoch {epoch} has ended; `offer` refuses it")
@@ -217,8 +218,8 @@ class Policy:
         self._rounds.answer(now_s, member, offer.round, contribution)
         return self.advance(now_s)
 
-    def spoil(self, now_s: float, epoch: int, round_number: int) -> list[Action]:
-        """The learner answered the pull with something that cannot be used; stop waiting for it."""
+    def reject_answer(self, now_s: float, epoch: int, round_number: int) -> list[Action]:
+        """Stop waiting for a learner whose answer to the pull was invalid."""
         member = self.membership.find(epoch)
         if member is None:
             return []
@@ -226,31 +227,31 @@ class Policy:
         return self.advance(now_s)
 
     def decline(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
-        """The learner answered the pull by saying that it has nothing to give."""
-        self.offer(epoch, offer)  # a late answer, too, shows that it hears
-        return self.spoil(now_s, epoch, offer.round)
+        """Handle an answer that declines the pull."""
+        self.offer(epoch, offer)  # a late answer ends `is_lagging`
+        return self.reject_answer(now_s, epoch, offer.round)
 
     def published(self, now_s: float, merge: Merge) -> list[Action]:
-        """The merge was carried out and is on its way to everybody."""
+        """Handle the completion of a merge that is being published."""
         self._rounds.published(now_s, merge)
         return self.advance(now_s)
 
     def transferred(self, request: int) -> Member | None:
-        """A donor's checkpoint arrived: who waits for it; None when it is not wanted any more."""
+        """Receiver of a donor's checkpoint that has arrived; None if it is no longer wanted."""
         return self._transfers.done(request)
 
     # ------------------------------------------------------------ time
 
-    def overslept(self, seconds: float) -> None:
-        """The syncer itself was stopped, or busy, for so long; what was said meanwhile waits."""
-        self.membership.excuse(seconds)
+    def paused(self, seconds: float) -> None:
+        """Handle a pause of the syncer itself; messages sent meanwhile are still to be read."""
+        self.membership.discount(seconds)
 
     def advance(self, now_s: float) -> list[Action]:
-        """Do whatever is due. Called after every input, and when `next_s` comes."""
+        """Do whatever is due. Called after every input, and at `next_s`."""
         actions: list[Action] = []
         for change in self.membership.age(now_s):
             if change.is_dropped:
-                actions += self._forget(now_s, change.member, Leaving.NO_PROGRESS)
+                actions += self._forget(now_s, change.member, LeaveReason.NO_PROGRESS)
             else:
                 actions.append(Suspect(member=change.member, idle_s=change.idle_s))
         actions += self._transfers.late(now_s)
@@ -270,7 +271,7 @@ class Policy:
         return actions
 
     def next_s(self) -> float:
-        """The latest time at which `advance` must be called even if nothing happens; may be inf."""
+        """Time at which `advance` must be called even if nothing arrives; may be inf."""
         times = [self.membership.next_change_s(), self._rounds.next_s(), self._transfers.next_s()]
         if self._awaited.learners:
             times.append(self._awaited.until_s)
@@ -280,19 +281,19 @@ class Policy:
         return min(times)
 
     def _is_gathering(self, now_s: float) -> bool:
-        """Whether somebody is still awaited after the syncer came back."""
+        """Whether learners are still awaited after a restart of the syncer."""
         present = {member.learner for member in self.membership.members if member.is_present}
         if self._awaited.learners <= present or now_s >= self._awaited.until_s:
             self._awaited = Awaited()
         return bool(self._awaited.learners)
 
     def stop(self, reason: str) -> None:
-        """End training once the open rounds are closed; the next `advance` carries it on."""
+        """End training once the open rounds are closed; the next `advance` does it."""
         if self._stop_reason is None:
             self._stop_reason = reason
 
     def _met_stop(self, now_s: float) -> str | None:
-        """Which stop rule is met now; None if none is or one was before."""
+        """Stop rule that is met now; None if there is none or one was met before."""
         if self._stop_reason is not None or self.held_reason is not None:
             return None
         rules, members = self.settings, self.membership.members

@@ -1,14 +1,13 @@
-"""The syncer: merges the learners' updates on a CPU and never makes anyone wait.
+"""Program of the syncer: receives from learners, asks the policy, executes its actions.
 
-    learners ══ one stream each ══► Hub ─ arrivals ─► Syncer ─► Policy ─ actions ─► Deeds
-        ▲                                               │          ▲                 │ │
-        │                                               ▼          └─ published ─────┘ │
-        │                                             Books (fragments, merge, disk) ◄─┤
-        └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Sessions ◄──────────────────────┘
+    learners ══ one stream each ══► Hub ─ arrivals ─► Syncer ─► Policy ─ actions ─► ActionExecutor
+        ▲                                               │          ▲                       │ │
+        │                                               ▼          └─ published ───────────┘ │
+        │                                     SyncerState (fragments, merge, disk) ◄─────────┤
+        └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Sessions ◄───────────────────────────┘
 
-One thread owns all state. What to do is decided in `policy`; what arrives is taken in here, what is
-decided is carried out by `deeds`. `python -m chaoslab.diloco.syncer --help` says how to run it
-without the harness.
+One thread owns all state. `policy` decides, this module handles what arrives, `action_executor`
+carries out the decisions. Run it without the harness by `python -m chaoslab.diloco.syncer --help`.
 """
 
 import math
@@ -24,15 +23,15 @@ from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer import messages as words
+from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.decisions import Offer, Progress, Refusal, Welcome
-from chaoslab.diloco.syncer.membership import Leaving, Member, Refused
+from chaoslab.diloco.syncer.membership import LeaveReason, Member, Refused
 from chaoslab.diloco.syncer.options import (
-    known_address,
+    former_address,
     listen,
-    once_there_is_room,
     parser,
+    retry_while_disk_full,
     tokens_of,
 )
 from chaoslab.diloco.syncer.policy import Policy
@@ -44,13 +43,13 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
 
 _TICK_S = 0.25
-"""Longest sleep, so that a signal is noticed."""
-_OVERSLEPT_S = 1.0
-"""Who does not turn round for longer was stopped from outside, or had a lot to merge."""
+"""Longest wait for an arrival, so that a signal is noticed."""
+_PAUSED_S = 1.0
+"""A turn of the loop that takes longer than this counts as a pause of the syncer."""
 
 
 class Syncer:
-    """Takes in what arrives and has the policy decide. `run` returns when training has ended."""
+    """Handles arrivals. `run` returns when training has ended."""
 
     def __init__(
         self,
@@ -81,11 +80,11 @@ class Syncer:
         self.health = HealthFile(None)
         self._rejected: dict[str, int] = {}
         self._asked = ""
-        self._awake_s = now()
+        self._turn_s = now()
         self._last_merge = syncer_state.restore(self.policy, now())
 
     def run(self, address: str) -> None:
-        """Serve until training has ended and everybody has left, or `FAREWELL_S` later."""
+        """Serve until training has ended and all learners have left, or `DRAIN_S` later."""
         self._say(
             Kind.SYNCER_READY,
             address=address,
@@ -101,11 +100,11 @@ class Syncer:
         while not self._executor.is_over():
             arrival = self._next_arrival()
             self.health.touch()
-            self._note_sleep()
+            self._note_pause()
             if arrival is not None:
                 self._receive(arrival)
             self._executor.carry_out(self.policy.advance(self._now()))
-            self._executor.go_on()
+            self._executor.retry_commits()
             self._uplinks.tick(self._now())
             self._tell_strangers(self._now())
         self._tell_strangers(math.inf)
@@ -119,21 +118,21 @@ class Syncer:
         )
 
     def end(self, reason: str) -> None:
-        """Ask for the end; the open rounds are closed first.
+        """Ask for the end of training; the open rounds are closed first.
 
-        After a stop rule was met and held this lets go of it, else it comes before its time.
+        If training is held after a stop rule was met, this releases it; otherwise it ends early.
         """
         if self.policy.held_reason is None:
             self._asked = reason
         self.policy.stop(self.policy.held_reason or reason)
 
-    # ------------------------------------------------------------ what arrives
+    # ------------------------------------------------------------ arrivals
 
-    def _note_sleep(self) -> None:
-        """Whoever stops the syncer for a while must not make it believe that all others stopped."""
-        slept_s, self._awake_s = self._now() - self._awake_s, self._now()
-        if slept_s > _OVERSLEPT_S:
-            self.policy.overslept(slept_s)
+    def _note_pause(self) -> None:
+        """Tell the policy of a pause of the syncer, so that it does not suspect the learners."""
+        slept_s, self._turn_s = self._now() - self._turn_s, self._now()
+        if slept_s > _PAUSED_S:
+            self.policy.paused(slept_s)
 
     def _next_arrival(self) -> Arrival[pb.FromLearner] | None:
         wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)
@@ -151,13 +150,13 @@ class Syncer:
         if isinstance(what, Garbled):
             if (sender := self._sessions.member(session)) is not None:
                 self._reject(sender, Refusal.MALFORMED, detail=what.reason)
-            self._end_session(session, Leaving.CLOSED)
+            self._end_session(session, LeaveReason.CLOSED)
         elif isinstance(what, Closed):
-            self._end_session(session, Leaving.CLOSED)
+            self._end_session(session, LeaveReason.CLOSED)
         elif isinstance(what, Received):
-            self._understand(session, what)
+            self._dispatch(session, what)
 
-    def _understand(self, session: int, received: Received[pb.FromLearner]) -> None:
+    def _dispatch(self, session: int, received: Received[pb.FromLearner]) -> None:
         message = received.message
         body = message.WhichOneof("body")
         if body == "hello":
@@ -165,28 +164,28 @@ class Syncer:
         elif body == "push":
             self._push(session, message.epoch, message.push, received.payload)
         elif self._sessions.epoch(session) != message.epoch:
-            return  # words of a membership that has ended
+            return  # from a membership that has ended
         elif body == "progress":
-            self._progress(session, message.epoch, words.progress(message.progress))
+            self._progress(session, message.epoch, messages.progress(message.progress))
         elif body == "checkpoint":
             self._forward(message.checkpoint, received.payload)
         elif body == "goodbye":
-            self._end_session(session, Leaving.SAID_GOODBYE)
+            self._end_session(session, LeaveReason.SAID_GOODBYE)
 
     def _hello(self, session: int, hello: pb.Hello) -> None:
         if self._sessions.epoch(session) is not None:
             self._turn_away(session, hello, "one hello a stream")
             return
         if self._executor.has_stopped and not hello.versions:
-            self._hub.close(session, self._executor.last_word())
+            self._hub.close(session, self._executor.stop_message())
             return
         try:
-            specs = self._syncer_state.understand(hello.specs_json)
-            actions = self.policy.hello(self._now(), words.hello(hello))
+            specs = self._syncer_state.parse_specs(hello.specs_json)
+            actions = self.policy.hello(self._now(), messages.hello(hello))
         except (Refused, ValueError) as refusal:
             self._turn_away(session, hello, str(refusal))
             return
-        self._syncer_state.agree_on(specs)
+        self._syncer_state.set_specs(specs)
         welcomed = (action.member for action in actions if isinstance(action, Welcome))
         member = max(welcomed, key=lambda member: member.epoch)
         self._hub.admit(session, self._syncer_state.payload_bytes_max)
@@ -194,40 +193,45 @@ class Syncer:
         self._uplinks.attach(session, hello.learner, hello.incarnation)
         self._executor.carry_out(actions)
         if self._executor.has_stopped:  # its link was broken when training ended
-            self._hub.send(session, self._executor.last_word(member.epoch))
+            self._hub.send(session, self._executor.stop_message(member.epoch))
 
     def _progress(self, session: int, epoch: int, report: Progress) -> None:
         if lie := self.policy.impossible(report):
             self._reject(self._sessions.member(session), Refusal.MALFORMED, detail=lie)
-            self._end_session(session, Leaving.CLOSED)
-            self._hub.close(session, words.refused(lie))
+            self._end_session(session, LeaveReason.CLOSED)
+            self._hub.close(session, messages.refused(lie))
             return
         self._executor.carry_out(self.policy.progress(self._now(), epoch, report))
 
     def _push(self, session: int, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
-        offer = words.offer(push)
-        if self._sessions.epoch(session) != epoch:  # of an ended membership, or of somebody else's
+        offer = messages.offer(push)
+        if self._sessions.epoch(session) != epoch:  # an ended membership, or another learner's
             sender = self._sessions.member(session)
             self._reject(sender, Refusal.FENCED, offer=offer, epoch=epoch)
             return
         if push.base_version < 0:
             self._seed(epoch, push, payload)
             return
-        if not push.c_steps and not payload:  # an honest "I have nothing for this round"
+        if not push.c_steps and not payload:  # declined: it has nothing for this round
             self._executor.carry_out(self.policy.decline(self._now(), epoch, offer))
             return
         member = self.policy.membership.find(epoch)
         refusal = self.policy.offer(epoch, offer)
         norm = refusal or self._take(epoch, push, payload)
         if not isinstance(norm, Refusal) and member is not None:
-            self._say(Kind.PUSH_ACCEPTED, **words.whose(member), **words.contents(offer), norm=norm)
+            self._say(
+                Kind.PUSH_ACCEPTED,
+                **messages.identity(member),
+                **messages.push_data(offer),
+                norm=norm,
+            )
             self._executor.carry_out(self.policy.accept(self._now(), epoch, offer))
             return
         self._reject(member, norm if isinstance(norm, Refusal) else Refusal.FENCED, offer=offer)
-        self._executor.carry_out(self.policy.spoil(self._now(), epoch, offer.round))
+        self._executor.carry_out(self.policy.reject_answer(self._now(), epoch, offer.round))
 
     def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | float:
-        """Keep the outer gradient of a push; its norm, or why it cannot be used."""
+        """Keep the outer gradient of a push: its norm, or why it is refused."""
         try:
             return self._syncer_state.take_delta(
                 push.round, epoch, push.fragment, push.codec, payload
@@ -238,7 +242,7 @@ class Syncer:
             return Refusal.MALFORMED
 
     def _seed(self, epoch: int, push: pb.Push, payload: memoryview | None) -> None:
-        """One fragment of the initial parameters, from the learner that was asked for them."""
+        """Keep one fragment of the initial parameters, from the learner that was asked for them."""
         if epoch != self.policy.seeder or self.policy.versions:
             self._reject(self.policy.membership.find(epoch), Refusal.NOT_ASKED)
             return
@@ -251,14 +255,14 @@ class Syncer:
             self._executor.carry_out(self.policy.seeded(self._now(), epoch))
 
     def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
-        """A donor's checkpoint goes on to whom it was asked for."""
+        """Pass a donor's checkpoint on to its receiver."""
         receiver = self.policy.transferred(checkpoint.request)
         if receiver is None or payload is None:
             return
         message = pb.ToLearner(epoch=receiver.epoch, checkpoint=checkpoint)
         self._sessions.send_payload(receiver.epoch, message, payload, key="checkpoint")
 
-    def _end_session(self, session: int, reason: Leaving) -> None:
+    def _end_session(self, session: int, reason: LeaveReason) -> None:
         epoch = self._sessions.forget(session)
         if epoch is not None:
             self._executor.carry_out(self.policy.closed(self._now(), epoch, reason))
@@ -275,7 +279,7 @@ class Syncer:
             Kind.MEMBER_REFUSED,
             learner=hello.learner, incarnation=hello.incarnation, reason=reason,
         )  # fmt: skip
-        self._hub.close(session, words.refused(reason))
+        self._hub.close(session, messages.refused(reason))
 
     def _count(self, refusal: Refusal) -> None:
         self._rejected[refusal.value] = self._rejected.get(refusal.value, 0) + 1
@@ -289,28 +293,28 @@ class Syncer:
         epoch: int | None = None,
         detail: str = "",
     ) -> None:
-        """`epoch`: under which it came, if that is not the present one of the member."""
+        """`epoch`: that of the message, if it is not the member's current one."""
         self._count(refusal)
-        whose = words.whose(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
+        who = messages.identity(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
         if epoch is not None:
-            whose = {**whose, "epoch": epoch}
-        contents = words.contents(offer, keys=("round", "fragment", "c_tokens")) if offer else {
+            who = {**who, "epoch": epoch}
+        contents = messages.push_data(offer, keys=("round", "fragment", "c_tokens")) if offer else {
             "round": 0, "fragment": -1, "c_tokens": 0,
         }  # fmt: skip
-        self._say(Kind.PUSH_REJECTED, **whose, **contents, reason=refusal.value, detail=detail)
+        self._say(Kind.PUSH_REJECTED, **who, **contents, reason=refusal.value, detail=detail)
 
     def _say(self, kind: Kind, **data: Json) -> None:
         self._emit(kind, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the syncer until training has ended."""
+    """Run the syncer until training has ended; the exit code."""
     options = parser().parse_args(arguments)
     settings = Settings.from_json(options.settings_json)
     address_file = options.directory / "address"
     tls = tls_of(options)
     hub = Hub(
-        known_address(address_file, options.address), tokens=tokens_of(options, settings), tls=tls
+        former_address(address_file, options.address), tokens=tokens_of(options, settings), tls=tls
     )
     syncer_state = SyncerState(
         settings,
@@ -319,7 +323,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     about: dict[str, Json] = {"node": options.name, "incarnation": options.incarnation}
     phases = Phases(say, about)
-    syncer = once_there_is_room(
+    syncer = retry_while_disk_full(
         lambda: Syncer(settings, hub, syncer_state, emit=say, now=now_s, phases=phases), say
     )
     syncer.policy.is_held, syncer.health = options.hold, HealthFile(options.health_file)

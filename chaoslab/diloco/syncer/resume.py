@@ -1,24 +1,24 @@
-"""How a syncer goes on where an earlier life of it was cut off, from what that left on disk.
+"""Continuation of a syncer from the state that an earlier process left on disk.
 
-    Merge ── tape_line ──► tape ─┐
-    numbers that were reserved ──┴─► go_on ──► Policy: versions, numbers, lives, who gave what
-                                └──► restated ──► round.merged, once more
+    Merge ── commit_record ──► commit log ─┐
+    reserved numbers ──────────────────────┴─► restore ──► Policy: versions, numbers, incarnations
+                                               └──► last_merge ──► round.merged, once more
 
-No round number and no epoch of an earlier life is given again, no learner's work that was merged
-can be merged once more, and the time for which training went on is added up over all lives. Who is
-a member is not restored: the streams died with the earlier life, so every learner says hello again,
-and for a moment the first round waits for those who took part in the last ones.
+Round numbers and epochs are never assigned twice, merged work is never merged again, and training
+time is summed over all processes. Memberships are not restored: the streams ended with the process,
+so every learner says hello again, and the first round waits briefly for those that took part in the
+last ones.
 """
 
 from chaoslab.core.events import Json
-from chaoslab.diloco.syncer.commit_log import CommitRecord, Given
+from chaoslab.diloco.syncer.commit_log import CommitRecord, ContributionRecord
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.policy import Awaited, Policy
 from chaoslab.diloco.syncer.store import Reserved, StoredState
 
 
 def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
-    """A merge, and where everything else stands, as the tape keeps it."""
+    """Line of the commit log for a merge."""
     members = policy.membership
     return CommitRecord(
         round=action.round,
@@ -26,7 +26,7 @@ def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
         version=action.base_version + 1,
         begun=policy.begun_rounds,
         contributors=tuple(
-            Given(
+            ContributionRecord(
                 learner=c.learner,
                 incarnation=c.incarnation,
                 epoch=c.epoch,
@@ -46,8 +46,10 @@ def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
     )
 
 
-def go_on(policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float) -> Reserved:
-    """Let a fresh policy go on from the disk; which numbers are taken, given or not."""
+def restore_policy(
+    policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float
+) -> Reserved:
+    """Restore a new policy from disk; return the numbers that count as assigned."""
     last = stored.commit_log[-1] if stored else None
     taken = Reserved(
         rounds=max(reserved.rounds, last.begun if last else 0),
@@ -78,15 +80,15 @@ def go_on(policy: Policy, stored: StoredState | None, reserved: Reserved, now_s:
 
 
 def _recent(stored: StoredState) -> frozenset[str]:
-    """Who gave something to the last merges, as many as there are fragments."""
+    """Learners that contributed to the last merges, as many merges as there are fragments."""
     lines = stored.commit_log[-len(stored.versions) :]
     return frozenset(given.learner for line in lines for given in line.contributors)
 
 
-def restated(
+def last_merge(
     line: CommitRecord, policy: Policy, *, digest: str, momentum_digest: str
 ) -> dict[str, Json]:
-    """The last merge of an earlier life, for `round.merged`; how long it took is forgotten."""
+    """Data of `round.merged` for the last merge of an earlier process, without its duration."""
     return {
         "round": line.round,
         "fragment": line.fragment,

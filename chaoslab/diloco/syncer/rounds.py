@@ -1,15 +1,15 @@
-"""The rounds of all fragments: when one begins, whom it pulls from and waits for, when it ends.
+"""Rounds of all fragments: when one begins, which learners it pulls from, when it ends.
 
     IDLE ──K members ready──► grace window ──► PULL from all present ──all answered, or K
     answered and the rest is late──► MERGE ──► published, IDLE again (version + 1)
 
 A member is ready when it has made H - tau steps on the fragment since it adopted it (the first
-time, a staggered share of H), so a round of one fragment comes no faster than every H steps of the
-K-th fastest learner. Those present that are not ready yet contribute what they have. Once K have
-answered, the rest have the overlap of tau steps, or a few times as long as the K took. A member
-that misses the end of a round is not pulled from again until its late answer has arrived.
+time, a staggered share of H), so rounds of one fragment are at least H steps of the K-th fastest
+learner apart. Present members that are not ready contribute what they have. Once K have answered,
+the others have the overlap of tau steps, or a few times as long as the K took. A member that misses
+the end of a round is not pulled from again until its late answer has arrived.
 
-Part of the policy: no input or output, no clock, standard library only. Formulas: arXiv 2604.21428.
+Part of the policy: no I/O, no clock, standard library only. Formulas: arXiv 2604.21428.
 """
 
 from dataclasses import dataclass, field
@@ -21,14 +21,14 @@ from chaoslab.diloco.syncer.membership import Member, Membership
 _SMOOTHING = 0.2
 """Weight of the newest value in the moving averages."""
 _ANSWER_FACTOR = 4.0
-"""Once K have answered, the rest have this many times as long as those took."""
+"""Once K have answered, the others have this multiple of the time that those took."""
 _ANSWER_LEAST_S = 0.25
-"""And at least this long after them."""
+"""Least time for the others after K have answered, in s."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Round:
-    """One round of one fragment that was pulled and is not yet merged."""
+    """A round of one fragment that was pulled and is not merged yet."""
 
     number: int
     fragment: int
@@ -37,17 +37,17 @@ class Round:
     quorum_s: float
     grace_s: float
     waiting: dict[int, Member]
-    """By epoch: pulled from, not answered, still a member."""
+    """By epoch: members that were pulled from and have not answered."""
     answered: dict[int, Contribution | None] = field(default_factory=dict)
-    """By epoch; None: it answered, and the answer could not be used."""
+    """By epoch: contributions; None for an answer that was invalid."""
     lost: list[str] = field(default_factory=list)
-    """Those that left before they answered."""
+    """Learners that left before they answered."""
     deadline_s: float = float("inf")
-    """When it ends even if some have not answered; infinite before K have."""
+    """Time at which it ends even if some have not answered; infinite before K have."""
 
     @property
     def contributions(self) -> tuple[Contribution, ...]:
-        """The usable answers, in order of arrival."""
+        """The valid answers, in order of arrival."""
         return tuple(c for c in self.answered.values() if c is not None)
 
 
@@ -66,9 +66,9 @@ class Rounds:
         self._settings = settings
         self._membership = membership
         self.versions: list[int] = []
-        """The version vector; empty until the initial parameters are known."""
+        """Version vector; empty until the initial parameters are known."""
         self.begun = 0
-        """Rounds ever begun; their numbers are never used again."""
+        """Number of rounds begun; round numbers are never used again."""
         self.merged = 0
         self.fragment_tokens = 0
         """Sum over all merges of the contributors' c_tokens."""
@@ -96,7 +96,7 @@ class Rounds:
         return [self._begin(now_s, fragment) for _, fragment in sorted(due)[: max(0, free)]]
 
     def _wait(self, now_s: float, fragment: int) -> _Wait | None:
-        """The wait for a fragment, begun, moved on or called off by who is ready now."""
+        """Start, continue or cancel the wait for a fragment, by the members ready now."""
         ready = sum(self._is_ready(member, fragment) for member in self._membership.members)
         if not ready:
             self._waits.pop(fragment, None)
@@ -159,7 +159,7 @@ class Rounds:
     # ------------------------------------------------------------ answers
 
     def judge(self, member: Member, offer: Offer) -> Refusal | None:
-        """Whether a push may count, by its header alone."""
+        """Why a push is refused, judged by its header; None if accepted."""
         round_ = self._open.get(offer.round)
         if round_ is None:
             member.is_lagging = False
@@ -171,7 +171,7 @@ class Rounds:
         if offer.base_version != round_.base_version:
             return Refusal.STALE
         if (
-            not 1 <= offer.c_steps <= offer.c_tokens  # no step is of less than a token
+            not 1 <= offer.c_steps <= offer.c_tokens  # a step has at least one token
             or offer.tokens_to - offer.tokens_from != offer.c_tokens
             or offer.tokens_to > member.tokens
         ):
@@ -183,7 +183,7 @@ class Rounds:
     def answer(
         self, now_s: float, member: Member, number: int, contribution: Contribution | None
     ) -> None:
-        """A member answered its pull; None: with something that cannot be used."""
+        """Record a member's answer to its pull; None for an invalid one."""
         round_ = self._open.get(number)
         if round_ is None or round_.waiting.pop(member.epoch, None) is None:
             return
@@ -199,7 +199,7 @@ class Rounds:
             )
 
     def lose(self, member: Member) -> None:
-        """A membership has ended: no round waits for it."""
+        """Stop waiting for a member that has left."""
         for round_ in self._open.values():
             if round_.waiting.pop(member.epoch, None) is not None:
                 round_.lost.append(member.learner)
@@ -207,7 +207,7 @@ class Rounds:
     # ------------------------------------------------------------ ending
 
     def close(self, now_s: float) -> list[Merge | Abandon]:
-        """Merge or abandon the rounds whose time has come."""
+        """Merge or abandon the rounds that are complete or overdue."""
         return [
             self._close(round_)
             for round_ in list(self._open.values())
@@ -241,7 +241,7 @@ class Rounds:
         )
 
     def _abandon(self, round_: Round) -> Abandon:
-        """What was contributed may be pushed again."""
+        """Abandon the round; its contributions may be pushed again."""
         for contribution in round_.contributions:
             life = self._membership.pushed_to(contribution.learner, contribution.incarnation)
             life[round_.fragment] = contribution.offer.tokens_from
@@ -253,11 +253,11 @@ class Rounds:
         )
 
     def published(self, now_s: float, merge: Merge) -> None:
-        """The merge is on its way to everybody: xi_sync is pull + merge + publish."""
+        """Record that a merge is being published: xi_sync is pull + merge + publish."""
         self._sync_s = _smooth(self._sync_s, now_s - merge.pulled_s)
 
     def next_s(self) -> float:
-        """When `begin` or `close` may next do something by time alone; may be infinite."""
+        """Time at which `begin` or `close` is next due without arrivals; may be infinite."""
         deadlines = [round_.deadline_s for round_ in self._open.values()]
         if len(self._open) < max(1, self._settings.overlap):
             deadlines += [

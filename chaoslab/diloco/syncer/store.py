@@ -1,20 +1,19 @@
-"""Durable state: the syncer's fragments and event tape; for a learner's own see `checkpoints`.
+"""Store of the syncer: fragments and commit log on disk; for learners see `learner.checkpoints`.
 
     <directory>/specs.json            the tensors, written once
     <directory>/fragment-3.a, .b      two slots: the current version and the one before it
-    <directory>/tape.jsonl            one line for each merge: the commit (`tape`)
-    <directory>/reserved.json         rounds and epochs that may have been given, merged or not
+    <directory>/tape.jsonl            one line for each merge: the commit log
+    <directory>/reserved.json         rounds and epochs that may have been assigned, merged or not
 
-A merge is written to the slot that holds the older version, flushed to the disk, and then committed
-by its line on the tape; only after that may anybody see the version. A process that dies before the
-line was whole leaves the older version in force, and its half-written slot is never looked at. The
-newline that makes a line count is flushed after the line: a disk writes sectors in any order, and a
-line whose end came first would look damaged.
-Every slot names its tensors and is sealed, so neither parameters nor outer momentum are ever taken
-from a wrong or damaged place.
+A merge is written to the slot with the older version, flushed, and then committed by its line in
+the commit log; only after that is the version published. If the process dies before the line is
+complete, the older version stays valid and the half-written slot is ignored. The newline that
+completes a line is flushed after the line: a disk writes sectors in any order, and a line whose end
+was written first would look damaged. Every slot names its tensors and has a checksum, so parameters
+and outer momentum are never read from a wrong or damaged place.
 
-A slot that was damaged later stops `load`. Because the version before is still there, the training
-can go back on purpose to the newest earlier moment at which everything is whole.
+A slot that is damaged later makes `load` fail. Because the version before it is still there, the
+training can be set back to the newest earlier merge at which everything is intact.
 """
 
 import fcntl
@@ -50,33 +49,33 @@ class Tensors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredState:
-    """All that was committed."""
+    """Committed state: fragments and commit log."""
 
     specs_json: str
     commit_log: tuple[CommitRecord, ...]
     fragments: Mapping[int, Tensors]
     lost: tuple[CommitRecord, ...] = ()
-    """Merges that were given up by falling back."""
+    """Merges that were discarded by falling back."""
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The version vector."""
+        """Version of each fragment, in order."""
         versions = latest(self.commit_log)
         return tuple(versions[fragment] for fragment in sorted(versions))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reserved:
-    """Numbers up to these may have been given; no later life gives one of them again."""
+    """Round numbers and epochs up to these may have been assigned and are not assigned again."""
 
     rounds: int = 0
     epochs: int = 0
 
 
 class SyncerStore:
-    """The syncer's disk. `durable=False` does not wait for the disk: faster, and lost in a crash.
+    """The syncer's files. `durable=False` does not flush: faster, not safe in a power cut.
 
-    One process writes; a second one on the same directory is refused. Reading changes nothing.
+    One process writes; a second writer of the same directory is refused. Reading changes nothing.
     """
 
     def __init__(self, directory: Path, *, durable: bool = True) -> None:
@@ -84,14 +83,14 @@ class SyncerStore:
         self._durable = durable
         self._commit_log: File | None = None
         self._tape_bytes: int | None = None
-        """How much of the tape is in force; what is behind it is cut off before writing."""
+        """Valid length of the commit log; what is behind it is truncated before writing."""
         self._named: set[Path] = set()
-        """Slots whose names are on the disk, as far as this life has seen to that."""
+        """Slots whose names this process has flushed to disk."""
 
     def begin(self, specs_json: str, fragments: Mapping[int, Tensors]) -> None:
         """Commit the initial parameters as version 0 of every fragment.
 
-        FileExistsError if a training has begun in this directory already.
+        FileExistsError if the directory already holds a training.
         """
         make_folder(self._directory, durable=self._durable)
         path = self._directory / _COMMIT_LOG
@@ -109,9 +108,9 @@ class SyncerStore:
             commit_log.append(b"".join(line.to_bytes() for line in lines))
 
     def save_round(self, line: CommitRecord, tensors: Tensors) -> None:
-        """Commit one merge. When this returns, it outlives the process.
+        """Commit one merge durably.
 
-        After an OSError (the disk is full, say) the state before the merge is in force.
+        After an OSError (such as a full disk) the state before the merge is still valid.
         """
         commit_log = self._commit_log or self._open_tape()
         self._write_slot(line.fragment, line.version, tensors)
@@ -125,11 +124,12 @@ class SyncerStore:
             raise
 
     def load(self, *, fall_back: bool = False) -> StoredState | None:
-        """What was committed; None if training never began here. CorruptState names what is bad.
+        """Committed state; None if the directory holds no training. CorruptState names what is
+        damaged.
 
-        With `fall_back`, damaged slots lead to the newest earlier merge after which every fragment
-        is whole; the merges after it are `lost`, and move to tape.lost.jsonl with the next save.
-        CorruptState is then raised if there is no such merge.
+        With `fall_back`, damaged slots lead to the newest earlier merge at which every fragment is
+        intact; later merges are `lost`, and move to tape.lost.jsonl with the next save.
+        CorruptState is then raised only if there is no such merge.
         """
         path = self._directory / _COMMIT_LOG
         if not path.exists():
@@ -148,13 +148,13 @@ class SyncerStore:
         )
 
     def reserve(self, numbers: Reserved) -> None:
-        """Keep, durably and whole, how far numbers may be given."""
+        """Write durably up to which numbers may be assigned."""
         make_folder(self._directory, durable=self._durable)
         with self._appearing(_RESERVED) as file:
             file.append(encode(asdict(numbers)).encode())
 
     def reserved(self) -> Reserved:
-        """How far they may have been given; CorruptState if the file is no such thing."""
+        """Numbers that may have been assigned; CorruptState if the file is unreadable."""
         path = self._directory / _RESERVED
         if not path.exists():
             return Reserved()
@@ -164,7 +164,7 @@ class SyncerStore:
             raise CorruptState(f"{path} is damaged: {error}") from error
 
     def close(self) -> None:
-        """Let another process write here."""
+        """Release the lock, so that another process can write."""
         if self._commit_log is not None:
             self._commit_log.close()
             self._commit_log = None
@@ -174,7 +174,7 @@ class SyncerStore:
     def _newest_whole(
         self, commit_log: CommitLog, *, fall_back: bool
     ) -> tuple[int, dict[int, Tensors]]:
-        """How many lines of the tape are in force, and the fragments as of then."""
+        """Number of valid lines of the commit log, and the fragments after them."""
         seen: dict[tuple[int, int], Tensors | CorruptState] = {}
         damage = CorruptState(f"{self._directory / _COMMIT_LOG} has no whole line")
         fewest = len(latest(commit_log.lines))
@@ -192,7 +192,7 @@ class SyncerStore:
         raise damage
 
     def _open_tape(self) -> File:
-        """Open the tape for appending: lock it, and cut off what is not in force."""
+        """Open the commit log for appending: lock it, and truncate what is not valid."""
         if self._tape_bytes is None and self.load() is None:
             raise FileNotFoundError(f"no training has begun in {self._directory}: call begin first")
         in_force = self._tape_bytes or 0
@@ -215,7 +215,7 @@ class SyncerStore:
         return commit_log
 
     def _keep_aside(self, lost: bytes) -> None:
-        """Lines that were given up by falling back."""
+        """Keep the lines that were discarded by falling back."""
         path = self._directory / _LOST
         with File(path, is_new=not path.exists()) as file:
             file.append(lost)
@@ -272,7 +272,7 @@ class SyncerStore:
 
 
 def _by_name(flat: FloatArray, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, FloatArray]:
-    """The tensors that lie end to end in `flat`, as views."""
+    """Views of the tensors that are concatenated in `flat`."""
     ends = np.cumsum([math.prod(shape) for shape in shapes.values()])
     pieces = np.split(flat, ends)
     return {

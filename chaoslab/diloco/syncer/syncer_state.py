@@ -1,11 +1,11 @@
-"""What the syncer holds: global fragments, outer momentum, what was published, who gave how much.
+"""State of the syncer: global fragments, outer momentum, publications, committed tokens.
 
     initial fragments ─► seeded ─┐
-    pushes ─► take_delta ────────┴─► merge ─► on disk ─► Publication ─► everybody
+    pushes ─► take_delta ────────┴─► merge ─► on disk ─► Publication ─► all learners
                                                 └─► snapshots for evaluation
 
-A version is on disk, with its line of the event tape, before it is published, so that no published
-version is ever lost or used again. Holds no rules: when and what to merge is `policy`'s affair.
+A version is on disk, with its line of the commit log, before it is published, so that no published
+version is lost or used again. When and what to merge is decided by `policy`.
 """
 
 import math
@@ -30,23 +30,23 @@ from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Pushes
-from chaoslab.diloco.syncer.resume import commit_record, go_on, restated
+from chaoslab.diloco.syncer.resume import commit_record, last_merge, restore_policy
 from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
 
 _RESERVES = 1000
-"""So many rounds and epochs are reserved at a time: one write for all of them."""
+"""Rounds and epochs reserved at a time, by one write."""
 _LEFT_LEAST = 100
-"""The next are reserved when fewer than so many are left."""
+"""More are reserved when fewer than this many are left."""
 _FLOATS_MAX = 2**34
 _CHECKPOINT_COPIES = 16
-"""A checkpoint is passed on unread: parameters and whatever an optimizer keeps for each of them."""
+"""Largest checkpoint, in copies of the parameters: parameters and optimizer state."""
 _BASE_BYTES = 16 << 20
-"""And what it says beside that."""
+"""Allowance for the rest of a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """One version of one fragment as it travels: the same bytes for every learner."""
+    """One version of one fragment as it is sent: the same bytes to every learner."""
 
     fragment: int
     version: int
@@ -54,11 +54,11 @@ class Publication:
     codec: str
     payload: memoryview
     digest: str
-    """Of the float32 values a learner holds after adopting it."""
+    """Digest of the float32 values that a learner holds after adopting it."""
 
 
 class SyncerState:
-    """State of one training on the syncer's side."""
+    """State of one training at the syncer."""
 
     def __init__(self, settings: Settings, store: SyncerStore, *, snapshots: Path | None) -> None:
         self._settings = settings
@@ -88,11 +88,11 @@ class SyncerState:
 
     @property
     def payload_bytes_max(self) -> int:
-        """The most that a learner of these tensors has to say at once: its checkpoint."""
+        """Largest payload of a learner with these tensors, in bytes: its checkpoint."""
         return _BASE_BYTES + _CHECKPOINT_COPIES * 4 * sum(spec.size for spec in self._specs)
 
-    def understand(self, specs_json: str) -> tuple[TensorSpec, ...]:
-        """What a learner trains; ValueError if it cannot be, or is not what the others train."""
+    def parse_specs(self, specs_json: str) -> tuple[TensorSpec, ...]:
+        """The tensors of a learner; ValueError if invalid or different from those in training."""
         specs = specs_from_json(specs_json)
         if sum(spec.size for spec in specs) > _FLOATS_MAX:
             raise ValueError(f"more than {_FLOATS_MAX:,} parameters are not for one syncer")
@@ -102,14 +102,14 @@ class SyncerState:
             raise ValueError("this learner's tensors are not those of the running training")
         return specs
 
-    def agree_on(self, specs: tuple[TensorSpec, ...]) -> None:
-        """The first learner that was let in says what is trained."""
+    def set_specs(self, specs: tuple[TensorSpec, ...]) -> None:
+        """Fix the tensors of the training: those of the first learner that is admitted."""
         if not self._specs:
             self._layout = Layout.balance(specs, self._settings.fragments)
             self._specs = specs
 
     def take_initial(self, index: int, payload: memoryview | None) -> None:
-        """One fragment of the initial parameters, f32; MalformedPayload if it does not fit."""
+        """Keep one fragment of the initial parameters, f32; MalformedPayload if it does not fit."""
         fragment = self._fragment(index)
         theta = decode(payload if payload is not None else b"", fragment.size, Codec.F32)
         momentum = np.zeros_like(theta)
@@ -121,17 +121,17 @@ class SyncerState:
             self._snapshot(committed_tokens=0.0, round_=0, is_last=False)
 
     def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
-        """Take up what an earlier life of the syncer committed, if anything. CorruptState.
+        """Continue from the state that an earlier process committed, if there is any. CorruptState.
 
-        The last merge as `round.merged` says it, if there is one: nobody can know whether the
-        earlier life came to say it.
+        Returns the data of `round.merged` for the last merge, if there is one: the earlier process
+        may have ended before it reported it.
         """
         stored = self._store.load()
-        self._reserved = go_on(policy, stored, self._store.reserved(), now_s)
+        self._reserved = restore_policy(policy, stored, self._store.reserved(), now_s)
         self.reserve(policy)
         if stored is None:
             return None
-        self.agree_on(self.understand(stored.specs_json))
+        self.set_specs(self.parse_specs(stored.specs_json))
         for line in stored.commit_log:
             for given in line.contributors:
                 self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)
@@ -145,7 +145,7 @@ class SyncerState:
         last = stored.commit_log[-1]
         if not last.version:
             return None
-        return restated(
+        return last_merge(
             last,
             policy,
             digest=self._published[last.fragment].digest,
@@ -153,9 +153,10 @@ class SyncerState:
         )
 
     def reserve(self, policy: Policy) -> None:
-        """Rounds and epochs are given only once they are reserved: no later life gives them again.
+        """Reserve rounds and epochs on disk before they are assigned, so that none is assigned
+        twice.
 
-        OSError if the disk refuses; what was reserved before still holds.
+        OSError if the disk refuses; earlier reservations stay valid.
         """
         rounds, epochs = policy.begun_rounds, policy.membership.last_epoch
         left = min(self._reserved.rounds - rounds, self._reserved.epochs - epochs)
@@ -165,7 +166,7 @@ class SyncerState:
             self._reserved = more
 
     def held(self, policy: Policy) -> dict[str, Json]:
-        """What is held, for `syncer.ready`: nothing but a new training's begins empty."""
+        """Data of `syncer.ready`: the versions and digests held; empty for a new training."""
         return {
             "versions": {str(index): version for index, version in enumerate(policy.versions)},
             "digests": {str(p.fragment): p.digest for p in self.publications()},
@@ -177,11 +178,11 @@ class SyncerState:
     def take_delta(
         self, round_: int, epoch: int, index: int, codec: str, payload: memoryview | None
     ) -> float:
-        """Keep an outer gradient for its round; its norm. MalformedPayload if it is unsound."""
+        """Keep an outer gradient for its round; return its norm. MalformedPayload if invalid."""
         return self.pushes.take(round_, epoch, self._fragment(index).size, codec, payload)
 
     def merge(self, action: Merge) -> OuterState:
-        """Combine the contributions and make the outer step; nothing is held or written yet."""
+        """Combine the contributions and compute the outer step; changes no state."""
         fragment = self._layout.fragments[action.fragment]
         ordered = sorted(action.contributions, key=lambda c: c.learner)
         combined = merge(
@@ -198,20 +199,20 @@ class SyncerState:
         )
 
     def commit(self, action: Merge, state: OuterState, policy: Policy, now_s: float) -> Publication:
-        """Put a merge on disk, then hold it. After an OSError nothing has changed: try again."""
+        """Write a merge to disk, then adopt it. After an OSError nothing has changed; try again."""
         fragment = self._layout.fragments[action.fragment]
         line = replace(
-            commit_record(action, policy, now_s), usual=self.pushes.lessons.get(action.round, 0.0)
+            commit_record(action, policy, now_s), usual=self.pushes.medians.get(action.round, 0.0)
         )
         self._store.save_round(line, _tensors(fragment, state))
-        self.pushes.lessons.pop(action.round, None)
+        self.pushes.medians.pop(action.round, None)
         self._states[action.fragment] = state
         for c in action.contributions:
             self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)
         return self._publish(action.fragment, version=action.base_version + 1, round_=action.round)
 
     def keep_snapshot(self, action: Merge) -> None:
-        """A snapshot for evaluation, if one is due after this merge."""
+        """Write a snapshot for evaluation if one is due after this merge."""
         self._snapshot(
             committed_tokens=action.fragment_tokens / self._settings.fragments,
             round_=action.round,
@@ -219,24 +220,24 @@ class SyncerState:
         )
 
     def publications(self) -> Iterator[Publication]:
-        """What is current, in order of fragments."""
+        """Current publications, in order of fragments."""
         return (self._published[index] for index in sorted(self._published))
 
     @property
     def versions(self) -> tuple[int, ...]:
-        """The versions that are on disk and may be seen; the policy may be ahead of them."""
+        """Versions that are on disk and may be published; the policy may be ahead of them."""
         return tuple(publication.version for publication in self.publications())
 
     def committed(self, learner: str, incarnation: int, fragment: int) -> int:
-        """Raw tokens of that life that are merged into the fragment."""
+        """Raw tokens of that incarnation that are merged into the fragment."""
         return self._committed.get((learner, incarnation, fragment), 0)
 
     def momentum_digest(self, fragment: int) -> str:
-        """Digest of the outer momentum as it is in memory."""
+        """Digest of the outer momentum in memory."""
         return digest(self._states[fragment].momentum)
 
     def final(self, policy: Policy) -> dict[str, Json]:
-        """What holds at the end, for `syncer.final`; the stored digests are read back from disk."""
+        """Data of `syncer.final`; the stored digests are of what is read back from disk."""
         self._snapshot(
             committed_tokens=policy.committed_tokens, round_=policy.merged_rounds, is_last=True
         )
@@ -248,7 +249,7 @@ class SyncerState:
         }
 
     def _stored(self) -> dict[str, Json]:
-        """Digests of what is read back from disk: as it would be published, and the momentum."""
+        """Digests of what is on disk: publications and momentum."""
         stored = self._store.load()
         digests: dict[str, Json] = {}
         momenta: dict[str, Json] = {}
@@ -261,7 +262,7 @@ class SyncerState:
         return {"stored_digests": digests, "stored_momentum_digests": momenta}
 
     def close(self) -> None:
-        """Let go of the disk."""
+        """Release the directory."""
         self._store.close()
 
     # ------------------------------------------------------------ inside
@@ -272,7 +273,7 @@ class SyncerState:
         return self._layout.fragments[index]
 
     def _publish(self, index: int, *, version: int, round_: int) -> Publication:
-        """Encode the fragment once; everybody gets these bytes."""
+        """Encode the fragment once, for all learners."""
         payload = encode(self._states[index].theta, self._codec)
         adopted = decode(payload, self._layout.fragments[index].size, self._codec)
         publication = Publication(

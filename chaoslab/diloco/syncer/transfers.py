@@ -1,13 +1,13 @@
-"""Checkpoints on their way from donors to rejoiners, and who is asked when a donor fails.
+"""Transfers: checkpoints sent by donors to rejoining learners, and replacement of failed donors.
 
     hello of a rejoiner ─► ask(donor) ──► Donate ══► donor ══ checkpoint ══► done: its receiver
                               ▲                        │ gone, suspected, or too slow
-                              └──── another donor ◄────┘     nobody left: the syncer's fragments
+                              └──── another donor ◄────┘     no donor left: the syncer's fragments
 
-A request is for one receiver. Who is fit to give, and that many requests at once do not pile on one
-donor, is `membership.choose_donor`'s rule; how many each has to give is counted here.
+A request has one receiver. `membership.choose_donor` selects donors and spreads requests over them;
+the number of requests of each donor is kept here.
 
-Part of the policy: no input or output, no clock, standard library only.
+Part of the policy: no I/O, no clock, standard library only.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from chaoslab.diloco.syncer.decisions import Action, Donate, SendAll
 from chaoslab.diloco.syncer.membership import Member, Membership
 
 _PATIENCE_S = 20.0
-"""A donor that has not given its checkpoint after this long is replaced."""
+"""Seconds after which a donor that has not sent its checkpoint is replaced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +28,7 @@ class _Transfer:
 
 
 class Transfers:
-    """Every open request. The donor may die while it serves."""
+    """Open requests. The donor may leave while it serves."""
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
@@ -36,7 +36,7 @@ class Transfers:
         self._requests = 0
 
     def ask(self, now_s: float, donor: Member, receiver: Member) -> Donate:
-        """Ask a donor for a checkpoint."""
+        """Ask a donor to send a checkpoint to the receiver."""
         self._requests += 1
         donor.giving += 1
         self._open[self._requests] = _Transfer(
@@ -45,12 +45,12 @@ class Transfers:
         return Donate(request=self._requests, donor=donor, receiver=receiver)
 
     def done(self, request: int) -> Member | None:
-        """A checkpoint arrived; whose it is, or None when nobody waits for it any more."""
+        """Close the request of a checkpoint that arrived; its receiver, or None if not wanted."""
         transfer = self._close(request)
         return transfer.receiver if transfer else None
 
     def lose(self, now_s: float, member: Member) -> list[Action]:
-        """A member is gone, as receiver or as donor."""
+        """Handle the end of a membership, as receiver or as donor."""
         actions: list[Action] = []
         for transfer in list(self._open.values()):
             if transfer.receiver.epoch == member.epoch:
@@ -60,7 +60,7 @@ class Transfers:
         return actions
 
     def late(self, now_s: float) -> list[Action]:
-        """Donors that take too long, or stopped stepping, are replaced."""
+        """Replace donors that take too long or are suspected."""
         return [
             self._another(now_s, transfer)
             for transfer in list(self._open.values())
@@ -68,7 +68,7 @@ class Transfers:
         ]
 
     def next_s(self) -> float:
-        """When the next one is late; may be infinite."""
+        """Time at which the next request is overdue; may be infinite."""
         starts = (transfer.since_s for transfer in self._open.values())
         return min(starts, default=float("inf")) + _PATIENCE_S
 
@@ -80,7 +80,7 @@ class Transfers:
         return self.ask(now_s, donor, transfer.receiver)
 
     def _close(self, request: int) -> _Transfer | None:
-        """It is open no more, and its donor has one less to give; None if it was not open."""
+        """Close a request and uncount it for its donor; None if it was not open."""
         transfer = self._open.pop(request, None)
         if transfer is not None:
             transfer.donor.giving -= 1

@@ -1,10 +1,11 @@
-"""What the syncer sees of every learner's link: pings 4 times a second, a line once a second.
+"""Measurements of every learner's link at the syncer: pings 4 times a second, reports once a
+second.
 
     hello ─► attach(session, learner) ─► tick ─► Ping ══► learner
                                           └─► link.measured, direction up
 
-A link is reported from the first hello of its learner to the end of the syncer's life, also while
-there is no stream: then it is silent, and the line says for how long. Decides nothing.
+A link is reported from its learner's first hello until the syncer ends, also while there is no
+stream: then the report says for how long it has been silent.
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ class _Uplink:
 
 
 class Uplinks:
-    """All of them. For the syncer's one thread."""
+    """Links of all learners. For the syncer's main thread."""
 
     def __init__(self, hub: Hub, emit: Emit, now_s: float) -> None:
         self._hub = hub
@@ -33,7 +34,7 @@ class Uplinks:
         self._ping, self._measure = Periodic(PING_S, now_s), Periodic(MEASURE_S, now_s)
 
     def attach(self, session: int, learner: str, incarnation: int) -> None:
-        """A learner was let in: this session is its link now."""
+        """Measure this session as the link of `learner`, which was admitted on it."""
         pings = self._hub.pings(session)
         if pings is None:
             return
@@ -44,7 +45,7 @@ class Uplinks:
         self._by_learner[learner] = _Uplink(incarnation, session, meter)
 
     def tick(self, now_s: float) -> None:
-        """Do what is due."""
+        """Send the pings and reports that are due."""
         if self._ping.is_due(now_s):
             for uplink in self._by_learner.values():
                 pings = self._hub.pings(uplink.session)

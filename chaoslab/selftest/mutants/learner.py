@@ -19,7 +19,7 @@ from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.program import Learner
 from chaoslab.diloco.learner.replica import Replica
-from chaoslab.diloco.learner.signals import Trainee, obey_signals
+from chaoslab.diloco.learner.signals import SignalTarget, install_signal_handlers
 from chaoslab.diloco.model.fragments import Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import say
@@ -86,9 +86,9 @@ class FalseHanger(Learner):
             super()._sample()
 
 
-def play_dead(trainee: Trainee) -> None:
+def play_dead(trainee: SignalTarget) -> None:
     """The signal handlers of `FalseHanger`."""
-    obey_signals(trainee)
+    install_signal_handlers(trainee)
     signal.signal(signal.SIGUSR1, lambda *_: setattr(trainee, "plays_dead", True))
     signal.signal(signal.SIGUSR2, lambda *_: setattr(trainee, "plays_dead", False))
 
@@ -241,7 +241,7 @@ MUTANTS = {
     "false_clock": [Part(program, "Learner", FalseClock)],
     "false_hanger": [
         Part(program, "Learner", FalseHanger),
-        Part(program, "obey_signals", play_dead),
+        Part(program, "install_signal_handlers", play_dead),
     ],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
     "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],
@@ -250,7 +250,7 @@ MUTANTS = {
     "no_reconnect": [Part(messenger, "Link", OneStreamLink)],
     "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
     "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
-    "stubborn_learner": [Part(program, "obey_signals", ignore_signals)],
+    "stubborn_learner": [Part(program, "install_signal_handlers", ignore_signals)],
     "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],
     "wrong_adopter": [Part(program, "Inner", WrongInner)],
 }

@@ -22,7 +22,7 @@ from chaoslab.diloco.syncer.decisions import (
 from chaoslab.diloco.syncer.membership import Change, Member, Membership
 from chaoslab.diloco.syncer.merge import OuterState, outer_step
 from chaoslab.diloco.syncer.policy import Policy
-from chaoslab.diloco.syncer.resume import go_on
+from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.rounds import Rounds
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.store import Reserved, StoredState, SyncerStore
@@ -142,7 +142,7 @@ class DeafPolicy(Policy):
     def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
         member = self.membership.find(epoch)
         if member is not None and member.learner == VICTIM:
-            return self.spoil(now_s, epoch, offer.round)
+            return self.reject_answer(now_s, epoch, offer.round)
         return super().accept(now_s, epoch, offer)
 
 
@@ -186,10 +186,10 @@ class ForgetfulState(SyncerState):
     """Restores everything but the outer momentum."""
 
     def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
-        restated = super().restore(policy, now_s)
+        last_merge = super().restore(policy, now_s)
         for index, state in self._states.items():
             self._states[index] = OuterState(state.theta, np.zeros_like(state.momentum))
-        return restated
+        return last_merge
 
 
 def go_back(
@@ -198,7 +198,7 @@ def go_back(
     """Resume one version behind what was published."""
     if stored is not None:
         stored = replace(stored, commit_log=stored.commit_log[:-1])
-    return go_on(policy, stored, reserved, now_s)
+    return restore_policy(policy, stored, reserved, now_s)
 
 
 class CarelessStore(SyncerStore):
@@ -223,7 +223,7 @@ MUTANTS = {
     "padded_syncer": [Part(policy, "Rounds", PaddedRounds)],
     "patient_syncer": [Part(policy, "Rounds", PatientRounds)],
     "replaying_syncer": [Part(policy, "Rounds", ReplayingRounds)],
-    "rewound_syncer": [Part(syncer_state, "go_on", go_back)],
+    "rewound_syncer": [Part(syncer_state, "restore_policy", go_back)],
     "two_faced_syncer": [Part(program, "ActionExecutor", TwoFacedExecutor)],
     "unfair_syncer": [Part(policy, "Contribution", UnfairContribution)],
     "uphill_syncer": [Part(syncer_state, "outer_step", uphill)],
