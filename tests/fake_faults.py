@@ -37,7 +37,7 @@ class FakeKill:
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         for name in injection.targets:
-            fleet.kill(name, signal=f"SIGUSR{step_index + 1}")
+            fleet.signal(name, signal=f"SIGUSR{step_index + 1}")
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         if self.heals:

@@ -117,7 +117,10 @@ class FakeFleet:
             return self.nodes[name]
         return self._begin(self._fakes[name].spec, incarnation=self._fakes[name].incarnation + 1)
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+    def kill(self, *names: str) -> None:
+        self.signal(*names, signal="SIGKILL")
+
+    def signal(self, *names: str, signal: str) -> None:
         for name in names:
             self._do(signal, name)
             fake = self._fakes[name]

@@ -150,7 +150,14 @@ def test_checks_see_the_record_and_nothing_else() -> None:
 
 
 def test_faults_see_no_backend() -> None:
-    words = ("fleet.base", "fleet.stressors", "links.base", "links.profiles", "links.traces")
+    words = (
+        "fleet.base",
+        "fleet.protocols",
+        "fleet.stressors",
+        "links.base",
+        "links.profiles",
+        "links.traces",
+    )
     assert [
         f"{module} imports {name}"
         for module in IMPORTS

@@ -21,6 +21,7 @@ from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.pace import Stage, look_slowed
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Stressable, able
 from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -64,7 +65,7 @@ class _Slowing(ABC):
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """As fast as before."""
         for name in injection.targets:
-            fleet.relieve(name, injection.id)
+            able(fleet, Stressable).relieve(name, injection.id)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Step times, stage by stage, beside what was asked."""
@@ -85,7 +86,7 @@ class _Slowing(ABC):
         factor = self.stages(injection)[stage].factor
         stressor = Slowness(factor=factor, mechanism=self.mechanism, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.stressor(name, injection.id, stressor)
+            able(fleet, Stressable).stress(name, injection.id, stressor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from chaoslab.faults.evidence.window import (
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Unpluggable, Upgradable, able
 from chaoslab.links.base import Direction
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -45,12 +46,12 @@ class NetworkDisconnect(OneAct):
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Unplug every target."""
         for name in injection.targets:
-            fleet.unplug(name)
+            able(fleet, Unpluggable).unplug(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Plug every target in again."""
         for name in injection.targets:
-            fleet.plug(name)
+            able(fleet, Unpluggable).plug(name)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Silence both ways, and the engine's word."""
@@ -92,8 +93,8 @@ class ContainerReplace:
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask every target to leave."""
         for name in injection.targets:
-            fleet.upgrade(name, self.image)
-        fleet.kill(*injection.targets, signal="SIGTERM")
+            able(fleet, Upgradable).upgrade(name, self.image)
+        fleet.signal(*injection.targets, signal="SIGTERM")
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Start whoever has left from the other release; at the last beat whoever has not, too."""

@@ -55,7 +55,7 @@ class ControlScaleUp(OneAct):
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Ask them to leave; whoever is gone already is left alone."""
-        fleet.kill(*injection.targets, signal=Signal.SIGTERM)
+        fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Nobody was there before, a process is there now, and the learner says so itself."""
@@ -79,7 +79,7 @@ class ControlLeave(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """SIGTERM."""
-        fleet.kill(*injection.targets, signal=Signal.SIGTERM)
+        fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of each; one that never left is ended first."""

@@ -15,6 +15,7 @@ from chaoslab.faults.base import OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Networked, able
 from chaoslab.links.base import Shaping
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -58,10 +59,10 @@ def shape_all(injection: Injection, fleet: Fleet, shapings: Sequence[Shaping]) -
     """Put all of it on the link of every target, the targets as close together as possible."""
     for direction, effect in shapings:
         for name in injection.targets:
-            fleet.links[name].shape(injection.id, direction, effect)
+            able(fleet, Networked).links[name].shape(injection.id, direction, effect)
 
 
 def clear_all(injection: Injection, fleet: Fleet) -> None:
     """Take everything of this injection from the link of every target; safe to repeat."""
     for name in injection.targets:
-        fleet.links[name].clear(injection.id)
+        able(fleet, Networked).links[name].clear(injection.id)

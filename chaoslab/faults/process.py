@@ -25,6 +25,7 @@ from chaoslab.faults.evidence.window import (
     no_evidence,
 )
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Notifiable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -64,7 +65,7 @@ class ProcessKill(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Signal every victim."""
-        fleet.kill(*injection.targets, signal=self.signal)
+        fleet.signal(*injection.targets, signal=self.signal)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of every victim."""
@@ -215,11 +216,13 @@ class ProcessPreempt:
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Notify every victim."""
         for name in injection.targets:
-            fleet.notice(name)
+            able(fleet, Notifiable).notice(name)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Ask, then force; a victim that has left already is left alone."""
-        fleet.kill(*injection.targets, signal=Signal.SIGTERM if step_index == 0 else Signal.SIGKILL)
+        fleet.signal(
+            *injection.targets, signal=Signal.SIGTERM if step_index == 0 else Signal.SIGKILL
+        )
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give every victim its place back."""

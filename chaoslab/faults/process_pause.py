@@ -23,6 +23,7 @@ from chaoslab.faults.evidence.window import (
     no_evidence,
 )
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Pausable, Wedgeable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -50,12 +51,12 @@ class ProcessPause(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Stop every victim."""
-        fleet.pause(*injection.targets)
+        able(fleet, Pausable).pause(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Let every victim go on."""
         for name in injection.targets:
-            fleet.resume(name)
+            able(fleet, Pausable).resume(name)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """State T from the first probe to the last, and silence."""
@@ -79,12 +80,12 @@ class ProcessHang(OneAct):
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Wedge every victim."""
         for name in injection.targets:
-            fleet.wedge(name)
+            able(fleet, Wedgeable).wedge(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Release every victim."""
         for name in injection.targets:
-            fleet.unwedge(name)
+            able(fleet, Wedgeable).unwedge(name)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """It stepped, then stood still for far longer than it ever pauses, and was not gone."""

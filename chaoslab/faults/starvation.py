@@ -25,6 +25,7 @@ from chaoslab.faults.evidence.window import (
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Stressable, able
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -64,12 +65,12 @@ class ComputeSteal(OneAct):
         """Start them."""
         stressor = Neighbours(count=self.burners, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.stressor(name, injection.id, stressor)
+            able(fleet, Stressable).stress(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """End them."""
         for name in injection.targets:
-            fleet.relieve(name, injection.id)
+            able(fleet, Stressable).relieve(name, injection.id)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """What they took, and what that did to the learner."""
@@ -123,12 +124,12 @@ class MemoryPressure(OneAct):
         """Take it."""
         stressor = HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.stressor(name, injection.id, stressor)
+            able(fleet, Stressable).stress(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give it back."""
         for name in injection.targets:
-            fleet.relieve(name, injection.id)
+            able(fleet, Stressable).relieve(name, injection.id)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """What is really held, at the last look."""
@@ -202,12 +203,12 @@ class ProcessOom(OneAct):
             return
         stressor = MemoryLimit(limit_bytes=self.limit_bytes, for_s=injection.for_s)
         for name in injection.targets:
-            fleet.stressor(name, injection.id, stressor)
+            able(fleet, Stressable).stress(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """No limit, and the next incarnation of whoever died."""
         for name in injection.targets:
-            fleet.relieve(name, injection.id)
+            able(fleet, Stressable).relieve(name, injection.id)
         start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:

@@ -27,6 +27,7 @@ from chaoslab.faults.evidence.window import (
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Damage, Fleet
+from chaoslab.fleet.protocols import StoresFiles, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -145,7 +146,7 @@ def _strike(injection: Injection, fleet: Fleet, how: Damage, which: Which) -> No
     """All are down before the first is damaged: together they have no healthy peer to ask."""
     fleet.kill(*injection.targets)
     for name in injection.targets:
-        fleet.damage(name, how, every=which is Which.ALL)
+        able(fleet, StoresFiles).damage(name, how, every=which is Which.ALL)
     for name in injection.targets:
         fleet.restart(name)
 

@@ -23,6 +23,7 @@ from chaoslab.faults.evidence.window import (
     no_evidence,
 )
 from chaoslab.fleet.base import Ability, Fleet, Role
+from chaoslab.fleet.protocols import LosesPower, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -47,7 +48,7 @@ class StoragePowerLoss(OneAct):
         """All die before the first disk is cut off."""
         fleet.kill(*injection.targets)
         for name in injection.targets:
-            fleet.cut_power(name)
+            able(fleet, LosesPower).cut_power(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start the next incarnation of every victim."""

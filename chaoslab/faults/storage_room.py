@@ -16,6 +16,7 @@ from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import HasVolumes, Hookable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -39,12 +40,12 @@ class StorageDiskFull(OneAct):
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Fill every victim's volume."""
         for name in injection.targets:
-            fleet.fill_disk(name)
+            able(fleet, HasVolumes).fill_disk(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Give every victim's volume room again."""
         for name in injection.targets:
-            fleet.free_disk(name)
+            able(fleet, HasVolumes).free_disk(name)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """Full, and a write was refused meanwhile."""
@@ -75,13 +76,15 @@ class StorageSlowDisk(OneAct):
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask every victim's hook."""
         for name in injection.targets:
-            fleet.tell(name, _HOOK, bytes_per_s=self.rate_bytes_per_s, for_s=injection.for_s)
+            able(fleet, Hookable).tell(
+                name, _HOOK, bytes_per_s=self.rate_bytes_per_s, for_s=injection.for_s
+            )
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Let go of every victim's hook; a victim that died took it with it."""
         for name in injection.targets:
             if fleet.nodes[name].is_alive:
-                fleet.tell(name, _HOOK)
+                able(fleet, Hookable).tell(name, _HOOK)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """The rate of what was written."""

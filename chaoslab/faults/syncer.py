@@ -23,6 +23,7 @@ from chaoslab.faults.evidence.window import (
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.process_pause import look_paused
 from chaoslab.fleet.base import Ability, Fleet, Role
+from chaoslab.fleet.protocols import HasVolumes, Pausable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -56,7 +57,7 @@ class SyncerKill(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Signal it."""
-        fleet.kill(*injection.targets, signal=self.signal)
+        fleet.signal(*injection.targets, signal=self.signal)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Start its next incarnation in the same directory."""
@@ -109,12 +110,12 @@ class SyncerPause(OneAct):
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Stop it."""
-        fleet.pause(*injection.targets)
+        able(fleet, Pausable).pause(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Let it go on."""
         for name in injection.targets:
-            fleet.resume(name)
+            able(fleet, Pausable).resume(name)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """State T from the first probe to the last, and silence."""
@@ -137,12 +138,12 @@ class SyncerDiskFull(OneAct):
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Fill the volume."""
         for name in injection.targets:
-            fleet.fill_disk(name)
+            able(fleet, HasVolumes).fill_disk(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """Make room again."""
         for name in injection.targets:
-            fleet.free_disk(name)
+            able(fleet, HasVolumes).free_disk(name)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
         """From its word on the disk refused, and it published nothing."""

@@ -23,6 +23,7 @@ from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -180,14 +181,14 @@ class UpdateDuplicate(OneAct):
 
 def _spoil(injection: Injection, fleet: Fleet, **facts: Json) -> None:
     for name in injection.targets:
-        fleet.tell(name, _HOOK, **facts, for_s=injection.for_s)
+        able(fleet, Hookable).tell(name, _HOOK, **facts, for_s=injection.for_s)
 
 
 def _let_go(injection: Injection, fleet: Fleet) -> None:
     """A victim that died took its hook with it."""
     for name in injection.targets:
         if fleet.nodes[name].is_alive:
-            fleet.tell(name, _HOOK)
+            able(fleet, Hookable).tell(name, _HOOK)
 
 
 # ---------------------------------------------------------------- looking at a scene

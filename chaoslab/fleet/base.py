@@ -1,12 +1,13 @@
-"""Where nodes run: the `Fleet` interface, what it can do, and what it is told and tells.
+"""Where nodes run: the `Fleet` interface that every fleet has, and what it is told and tells.
 
-    run ── start / kill / pause / link / … ──► Fleet ──► processes, containers, VMs, a simulator
+    run ── start / restart / kill / probe ──► Fleet ──► processes, containers, VMs, a simulator
         ◄── poll(until): the reports of the nodes, their exits, the state of their links ──
 
 A fleet starts nodes from `NodeSpec`s, acts on them by name, and is asked for news by `poll`, the
-one blocking call of the harness. It declares its abilities; a plan that needs another one is
-refused before anything starts. It knows nothing of faults, plans or journals. Whatever it does that
-outlives a call, it first writes down in an `UndoLog`, so that another process can undo it.
+one blocking call of the harness. What it can do beside (`protocols`) are its abilities; a plan that
+needs another one is refused before anything starts. It knows nothing of faults, plans or journals.
+Whatever it does that outlives a call, it first writes down in an `UndoLog`, so that another process
+can undo it.
 """
 
 import sys
@@ -17,9 +18,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.fleet.stressors import Stressor
-from chaoslab.links.base import Link
+from chaoslab.core.events import Kind, Observation
 
 
 class Ability(StrEnum):
@@ -130,17 +129,12 @@ class Node:
 class Fleet(Protocol):
     """A group of nodes. A context manager: leaving it ends every node it started.
 
-    Verbs on an unknown name raise KeyError; verbs the world refuses raise FleetError, and so do
-    pause, wedge and notice on a dead node; verbs on a node that is already in that state, and
-    resume and unwedge on a dead one, do nothing: healing twice is safe.
+    What a fleet can do beside this are further protocols (`protocols`). Verbs on an unknown name
+    raise KeyError; verbs the world refuses raise FleetError.
     """
 
     kind: str
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """What it can do on this machine."""
-        ...
+    """The fleet's name in plans."""
 
     def __enter__(self) -> Self: ...
     def __exit__(
@@ -179,85 +173,14 @@ class Fleet(Protocol):
         """
         ...
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
-        """Send a signal to the nodes' whole trees of processes, as close together as possible."""
+    def kill(self, *names: str) -> None:
+        """End the nodes' whole trees of processes by SIGKILL, as close together as possible."""
         ...
 
-    def pause(self, *names: str) -> None:
-        """Stop the whole trees (as SIGSTOP does): alive, silent, sockets open; all or none."""
-        ...
+    def signal(self, *names: str, signal: str) -> None:
+        """Send a signal that ends processes, such as SIGTERM, to the nodes' whole trees.
 
-    def resume(self, name: str) -> None:
-        """Let a paused node go on."""
-        ...
-
-    def wedge(self, name: str) -> None:
-        """Hang its training thread; its heartbeats go on."""
-        ...
-
-    def unwedge(self, name: str) -> None:
-        """Release a wedged training thread."""
-        ...
-
-    def notice(self, name: str) -> None:
-        """Tell the node that it will be preempted soon."""
-        ...
-
-    def tell(self, name: str, do: str, **facts: Json) -> None:
-        """Ask something of the node's test hooks: one line {"do": do, …} on its standard input.
-
-        FleetError if it is dead or was started without an open standard input. With `for_s` among
-        the facts the node lets go of it by itself after that time; to let go of it, give no facts.
-        """
-        ...
-
-    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
-        """Starve a node, or change how much; told by NODE_BURDENED. FleetError if it is dead.
-
-        Burdens are kept by injection. What they measure follows each `probe` as NODE_COUNTED.
-        """
-        ...
-
-    def relieve(self, name: str, injection: str) -> None:
-        """Take the injection's burden from the node, if it bears one; told by NODE_RELIEVED."""
-        ...
-
-    def unplug(self, name: str) -> None:
-        """Take it from its network: what it has open hears nothing of that, and nothing more."""
-        ...
-
-    def plug(self, name: str) -> None:
-        """Connect it again, under its name."""
-        ...
-
-    def upgrade(self, name: str, release: str) -> None:
-        """Let its next lives run another release; FleetError if there is none of that name."""
-        ...
-
-    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
-        """Damage the newest file that the node keeps, or every one; told by STORAGE_DAMAGED.
-
-        A node that `kill` has hit and that is still ending is waited for. FleetError if it keeps
-        no file yet. There is no way back but the node's own.
-        """
-        ...
-
-    def fill_disk(self, name: str) -> None:
-        """Leave no room on the volume on which the node keeps its files; told by STORAGE_FILLED.
-
-        FleetError for a node that was started without `has_volume`.
-        """
-        ...
-
-    def free_disk(self, name: str) -> None:
-        """Give the volume room again, if the node has one; told by STORAGE_FREED."""
-        ...
-
-    def cut_power(self, name: str) -> None:
-        """Let the node's files lose what was not flushed; told by STORAGE_POWER_LOST.
-
-        A node that `kill` has hit and that is still ending is waited for. FleetError for one that
-        lives, or that was started without `loses_power`.
+        FleetError if no signal has that name.
         """
         ...
 
@@ -266,18 +189,6 @@ class Fleet(Protocol):
 
         If it has a link that counts, a LINK_COUNTED sighting of that follows from `poll`.
         """
-        ...
-
-    def link(self, name: str, upstream: str) -> Link:
-        """The node's link to host:port `upstream`, made before the node that is to dial it.
-
-        What was made, what is done to it and its loss follow from `poll` as LINK_ sightings.
-        """
-        ...
-
-    @property
-    def links(self) -> Mapping[str, Link]:
-        """Every link made, by the name of its node."""
         ...
 
     def poll(self, until_s: float) -> Sequence[Observation]:

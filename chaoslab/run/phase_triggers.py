@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Kind
+from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.run.event_recorder import EventRecorder
 
@@ -69,7 +70,7 @@ class PhaseTriggers:
     def _tell(self, node: str, do: str, **facts: str | float) -> bool:
         """Whether it could be told: it may have died a moment ago, and nobody knows it yet."""
         try:
-            self.recorder.fleet.tell(node, do, **facts)
+            able(self.recorder.fleet, Hookable).tell(node, do, **facts)
         except FleetError:
             return False
         return True

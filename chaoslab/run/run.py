@@ -19,6 +19,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.exits import has_code_0, how_it_ended
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
+from chaoslab.fleet.protocols import Networked
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
 from chaoslab.record.journal import RECORD_FORMAT, Journal
@@ -123,8 +124,7 @@ class Run:
         )
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
         training, upstream = self.plan.training, str(progress.address)
-        links = {name: self.fleet.link(name, upstream) for name in training.roster}
-        addresses = {name: link.address for name, link in links.items()}
+        addresses = {name: self._address(name, upstream) for name in training.roster}
         for spec in self.launch.learners(addresses):
             self.fleet.start(spec)
         for spec in self.launch.reserve(addresses):
@@ -135,6 +135,12 @@ class Run:
             "join and step",
         )
         self.run_loop.begin_training()
+
+    def _address(self, learner: str, upstream: str) -> str:
+        """Where a learner dials the syncer: its link, if the fleet has any."""
+        if not isinstance(self.fleet, Networked):
+            return upstream
+        return self.fleet.link(learner, upstream).address
 
     def _measure_baseline(self) -> None:
         """Faults wait for a window of rounds with a steady rate."""
@@ -215,7 +221,7 @@ class Run:
         self._enter("stop")
         self.run_loop.until(lambda: self._is_long_enough or self.run_loop.is_over)
         if not self.run_loop.is_over:
-            self.fleet.kill(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
+            self.fleet.signal(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
             self.run_loop.until(lambda: self.run_loop.is_over)
         outside = set(filter(self.progress.is_outside, self.progress.alive()))
         finishing = set(self.progress.alive()) - self.injector.away - outside

@@ -91,7 +91,7 @@ class RunLoop:
         """Send every living node a signal and wait for their ends; a second interrupt hurries."""
         self.recorder.drain()
         for name in self._progress.alive():
-            self.recorder.fleet.kill(name, signal=signal)
+            self.recorder.fleet.signal(name, signal=signal)
         until_s = self.recorder.now_s + within_s
         while self._progress.alive() and self.recorder.now_s < until_s:
             if signal != "SIGKILL" and self.interrupts.count > 1:

@@ -84,7 +84,10 @@ class NoFleet:
             self._nodes[name] = replace(node, incarnation=node.incarnation + 1, is_alive=True)
         return self._nodes[name]
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+    def signal(self, *names: str, signal: str) -> None:
+        self.kill(*names)
+
+    def kill(self, *names: str) -> None:
         for name in names:
             self._nodes[name] = replace(self._nodes[name], is_alive=False)
             self.touched.add(name)
@@ -102,7 +105,7 @@ class NoFleet:
     def tell(self, name: str, do: str, **facts: Json) -> None:
         self._touch(name)
 
-    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
+    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
         self._touch(name)
 
     def unplug(self, name: str) -> None:

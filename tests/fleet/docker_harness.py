@@ -34,7 +34,7 @@ def main(run_directory: Path) -> None:
             stepping |= {one.source for one in recorder if one.kind is Kind.LEARNER_STEP}
         fleet.pause("learner-1")
         fleet.fill_disk("learner-1")
-        fleet.stressor("learner-0", "injection-0", Neighbours(count=1))
+        fleet.stress("learner-0", "injection-0", Neighbours(count=1))
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         while True:

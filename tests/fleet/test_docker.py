@@ -184,7 +184,7 @@ def test_a_slow_node_has_its_limits_back_when_it_is_relieved(
     def is_slowed() -> bool:
         stage.poll(0.2)
         try:
-            stage.fleet.stressor("learner-0", "injection-0", Slowness(factor=2))
+            stage.fleet.stress("learner-0", "injection-0", Slowness(factor=2))
         except FleetError:  # nobody knows yet what it uses
             return False
         return True

@@ -177,7 +177,7 @@ def test_busy_neighbours_use_the_cores_until_they_are_taken_away(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.stressor("learner-0", "injection-0", Neighbours(count=2, for_s=60))
+    stage.fleet.stress("learner-0", "injection-0", Neighbours(count=2, for_s=60))
     assert "2 processes" in str(stage.until(Kind.NODE_STRESSED).data["mechanism"])
     wait_until(lambda: number(counted(stage, "learner-0"), "cpu_s") > 0.2)
     (name,) = beside(engine, tmp_path)
@@ -191,7 +191,7 @@ def test_memory_is_held_beside_a_node_and_given_back(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.stressor("learner-0", "injection-0", HeldMemory(size_bytes=64 * MIB))
+    stage.fleet.stress("learner-0", "injection-0", HeldMemory(size_bytes=64 * MIB))
     wait_until(lambda: number(counted(stage, "learner-0"), "rss_bytes") >= 64 * MIB)
     assert number(counted(stage, "learner-0"), "available_bytes") > MIB
     stage.fleet.relieve("learner-0", "injection-0")
@@ -204,7 +204,7 @@ def test_more_memory_than_the_machine_can_spare_is_refused(
     stage.fleet.start(learner("learner-0"))
     whole = int(str(engine.facts()["MemTotal"]))
     with pytest.raises(FleetError, match="ask for less"):
-        stage.fleet.stressor("learner-0", "injection-0", HeldMemory(size_bytes=whole))
+        stage.fleet.stress("learner-0", "injection-0", HeldMemory(size_bytes=whole))
     stage.fleet.relieve("learner-0", "injection-0")
     assert not beside(engine, tmp_path)
 
@@ -213,7 +213,7 @@ def test_neighbours_that_somebody_else_removes_are_said_to_have_let_go(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.stressor("learner-0", "injection-0", Neighbours(count=1))
+    stage.fleet.stress("learner-0", "injection-0", Neighbours(count=1))
     (name,) = beside(engine, tmp_path)
     engine.remove(name)
     assert "by itself" in str(stage.until(Kind.NODE_RELIEVED).data["because"])
@@ -224,6 +224,6 @@ def test_neighbours_end_when_their_time_is_over_whoever_forgets_them(
     stage: Stage, engine: Engine, tmp_path: Path
 ) -> None:
     stage.fleet.start(learner("learner-0"))
-    stage.fleet.stressor("learner-0", "injection-0", Neighbours(count=2, for_s=0.5))
+    stage.fleet.stress("learner-0", "injection-0", Neighbours(count=2, for_s=0.5))
     (name,) = beside(engine, tmp_path)
     wait_until(lambda: not engine.inspect(name).is_alive)

@@ -225,14 +225,14 @@ def test_hooks_do_nothing_to_a_program_that_has_none(stage: Stage) -> None:
 def test_restart_ends_a_node_that_does_not_leave_when_told(stage: Stage) -> None:
     stage.fleet.start(learner("learner-0", "--stubborn"))
     stage.until(Kind.LEARNER_STEP)
-    stage.fleet.kill("learner-0", signal="SIGTERM")
+    stage.fleet.signal("learner-0", signal="SIGTERM")
     assert stage.fleet.restart("learner-0").incarnation == 2
 
 
 def test_an_unknown_signal_is_refused(stage: Stage, spec: NodeSpec) -> None:
     stage.fleet.start(spec)
     with pytest.raises(FleetError, match="SIGNONSENSE"):
-        stage.fleet.kill(spec.name, signal="SIGNONSENSE")
+        stage.fleet.signal(spec.name, signal="SIGNONSENSE")
 
 
 # ---------------------------------------------------------------- the record

@@ -59,7 +59,7 @@ def calm(stage: Stage) -> Stage:
 
 def put(stage: Stage, stressor: Slowness | Neighbours | HeldMemory | MemoryLimit) -> Observation:
     """Burden the node; what was reported of that."""
-    stage.fleet.stressor("n", "injection-0", stressor)
+    stage.fleet.stress("n", "injection-0", stressor)
     return stage.until(Kind.NODE_STRESSED)
 
 
@@ -221,7 +221,7 @@ def test_leaving_the_fleet_takes_every_burden_away(tmp_path: Path, undo_log: Rem
     clock = WallClock()
     with LocalFleet(tmp_path, clock, undo_log=undo_log) as fleet:
         fleet.start(NodeSpec(name="n", role=Role.LEARNER, command=(sys.executable, "-c", BUSY)))
-        fleet.stressor("n", "injection-0", Neighbours(count=1))
+        fleet.stress("n", "injection-0", Neighbours(count=1))
         assert len(keepers(1)) == 1
     assert not keepers()
     assert sorted(undo_log.closed) == list(range(len(undo_log.opened)))

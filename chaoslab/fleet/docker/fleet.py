@@ -22,7 +22,7 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, probed
+from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSite, NodeSpec, probed
 from chaoslab.fleet.docker import pausing
 from chaoslab.fleet.docker.engine import Engine, Limits
 from chaoslab.fleet.docker.engine_events import EngineEvents
@@ -32,6 +32,18 @@ from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import Storages
 from chaoslab.fleet.docker.stress_drivers import drivers_of
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import (
+    HasVolumes,
+    Hookable,
+    Networked,
+    Notifiable,
+    Pausable,
+    StoresFiles,
+    Stressable,
+    Unpluggable,
+    Upgradable,
+    Wedgeable,
+)
 from chaoslab.fleet.storage.files import Storage
 from chaoslab.fleet.stress.registry import StressRegistry
 from chaoslab.fleet.stressors import Stressor
@@ -39,14 +51,6 @@ from chaoslab.links.base import Link
 from chaoslab.undo.base import UndoLog
 
 SYNCER_PORT: Final = 4600
-ABILITIES: Final = frozenset(
-    {
-        Ability.KILL, Ability.PAUSE, Ability.WEDGE, Ability.NOTICE, Ability.LINK, Ability.HOOKS,
-        Ability.SLOW, Ability.QUOTA, Ability.MEMORY_LIMIT, Ability.UNPLUG, Ability.UPGRADE,
-        Ability.STORAGE, Ability.VOLUME, Ability.CROWD,
-    }
-)  # fmt: skip
-"""All but a duty cycle: an engine's own limits are one, by the kernel."""
 _ANYWHERE: Final = ("0.0.0.0", "[::]")  # noqa: S104 - what a syncer says, not where we listen
 _ARRIVALS_MOST: Final = 2048
 
@@ -63,11 +67,24 @@ class Setup:
     """Folders of this machine that nodes may read, and where they see them."""
 
 
-class DockerFleet:
-    """A fleet of containers; see `fleet.base.Fleet` for what each verb promises."""
+class DockerFleet(
+    Fleet,
+    Pausable,
+    Wedgeable,
+    Notifiable,
+    Hookable,
+    Stressable,
+    StoresFiles,
+    HasVolumes,
+    Networked,
+    Unpluggable,
+    Upgradable,
+):
+    """A fleet of containers; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "docker"
-    abilities = ABILITIES
+    lacking = frozenset({Ability.DUTY_CYCLE})
+    """An engine's own limits are one, by the kernel."""
     node_site = NodeSite(
         python="python3",
         listen=f"0.0.0.0:{SYNCER_PORT}",
@@ -181,8 +198,12 @@ class DockerFleet:
 
     # ---------------------------------------------------------------- what ends and holds it
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
-        """By the engine; SIGKILL ends all that runs in the container."""
+    def kill(self, *names: str) -> None:
+        """All that runs in the containers."""
+        self.signal(*names, signal="SIGKILL")
+
+    def signal(self, *names: str, signal: str) -> None:
+        """By the engine."""
         lives = [life for name in names if (life := self._lives.latest(name)) is not None]
         for life in lives:
             life.is_ending = True
@@ -223,7 +244,7 @@ class DockerFleet:
         if (life := self._lives.latest(name)) is not None:
             pausing.plug(life, self._run_context.run_resources)
 
-    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
+    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
         """By the limits of its container, changed while it runs, or by its own hook."""
         self._stress_registry.put(self._lives.running(name), injection, stressor)
 
@@ -248,10 +269,6 @@ class DockerFleet:
     def free_disk(self, name: str) -> None:
         """By the limit of its volume."""
         self._lives.recorder += self._storage(name).free()
-
-    def cut_power(self, name: str) -> None:
-        """As its storage says: it refuses."""
-        self._lives.recorder.append(self._storage(name).cut_power())
 
     def _storage(self, name: str) -> Storage:
         return self._storages.of(self._lives.spec(name))

@@ -18,6 +18,7 @@ from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.fleet.base import Ability, Fleet, NodeSite
 from chaoslab.fleet.local.slowdown import said
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import abilities_of
 from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.fleet.task_trial import TRIAL_S, TaskTrial, problem_in
@@ -109,7 +110,7 @@ class ContainerFleets:
     def abilities(self) -> frozenset[Ability]:
         """What it can do on the engine that answers; AbilityError if none does, or lacks images."""
         from chaoslab.fleet.docker.capabilities import lacking  # noqa: PLC0415
-        from chaoslab.fleet.docker.fleet import ABILITIES  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.fleet import DockerFleet  # noqa: PLC0415  # needs the SDK
 
         engine = _connect()
         try:
@@ -117,7 +118,7 @@ class ContainerFleets:
             self._require_fitness(engine, image)
             self._require_trainable(engine, image)
             missing = frozenset() if self._releases(engine) else frozenset({Ability.UPGRADE})
-            return ABILITIES - missing - lacking(engine.facts()).keys()
+            return abilities_of(DockerFleet) - missing - lacking(engine.facts()).keys()
         finally:
             engine.close()
 

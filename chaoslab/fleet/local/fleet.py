@@ -25,12 +25,24 @@ from typing import Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Observation
-from chaoslab.fleet.base import Ability, Damage, Node, NodeSite, NodeSpec, known_already
+from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSite, NodeSpec, known_already
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local.gone import Gone
 from chaoslab.fleet.local.incarnation import Incarnation, signal_trees
 from chaoslab.fleet.local.stress_drivers import drivers_of, lacking
 from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.protocols import (
+    HasVolumes,
+    Hookable,
+    LosesPower,
+    Networked,
+    Notifiable,
+    Pausable,
+    StoresFiles,
+    Stressable,
+    Wedgeable,
+    abilities_of,
+)
 from chaoslab.fleet.storage.files import FilesHere, Storage
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
 from chaoslab.fleet.stress.registry import StressRegistry
@@ -49,21 +61,40 @@ _BLINK_S = 0.02
 """How often exits are looked for where the kernel has no pidfd."""
 
 
-class _OnThisMachine:
-    """All abilities, but for those that the kernel does not grant to this process."""
+class _Lacking:
+    """Abilities that the kernel does not grant to this process."""
 
     def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
-        cannot = {Ability.UNPLUG, Ability.UPGRADE, *lacking()}
+        cannot = set(lacking())
         cannot |= set() if can_mount() else {Ability.VOLUME}
         cannot |= set() if can_lose_power() else {Ability.CUT_POWER}
-        return frozenset(Ability) - cannot
+        return frozenset(cannot)
 
 
-class LocalFleet:
-    """A fleet of processes; see `fleet.base.Fleet` for what each verb promises."""
+class _Abilities:
+    """Those of the class, which makes fleets (`FleetFactory`), on this machine."""
+
+    def __get__(self, _fleet: object, kind: type) -> frozenset[Ability]:
+        return abilities_of(kind)
+
+
+class LocalFleet(
+    Fleet,
+    Pausable,
+    Wedgeable,
+    Notifiable,
+    Hookable,
+    Stressable,
+    StoresFiles,
+    HasVolumes,
+    LosesPower,
+    Networked,
+):
+    """A fleet of processes; see `base.Fleet` and `protocols` for what each verb promises."""
 
     kind = "local"
-    abilities = _OnThisMachine()
+    abilities = _Abilities()
+    lacking = _Lacking()
     node_site = NodeSite()
 
     def __init__(
@@ -146,7 +177,11 @@ class LocalFleet:
         self._await_end(life)
         return self._begin(life.spec, incarnation=life.incarnation + 1)
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+    def kill(self, *names: str) -> None:
+        """SIGKILL to the whole trees."""
+        self.signal(*names, signal="SIGKILL")
+
+    def signal(self, *names: str, signal: str) -> None:
         """Send a signal that ends processes to the whole trees."""
         lives = [self._lives[name] for name in names]
         signal_trees(lives, _number(signal))
@@ -187,7 +222,7 @@ class LocalFleet:
         """One line on its standard input."""
         self._running(name).tell({"do": do, **facts})
 
-    def stressor(self, name: str, injection: str, stressor: Stressor) -> None:
+    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
         """By cgroups, or by processes beside it."""
         self._stress_registry.put(self._running(name), injection, stressor)
 
@@ -195,18 +230,6 @@ class LocalFleet:
         """By ending what was put upon it."""
         self._lives[name]
         self._stress_registry.relieve(name, injection)
-
-    def unplug(self, name: str) -> None:
-        """FleetError: processes share the network of this machine."""
-        raise FleetError(f"{name} has no network of its own to be taken from: use --fleet docker")
-
-    def plug(self, name: str) -> None:
-        """Nothing: it was never unplugged."""
-        self._lives[name]
-
-    def upgrade(self, name: str, release: str) -> None:
-        """FleetError: processes run what is installed here."""
-        raise FleetError(f"{name} cannot run the release {release!r}: use --fleet docker")
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
         """In the files of its folder."""

@@ -13,26 +13,26 @@ from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
 class IdleKill(LocalFleet):
     """Sends no SIGKILL to a learner."""
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+    def signal(self, *names: str, signal: str) -> None:
         if signal == "SIGKILL":
             names = tuple(n for n in names if self.nodes[n].role is not Role.LEARNER)
-        super().kill(*names, signal=signal)
+        super().signal(*names, signal=signal)
 
 
 class StrayKill(LocalFleet):
     """Kills the other victim in place of the victim."""
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
+    def signal(self, *names: str, signal: str) -> None:
         if signal == "SIGKILL" and self.nodes[OTHER_VICTIM].is_alive:
             names = tuple(OTHER_VICTIM if name == VICTIM else name for name in names)
-        super().kill(*names, signal=signal)
+        super().signal(*names, signal=signal)
 
 
 class EagerRestart(LocalFleet):
     """Starts a killed learner again at once, so that the fault lasts for no time."""
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
-        super().kill(*names, signal=signal)
+    def signal(self, *names: str, signal: str) -> None:
+        super().signal(*names, signal=signal)
         for name in names:
             node = self.nodes[name]
             if signal == "SIGKILL" and node.role is Role.LEARNER and node.incarnation == 1:
@@ -59,8 +59,8 @@ class IdleResume(LocalFleet):
 class MessyFleet(LocalFleet):
     """Leaves the process of the victim behind, and reports that nothing is left."""
 
-    def kill(self, *names: str, signal: str = "SIGKILL") -> None:
-        super().kill(*(name for name in names if name != VICTIM), signal=signal)
+    def signal(self, *names: str, signal: str) -> None:
+        super().signal(*(name for name in names if name != VICTIM), signal=signal)
 
     def _end_all(self) -> list[int]:
         return []

@@ -1,0 +1,210 @@
+"""What a fleet may be able to do beside `base.Fleet`, a protocol for each.
+
+    class of a fleet ─ which of these it implements ─► abilities_of ─ minus its `lacking` ─► plans
+    a fault ── able(fleet, Pausable).pause(…)
+
+A fleet implements those that it can and leaves the others out. Where the machine decides, it says
+so by `lacking`. Verbs on an unknown name raise KeyError; pause, wedge and notice on a dead node
+raise FleetError; verbs on a node that is already in that state, and resume and unwedge on a dead
+one, do nothing: healing twice is safe.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol, TypeVar, runtime_checkable
+
+from chaoslab.core.errors import HarnessBug
+from chaoslab.core.events import Json
+from chaoslab.fleet.base import Ability, Damage, Fleet
+from chaoslab.fleet.stressors import Stressor
+from chaoslab.links.base import Link
+
+
+@runtime_checkable
+class Pausable(Protocol):
+    """Can stop whole nodes."""
+
+    def pause(self, *names: str) -> None:
+        """Stop the whole trees (as SIGSTOP does): alive, silent, sockets open; all or none."""
+        ...
+
+    def resume(self, name: str) -> None:
+        """Let a paused node go on."""
+        ...
+
+
+@runtime_checkable
+class Wedgeable(Protocol):
+    """Can hang training threads."""
+
+    def wedge(self, name: str) -> None:
+        """Hang its training thread; its heartbeats go on."""
+        ...
+
+    def unwedge(self, name: str) -> None:
+        """Release a wedged training thread."""
+        ...
+
+
+@runtime_checkable
+class Notifiable(Protocol):
+    """Can tell nodes of a preemption."""
+
+    def notice(self, name: str) -> None:
+        """Tell the node that it will be preempted soon."""
+        ...
+
+
+@runtime_checkable
+class Hookable(Protocol):
+    """Can ask something of nodes through their test hooks."""
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        """Ask something of the node's test hooks: one line {"do": do, …} on its standard input.
+
+        FleetError if it is dead or was started without an open standard input. With `for_s` among
+        the facts the node lets go of it by itself after that time; to let go of it, give no facts.
+        """
+        ...
+
+
+@runtime_checkable
+class Stressable(Protocol):
+    """Can starve nodes of CPU time or memory."""
+
+    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
+        """Starve a node, or change how much; told by NODE_BURDENED. FleetError if it is dead.
+
+        Burdens are kept by injection. What they measure follows each `probe` as NODE_COUNTED.
+        """
+        ...
+
+    def relieve(self, name: str, injection: str) -> None:
+        """Take the injection's burden from the node, if it bears one; told by NODE_RELIEVED."""
+        ...
+
+
+@runtime_checkable
+class StoresFiles(Protocol):
+    """Can damage the files that nodes keep."""
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """Damage the newest file that the node keeps, or every one; told by STORAGE_DAMAGED.
+
+        A node that `kill` has hit and that is still ending is waited for. FleetError if it keeps
+        no file yet. There is no way back but the node's own.
+        """
+        ...
+
+
+@runtime_checkable
+class HasVolumes(Protocol):
+    """Can give nodes a volume of their own, and fill it."""
+
+    def fill_disk(self, name: str) -> None:
+        """Leave no room on the volume on which the node keeps its files; told by STORAGE_FILLED.
+
+        FleetError for a node that was started without `has_volume`.
+        """
+        ...
+
+    def free_disk(self, name: str) -> None:
+        """Give the volume room again, if the node has one; told by STORAGE_FREED."""
+        ...
+
+
+@runtime_checkable
+class LosesPower(Protocol):
+    """Can take from files what was not flushed."""
+
+    def cut_power(self, name: str) -> None:
+        """Let the node's files lose what was not flushed; told by STORAGE_POWER_LOST.
+
+        A node that `kill` has hit and that is still ending is waited for. FleetError for one that
+        lives, or that was started without `loses_power`.
+        """
+        ...
+
+
+@runtime_checkable
+class Networked(Protocol):
+    """Has links between nodes and the syncer."""
+
+    def link(self, name: str, upstream: str) -> Link:
+        """The node's link to host:port `upstream`, made before the node that is to dial it.
+
+        What was made, what is done to it and its loss follow from `poll` as LINK_ sightings.
+        """
+        ...
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link made, by the name of its node."""
+        ...
+
+
+@runtime_checkable
+class Unpluggable(Protocol):
+    """Can take nodes from their network."""
+
+    def unplug(self, name: str) -> None:
+        """Take it from its network: what it has open hears nothing of that, and nothing more."""
+        ...
+
+    def plug(self, name: str) -> None:
+        """Connect it again, under its name."""
+        ...
+
+
+@runtime_checkable
+class Upgradable(Protocol):
+    """Can let nodes run another release."""
+
+    def upgrade(self, name: str, release: str) -> None:
+        """Let its next lives run another release; FleetError if there is none of that name."""
+        ...
+
+
+PROTOCOLS: Mapping[type, frozenset[Ability]] = MappingProxyType(
+    {
+        Pausable: frozenset({Ability.PAUSE}),
+        Wedgeable: frozenset({Ability.WEDGE}),
+        Notifiable: frozenset({Ability.NOTICE}),
+        Hookable: frozenset({Ability.HOOKS}),
+        Stressable: frozenset(
+            {
+                Ability.SLOW,
+                Ability.QUOTA,
+                Ability.DUTY_CYCLE,
+                Ability.CROWD,
+                Ability.MEMORY_LIMIT,
+            }
+        ),
+        StoresFiles: frozenset({Ability.STORAGE}),
+        HasVolumes: frozenset({Ability.VOLUME}),
+        LosesPower: frozenset({Ability.CUT_POWER}),
+        Networked: frozenset({Ability.LINK}),
+        Unpluggable: frozenset({Ability.UNPLUG}),
+        Upgradable: frozenset({Ability.UPGRADE}),
+    }
+)
+"""What each stands for in a plan."""
+_Able = TypeVar("_Able")
+
+
+def abilities_of(fleet: object) -> frozenset[Ability]:
+    """Of a fleet or its class: those it implements, without those that it says are `lacking`."""
+    found = {Ability.KILL}
+    for protocol, abilities in PROTOCOLS.items():
+        verbs = [name for name in vars(protocol) if not name.startswith("_")]
+        if all(hasattr(fleet, verb) for verb in verbs):
+            found |= abilities
+    lacking: frozenset[Ability] = getattr(fleet, "lacking", frozenset())
+    return frozenset(found) - lacking
+
+
+def able(fleet: Fleet, to: type[_Able]) -> _Able:
+    """The same fleet by another protocol; HarnessBug if a fault did not say that it needs it."""
+    if not isinstance(fleet, to):
+        raise HarnessBug(f"the {fleet.kind} fleet is not {to.__name__}, and nobody asked before")
+    return fleet
