@@ -15,6 +15,15 @@ from dataclasses import dataclass, replace
 
 from chaoslab.checks.timeline import Part, parts, training_end_s
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import (
+    LearnerStep,
+    MemberLeft,
+    Membership,
+    NodeExited,
+    NodeStarted,
+    PushAccepted,
+    RoundMerged,
+)
 from chaoslab.record.journal import FaultStory, History
 
 
@@ -38,7 +47,7 @@ class Absence:
     stepped: Event | None = None
     accepted: Event | None = None
     """Its first accepted push, or the first round with it."""
-    merged: tuple[Event, ...] = ()
+    merged: tuple[Event[RoundMerged], ...] = ()
     """The rounds merged with it since."""
     impostures: tuple[Event, ...] = ()
     """Pushes accepted from it under a membership that the syncer had ended."""
@@ -46,7 +55,7 @@ class Absence:
     @property
     def was_to_be_healed(self) -> bool:
         """Whether the plan meant to give it back: not `for: rest`."""
-        return all(story.injecting.data.get("for_s") is not None for story in self.stories)
+        return all(story.injecting.payload.for_s is not None for story in self.stories)
 
     @property
     def has_rejoined(self) -> bool:
@@ -129,25 +138,25 @@ def _come_back(absence: Absence, history: History, mine: Sequence[Part]) -> Abse
         return absence
     false = {event.seq for event in absence.impostures}
 
-    def is_its(event: Event) -> bool:
+    def is_its(event: Event, said: Membership) -> bool:
         return (
             since.seq < event.seq
             and event.seq not in false
             and event.time_s <= absence.until_s
-            and event.text("learner") == absence.learner
-            and event.integer("incarnation") == absence.incarnation
+            and said.learner == absence.learner
+            and said.incarnation == absence.incarnation
         )
 
     merged = [
         part.merged
         for part in mine
-        if is_its(part.event) and part.merged.data.get("is_restated") is not True
+        if is_its(part.merged, part.contributor) and not part.merged.payload.is_restated
     ]
-    accepted = [event for event in history.of(Kind.PUSH_ACCEPTED) if is_its(event)]
+    accepted = [e for e in history.of(PushAccepted) if is_its(e, e.payload)]
     return replace(
         absence,
-        stepped=next((event for event in history.of(Kind.LEARNER_STEP) if is_its(event)), None),
-        accepted=min(accepted[:1] + merged[:1], key=lambda event: event.seq, default=None),
+        stepped=next((e for e in history.of(LearnerStep) if is_its(e, e.payload)), None),
+        accepted=min([*accepted[:1], *merged[:1]], key=lambda event: event.seq, default=None),
         merged=tuple(merged),
     )
 
@@ -165,14 +174,14 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
     heal_seq = healing.seq if healing else len(history.events)
     events = [
         event
-        for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED)
-        if event.text("node") == absence.learner and event.time_s <= absence.until_s
+        for event in history.of(NodeStarted, NodeExited)
+        if event.payload.node == absence.learner and event.time_s <= absence.until_s
     ]
     starts = [event for event in events if event.kind is Kind.NODE_STARTED]
     exits = [e for e in events if e.kind is Kind.NODE_EXITED and gone_seq < e.seq < heal_seq]
     life = starts[-1] if starts else None
-    ended = {event.integer("incarnation") for event in exits}
-    if life is None or life.integer("incarnation") in ended:
+    ended = {event.payload.incarnation for event in exits}
+    if life is None or life.payload.incarnation in ended:
         return replace(absence, since=healing)  # it died, and was not started again
     was_started = life.seq > gone_seq
     healed = max((s.healed for s in absence.stories if s.healed), key=lambda e: e.seq, default=None)
@@ -180,7 +189,7 @@ def _restarted(absence: Absence, history: History, healing: Event | None) -> Abs
         absence,
         since=life if was_started and life.seq < heal_seq else healing,
         up=life if was_started else healed,
-        incarnation=life.integer("incarnation"),
+        incarnation=life.payload.incarnation,
     )
 
 
@@ -190,12 +199,12 @@ def _impostures(absence: Absence, history: History) -> tuple[Event, ...]:
     The first end of a membership counts: one that comes to end twice was kept after the first.
     """
     left: dict[int, int] = {}
-    for event in history.of(Kind.MEMBER_LEFT):
-        if event.text("learner") == absence.learner:
-            left.setdefault(event.integer("epoch"), event.seq)
+    for event in history.of(MemberLeft):
+        if event.payload.learner == absence.learner:
+            left.setdefault(event.payload.epoch, event.seq)
     return tuple(
         event
-        for event in history.between(absence.gone_s, absence.until_s, Kind.PUSH_ACCEPTED)
-        if event.text("learner") == absence.learner
-        and left.get(event.integer("epoch"), event.seq) < event.seq
+        for event in history.between(absence.gone_s, absence.until_s, PushAccepted)
+        if event.payload.learner == absence.learner
+        and left.get(event.payload.epoch, event.seq) < event.seq
     )

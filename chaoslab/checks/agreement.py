@@ -15,10 +15,19 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import fault_windows, training_end
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerFinal,
+    LearnerJoined,
+    NodeExited,
+    NodeStarted,
+    RoundMerged,
+    SyncerFinal,
+)
 from chaoslab.record.journal import History
 
-_Published = Mapping[tuple[str, int], Event]
+_Published = Mapping[tuple[str, int], Event[RoundMerged]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,11 +39,11 @@ class Agreement:
 
     def judge(self, history: History) -> Finding:
         """Compare every digest with that of the same version; without finals there is a doubt."""
-        syncer = history.last(Kind.SYNCER_FINAL)
+        syncer = history.last(SyncerFinal)
         finals = _finals(history)
         published: _Published = {
-            (str(event.integer("fragment")), event.integer("version")): event
-            for event in history.of(Kind.ROUND_MERGED)
+            (str(event.payload.fragment), event.payload.version): event
+            for event in history.of(RoundMerged)
         }
         violations = [*_joined_wrongly(history, published), *_adopted_wrongly(history, published)]
         if syncer:
@@ -53,27 +62,27 @@ class Agreement:
             doubt=doubt,
             passed=f"{len(finals)} learners ended with the fragments that the syncer published and "
             "stored",
-            samples=len(history.of(Kind.LEARNER_ADOPTED)) + len(finals),
+            samples=len(history.of(LearnerAdopted)) + len(finals),
             numbers={
-                "adoptions": len(history.of(Kind.LEARNER_ADOPTED)),
+                "adoptions": len(history.of(LearnerAdopted)),
                 "learners_at_the_end": len(finals),
             },
         )
 
 
-def _finals(history: History) -> Mapping[str, Event]:
-    return {event.text("learner"): event for event in history.of(Kind.LEARNER_FINAL)}
+def _finals(history: History) -> Mapping[str, Event[LearnerFinal]]:
+    return {event.payload.learner: event for event in history.of(LearnerFinal)}
 
 
 def _expected(history: History) -> set[str]:
     """The learners that were alive, and under no fault, when training ended."""
     end = training_end(history)
     alive: set[str] = set()
-    for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED):
+    for event in history.of(NodeStarted, NodeExited):
         if end is not None and event.seq > end.seq:
             break
-        if event.text("node") in history.learners:
-            (alive.add if event.kind is Kind.NODE_STARTED else alive.discard)(event.text("node"))
+        if event.payload.node in history.learners:
+            (alive.add if event.kind is Kind.NODE_STARTED else alive.discard)(event.payload.node)
     if end is None:
         return alive
     windows = fault_windows(history)
@@ -87,14 +96,14 @@ def _joined_wrongly(history: History, published: _Published) -> Iterator[Violati
 
     Initial parameters were never merged, so nobody wrote down what they are.
     """
-    for event in history.of(Kind.LEARNER_JOINED):
-        held = _optional(event, "digests")
-        for fragment, version in event.mapping("versions").items():
-            merged = published.get((fragment, version)) if isinstance(version, int) else None
-            if merged and fragment in held and held[fragment] != merged.data.get("digest"):
+    for event in history.of(LearnerJoined):
+        held = event.payload.digests
+        for fragment, version in event.payload.versions.items():
+            merged = published.get((fragment, version))
+            if merged and fragment in held and held[fragment] != merged.payload.digest:
                 yield _violation(
                     event,
-                    f"{event.text('learner')} joined with other parameters than the syncer "
+                    f"{event.payload.learner} joined with other parameters than the syncer "
                     f"published as version {version} of fragment {fragment}",
                 )
 
@@ -103,24 +112,26 @@ def _adopted_wrongly(history: History, published: _Published) -> Iterator[Violat
     newest: dict[str, int] = {}
     for fragment, version in published:
         newest[fragment] = max(version, newest.get(fragment, 0))
-    for event in history.of(Kind.LEARNER_ADOPTED):
-        fragment, version = str(event.integer("fragment")), event.integer("version")
+    for event in history.of(LearnerAdopted):
+        fragment, version = str(event.payload.fragment), event.payload.version
         merged = published.get((fragment, version))
-        what = f"{event.text('learner')} adopted version {version} of fragment {fragment}"
+        what = f"{event.payload.learner} adopted version {version} of fragment {fragment}"
         if merged is None:
             if 0 < version < newest.get(fragment, 0):
                 yield _violation(event, f"{what}, which was never published")
-        elif event.data.get("digest") != merged.data.get("digest"):
+        elif event.payload.digest != merged.payload.digest:
             yield _violation(event, f"{what}, but not what the syncer published as such")
 
 
-def _ended_wrongly(final: Event, syncer: Event, published: _Published) -> Iterator[Violation]:
+def _ended_wrongly(
+    final: Event[LearnerFinal], syncer: Event[SyncerFinal], published: _Published
+) -> Iterator[Violation]:
     """A learner's last versions against the syncer's, its digests against what was published."""
-    who = final.text("learner")
-    versions, digests = final.mapping("versions"), final.mapping("digests")
-    for fragment, version in syncer.mapping("versions").items():
-        merged = published.get((fragment, version)) if isinstance(version, int) else None
-        wanted = merged.data.get("digest") if merged else syncer.mapping("digests").get(fragment)
+    who = final.payload.learner
+    versions, digests = final.payload.versions, final.payload.digests
+    for fragment, version in syncer.payload.versions.items():
+        merged = published.get((fragment, version))
+        wanted = merged.payload.digest if merged else syncer.payload.digests.get(fragment)
         if versions.get(fragment) != version:
             yield _violation(
                 final,
@@ -135,34 +146,25 @@ def _ended_wrongly(final: Event, syncer: Event, published: _Published) -> Iterat
             )
 
 
-def _syncer_with_itself(syncer: Event, published: _Published) -> Iterator[Violation]:
+def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> Iterator[Violation]:
     """Its memory against its last publications, and the momentum on its disk against memory."""
-    digests = syncer.mapping("digests")
-    momenta = _optional(syncer, "momentum_digests")
-    for fragment, version in syncer.mapping("versions").items():
-        merged = published.get((fragment, version)) if isinstance(version, int) else None
-        if merged and merged.data.get("digest") != digests.get(fragment):
+    said = syncer.payload
+    digests, momenta = said.digests, said.momentum_digests
+    for fragment, version in said.versions.items():
+        merged = published.get((fragment, version))
+        if merged and merged.payload.digest != digests.get(fragment):
             yield _violation(syncer, f"the syncer's fragment {fragment} is not what it published")
-        if (
-            merged
-            and fragment in momenta
-            and merged.data.get("momentum_digest") != momenta[fragment]
-        ):
+        if merged and fragment in momenta and merged.payload.momentum_digest != momenta[fragment]:
             yield _violation(syncer, f"the momentum of fragment {fragment} changed after its merge")
     for what, stored, held in (
-        ("copy", "stored_digests", digests),
-        ("momentum", "stored_momentum_digests", momenta),
+        ("copy", said.stored_digests, digests),
+        ("momentum", said.stored_momentum_digests, momenta),
     ):
-        for fragment, found in _optional(syncer, stored).items():
+        for fragment, found in stored.items():
             if fragment in held and found != held[fragment]:
                 text = f"the stored {what} of fragment {fragment} differs from the one in memory"
                 yield _violation(syncer, text)
 
 
-def _optional(event: Event, key: str) -> Mapping[str, Json]:
-    return event.mapping(key) if key in event.data else {}
-
-
 def _violation(event: Event, text: str) -> Violation:
-    who = event.data.get("learner")
-    return Violation(seq=event.seq, text=text, culprit=str(who) if who else event.source)
+    return Violation(seq=event.seq, text=text, culprit=event.source)

@@ -21,7 +21,8 @@ from chaoslab.checks.timeline import (
     training_end,
     training_end_s,
 )
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import FaultSkipped, RunFinished
 from chaoslab.record.journal import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
@@ -69,7 +70,10 @@ def training_continued(history: History) -> bool | None:
     held the syncer itself, so that nobody could merge, is taken off the gap, the start of its next
     process included, unless the plan never gives the syncer back.
     """
-    start_s, baseline_s = baseline_end_s(history), baseline_figure(history, "gap_s_max")
+    start_s, baseline_s = (
+        baseline_end_s(history),
+        baseline_figure(history, lambda usual: usual.gap_s_max),
+    )
     if start_s is None or baseline_s is None:
         return None
     away = [outage for outage in outages(history) if outage.was_to_be_healed]
@@ -79,8 +83,8 @@ def training_continued(history: History) -> bool | None:
     )
     if longest_s > max(_SURE_FACTOR * baseline_s, _SURE_S):
         return False
-    finished = history.last(Kind.RUN_FINISHED)
-    was_cut = finished is not None and finished.text("outcome") != "completed"
+    finished = history.last(RunFinished)
+    was_cut = finished is not None and finished.payload.outcome != "completed"
     return None if was_cut or training_end(history) is None else True
 
 
@@ -160,14 +164,14 @@ def injections(history: History) -> Iterator[Injected]:
     excused = moot(history)
     for story in history.faults:
         yield _begun(story, excused.get(story.injection, ""))
-    for event in history.of(Kind.FAULT_SKIPPED):
-        had = excused.get(event.text("injection"), "")
+    for event in history.of(FaultSkipped):
+        had = excused.get(event.payload.injection, "")
         yield Injected(
-            id=event.text("injection"),
-            fault=event.text("fault"),
-            targets=event.names("targets"),
+            id=event.payload.injection,
+            fault=event.payload.fault,
+            targets=event.payload.targets,
             status="moot" if had else "failed",
-            reason=f"never injected: {had or event.text('reason')}",
+            reason=f"never injected: {had or event.payload.reason}",
             requested={},
             measured={},
         )
@@ -176,16 +180,16 @@ def injections(history: History) -> Iterator[Injected]:
 def _begun(story: FaultStory, had: str) -> Injected:
     """`had`: which other injection had its targets already; "" if it found them there."""
     said = [had] if had else []
-    said += [story.failed.text("reason")] if story.failed else []
-    said += [event.text("text") for event in story.evidence]
+    said += [story.failed.payload.reason] if story.failed else []
+    said += [event.payload.text for event in story.evidence]
     return Injected(
         id=story.injection,
         fault=story.fault,
         targets=story.targets,
         status="moot" if had else story.status,
         reason="; ".join(said) or "there is no evidence",
-        requested={e.text("target"): e.mapping("requested") for e in story.evidence},
-        measured={e.text("target"): e.mapping("measured") for e in story.evidence},
+        requested={e.payload.target: e.payload.requested for e in story.evidence},
+        measured={e.payload.target: e.payload.measured for e in story.evidence},
     )
 
 

@@ -15,6 +15,7 @@ from itertools import accumulate
 from chaoslab.checks.token_accounts import Accounts, Incarnation
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import LearnerStep, RoundMerged, SyncerFinal
 
 _ROUNDING_TOKENS = 1.0
 
@@ -24,13 +25,13 @@ def believed(accounts: Accounts) -> Iterator[Violation]:
     believed: dict[tuple[Incarnation, str], float] = defaultdict(float)
     wrong: set[tuple[Incarnation, str]] = set()
     for life, fragment, event in accounts.adoptions():
-        line, version = (life, fragment), event.integer("version")
-        believed[line] += event.number("committed_tokens")
+        line, version = (life, fragment), event.payload.version
+        believed[line] += event.payload.committed_tokens
         if line in wrong or version > accounts.newest.get(fragment, 0):
             continue
         booked = accounts.committed(life, fragment, version)
         text = ""
-        if event.number("discarded_tokens") < 0:
+        if event.payload.discarded_tokens < 0:
             text = "was told that more of its work is committed than it has done"
         elif believed[line] != booked:
             text = (
@@ -45,11 +46,10 @@ def believed(accounts: Accounts) -> Iterator[Violation]:
 def adds_up(accounts: Accounts) -> Iterator[Violation]:
     """At the end committed + discarded + in flight is raw, and committed is what the syncer has."""
     for life, final in accounts.finals.items():
-        raw, versions = final.number("tokens"), _numbers_of(final, "versions")
-        committed, discarded = _numbers_of(final, "committed"), _numbers_of(final, "discarded")
-        in_flight = _numbers_of(final, "in_flight")
-        for fragment, version in versions.items():
-            amounts = [column.get(fragment, 0.0) for column in (committed, discarded, in_flight)]
+        said, raw = final.payload, final.payload.tokens
+        columns = said.committed, said.discarded, said.in_flight
+        for fragment, version in said.versions.items():
+            amounts = [column.get(fragment, 0.0) for column in columns]
             booked = accounts.committed(life, fragment, version)
             where = f"{life[0]} ended with fragment {fragment}"
             if sum(amounts) != raw:
@@ -69,14 +69,15 @@ def running_sum(accounts: Accounts) -> Iterator[Violation]:
     It may already count rounds that were decided with it and are written down right after it, at
     most one for each fragment.
     """
-    rounds = accounts.history.of(Kind.ROUND_MERGED)
+    rounds = accounts.history.of(RoundMerged)
     given: dict[int, float] = defaultdict(float)
     for entry in accounts.merged:
         given[entry.event.seq] += entry.c_tokens / max(1, accounts.fragments)
     sums = list(accumulate(given[event.seq] for event in rounds))
-    ends = [*rounds, *accounts.history.of(Kind.SYNCER_FINAL)]
+    ends: list[Event[RoundMerged] | Event[SyncerFinal]]
+    ends = [*rounds, *accounts.history.of(SyncerFinal)]
     for index, event in enumerate(ends if accounts.fragments else ()):
-        said = event.number("committed_tokens")
+        said = event.payload.committed_tokens
         due = sums[index : index + accounts.fragments] or sums[-1:] or [0.0]
         is_open = event.kind is Kind.ROUND_MERGED and index + len(due) == len(sums)
         if any(abs(said - amount) <= _ROUNDING_TOKENS for amount in due):
@@ -108,16 +109,16 @@ def per_step(accounts: Accounts) -> Iterator[Violation]:
             )
 
 
-def _rates(accounts: Accounts) -> Iterator[tuple[Incarnation, float, Event]]:
+def _rates(accounts: Accounts) -> Iterator[tuple[Incarnation, float, Event[LearnerStep]]]:
     """Tokens a step of each life, from its first to its last sample, which comes with it."""
-    ends: dict[Incarnation, tuple[Event, Event]] = {}
-    for event in accounts.history.of(Kind.LEARNER_STEP):
-        life = event.text("learner"), event.integer("incarnation")
+    ends: dict[Incarnation, tuple[Event[LearnerStep], Event[LearnerStep]]] = {}
+    for event in accounts.history.of(LearnerStep):
+        life = event.payload.learner, event.payload.incarnation
         ends[life] = ends.get(life, (event, event))[0], event
     for life, (first, last) in ends.items():
-        steps = last.number("step") - first.number("step")
+        steps = last.payload.step - first.payload.step
         if steps > 0:
-            yield life, (last.number("tokens") - first.number("tokens")) / steps, last
+            yield life, (last.payload.tokens - first.payload.tokens) / steps, last
 
 
 def totals(accounts: Accounts) -> Mapping[str, Json]:
@@ -137,8 +138,3 @@ def totals(accounts: Accounts) -> Mapping[str, Json]:
         "lost_by_life_tokens": lost,
         "rejected_pushes": len(accounts.rejected),
     }
-
-
-def _numbers_of(event: Event, key: str) -> Mapping[str, float]:
-    found = event.mapping(key)
-    return {f: float(value) for f, value in found.items() if isinstance(value, int | float)}

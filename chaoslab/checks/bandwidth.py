@@ -20,7 +20,8 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_above, room_below, unknown
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LearnerStarted, LearnerStep, LinkMeasured
 from chaoslab.core.units import Factor
 from chaoslab.record.journal import History
 
@@ -36,7 +37,7 @@ class _Flow:
 
     learner: str
     direction: str
-    reports: tuple[Event, ...]
+    reports: tuple[Event[LinkMeasured], ...]
 
     def __str__(self) -> str:
         return f"{self.learner} {self.direction}"
@@ -51,22 +52,21 @@ class _Flow:
         """What arrived from the first report to the last."""
         return sum(amount for _, amount in self.steps())
 
-    def steps(self) -> Iterator[tuple[Event, float]]:
+    def steps(self) -> Iterator[tuple[Event[LinkMeasured], float]]:
         """Each report with what had arrived since the one before.
 
         A count that falls, and one of another life, began at zero.
         """
         for before, event in pairwise(self.reports):
-            now, earlier = event.number("bytes"), before.number("bytes")
+            now, earlier = event.payload.bytes, before.payload.bytes
             was_reset = now < earlier or (
-                self.direction == "down"
-                and event.integer("incarnation") != before.integer("incarnation")
+                self.direction == "down" and event.payload.incarnation != before.payload.incarnation
             )
             yield event, now if was_reset else now - earlier
 
-    def peak(self) -> tuple[float, Event | None]:
+    def peak(self) -> tuple[float, Event[LinkMeasured] | None]:
         """The highest rate over about `_OVER_S` in bytes per second, and when it ended."""
-        best: tuple[float, Event | None] = 0.0, None
+        best: tuple[float, Event[LinkMeasured] | None] = 0.0, None
         steps = list(self.steps())
         starts_s = [event.time_s for event in self.reports]
         first, amount = 0, 0.0
@@ -82,7 +82,7 @@ class _Flow:
 
     def rates(self) -> list[float]:
         """The rates at which payloads arrived, report by report."""
-        return [e.number("bytes_per_s") for e in self.reports if e.data.get("bytes_per_s")]
+        return [e.payload.bytes_per_s for e in self.reports if e.payload.bytes_per_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +140,9 @@ class Bandwidth:
             finding, observed=round(peak, 1), bound=bound, margin=room_below(peak, bound)
         )
 
-    def _violation(self, peak: float, event: Event | None, flow: _Flow) -> Violation | None:
+    def _violation(
+        self, peak: float, event: Event[LinkMeasured] | None, flow: _Flow
+    ) -> Violation | None:
         if self.max_bytes_per_s is None or peak <= self.max_bytes_per_s or event is None:
             return None
         return Violation(
@@ -160,11 +162,11 @@ class Bandwidth:
 
 def _flows(history: History, start_s: float, end_s: float) -> tuple[_Flow, ...]:
     """Both directions of every learner's link within that time."""
-    found: dict[tuple[str, str], list[Event]] = {
+    found: dict[tuple[str, str], list[Event[LinkMeasured]]] = {
         (learner, direction): [] for learner in history.learners for direction in ("up", "down")
     }
-    for event in history.between(start_s, end_s, Kind.LINK_MEASURED):
-        key = (event.text("learner"), event.text("direction"))
+    for event in history.between(start_s, end_s, LinkMeasured):
+        key = (event.payload.learner, event.payload.direction)
         if key in found:
             found[key].append(event)
     return tuple(
@@ -175,9 +177,9 @@ def _flows(history: History, start_s: float, end_s: float) -> tuple[_Flow, ...]:
 
 def _gradient_bytes(history: History, start_s: float, end_s: float) -> float:
     """What sending every gradient up and the mean of all down would have come to."""
-    started = history.last(Kind.LEARNER_STARTED)
-    parameters = started.number("parameters") if started else 0.0
-    steps = sum(e.number("steps") for e in history.between(start_s, end_s, Kind.LEARNER_STEP))
+    started = history.last(LearnerStarted)
+    parameters = started.payload.parameters if started else 0.0
+    steps = sum(e.payload.steps for e in history.between(start_s, end_s, LearnerStep))
     return parameters * _BYTES_PER_PARAMETER * 2 * steps
 
 

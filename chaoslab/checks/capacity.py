@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from chaoslab.checks.timeline import fault_windows
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import BaselineMeasured, Status
 from chaoslab.record.journal import History
 
 
@@ -37,12 +38,12 @@ def pace_shares(history: History) -> Mapping[str, float]:
 
     The shares are about 1 each, so that they add up to the number of learners.
     """
-    measured = history.last(Kind.BASELINE_MEASURED)
-    step_s = measured.mapping("step_s") if measured else {}
+    measured = history.last(BaselineMeasured)
+    step_s = measured.payload.step_s if measured else {}
     paces = {}
     for learner in history.founders:
         own_s = step_s.get(learner)
-        if isinstance(own_s, bool) or not isinstance(own_s, int | float) or own_s <= 0:
+        if own_s is None or own_s <= 0:
             return dict.fromkeys(history.founders, 1.0)
         paces[learner] = 1 / own_s
     whole = sum(paces.values())
@@ -53,10 +54,14 @@ def slowed(history: History) -> Iterator[Slowed]:
     """Every learner that evidence shows to have been slowed, injection by injection."""
     for window in fault_windows(history):
         for seen in () if window.story.takes_away else window.story.evidence:
-            ratio = seen.mapping("measured").get("step_ratio")
-            if isinstance(ratio, int | float) and ratio > 1 and seen.text("status") != "failed":
+            ratio = seen.payload.measured.get("step_ratio")
+            if (
+                isinstance(ratio, int | float)
+                and ratio > 1
+                and seen.payload.status is not Status.FAILED
+            ):
                 yield Slowed(
-                    learner=seen.text("target"),
+                    learner=seen.payload.target,
                     start_s=window.start_s,
                     end_s=window.end_s,
                     ratio=float(ratio),

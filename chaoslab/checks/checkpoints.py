@@ -11,12 +11,19 @@ training waits for a disk is a matter for `survivors`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeGuard
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Violation, conclude
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    CheckpointFailed,
+    CheckpointFound,
+    CheckpointSaved,
+    StorageDamaged,
+    StorageFreed,
+)
 from chaoslab.record.journal import History
 
 
@@ -32,11 +39,11 @@ class Checkpoints:
 
     def judge(self, history: History) -> Finding:
         """Look at every file that was damaged, and at every checkpoint that failed."""
-        saved = history.of(Kind.CHECKPOINT_SAVED)
-        damaged = history.of(Kind.STORAGE_DAMAGED)
-        failed = history.of(Kind.CHECKPOINT_FAILED)
-        found = [e for e in history.of(Kind.CHECKPOINT_FOUND) if e.data.get("file") is not None]
-        refused = sum(len(e.items("refused")) for e in history.of(Kind.CHECKPOINT_FOUND))
+        saved = history.of(CheckpointSaved)
+        damaged = history.of(StorageDamaged)
+        failed = history.of(CheckpointFailed)
+        found = [e for e in history.of(CheckpointFound) if e.payload.file is not None]
+        refused = sum(len(e.payload.refused) for e in history.of(CheckpointFound))
         silent = list(self._never_again(history))
         return conclude(
             self.name,
@@ -67,8 +74,8 @@ class Checkpoints:
         for learner, (trouble, since_s) in _troubles(history).items():
             again = [
                 event
-                for event in history.of(Kind.CHECKPOINT_SAVED)
-                if event.text("learner") == learner and event.seq > trouble.seq
+                for event in history.of(CheckpointSaved)
+                if event.payload.learner == learner and event.seq > trouble.seq
             ]
             if again:
                 continue
@@ -79,10 +86,10 @@ class Checkpoints:
                 yield f"{text}, but only {max(0.0, end_s - since_s):.1f} s were left for that"
 
 
-def _troubles(history: History) -> Mapping[str, tuple[Event, float]]:
+def _troubles(history: History) -> Mapping[str, tuple[Event[CheckpointFailed], float]]:
     """By learner: its last failed write, and when its disk had room again or it failed."""
-    freed_s = {e.text("node"): e.time_s for e in history.of(Kind.STORAGE_FREED)}
-    last = {event.text("learner"): event for event in history.of(Kind.CHECKPOINT_FAILED)}
+    freed_s = {e.payload.node: e.time_s for e in history.of(StorageFreed)}
+    last = {event.payload.learner: event for event in history.of(CheckpointFailed)}
     return {
         name: (event, max(event.time_s, freed_s.get(name, 0.0))) for name, event in last.items()
     }
@@ -90,47 +97,52 @@ def _troubles(history: History) -> Mapping[str, tuple[Event, float]]:
 
 def _believed(history: History) -> Iterator[Violation]:
     """Files that a learner took for whole after they were damaged, before it wrote them anew."""
-    damaged: dict[tuple[str, str], Event] = {}
-    kinds = (Kind.STORAGE_DAMAGED, Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_FOUND)
-    for event in history.of(*kinds):
-        if event.kind is Kind.STORAGE_DAMAGED:
-            damaged[event.text("node"), event.text("file")] = event
+    damaged: dict[tuple[str, str], StorageDamaged] = {}
+    for event in history.of(StorageDamaged, CheckpointSaved, CheckpointFound):
+        said = event.payload
+        if isinstance(said, StorageDamaged):
+            damaged[said.node, said.file] = said
             continue
-        place = event.text("learner"), str(event.data.get("file"))
-        if event.kind is Kind.CHECKPOINT_SAVED:
+        place = said.learner, str(said.file)
+        if isinstance(said, CheckpointSaved):
             damaged.pop(place, None)
         elif place in damaged:
             yield Violation(
                 seq=event.seq,
                 text=f"{place[0]} took {place[1]} for whole at {event.time_s:.1f} s, which had "
-                f"been damaged ({damaged[place].text('how')})",
+                f"been damaged ({damaged[place].how})",
                 culprit=place[0],
             )
 
 
 def _passed_over(history: History) -> Iterator[Violation]:
     """Starts that did not find what had been saved last and was never damaged."""
-    whole: dict[str, list[Event]] = {}
+    whole: dict[str, list[Event[CheckpointSaved]]] = {}
     """By learner: what it said that it saved and that no damage has hit since, oldest first."""
-    kinds = (Kind.STORAGE_DAMAGED, Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_FOUND)
-    for event in history.of(*kinds):
-        learner = event.text("node" if event.kind is Kind.STORAGE_DAMAGED else "learner")
-        known, file = whole.get(learner, []), event.data.get("file")
-        others = [saved for saved in known if saved.data.get("file") != file]
-        if event.kind is Kind.CHECKPOINT_SAVED:
+    for event in history.of(StorageDamaged, CheckpointSaved, CheckpointFound):
+        said = event.payload
+        learner = said.node if isinstance(said, StorageDamaged) else said.learner
+        known, file = whole.get(learner, []), said.file
+        others = [saved for saved in known if saved.payload.file != file]
+        if _is_saved(event):
             whole[learner] = [*others, event]
-        elif event.kind is Kind.STORAGE_DAMAGED:
+        elif isinstance(said, StorageDamaged):
             whole[learner] = others
         elif known and known[-1] in others and (file is None or len(others) < len(known)):
-            yield _older(event, known[-1])
+            yield _older(event, learner, file, known[-1])
             whole[learner] = []
 
 
-def _older(found: Event, newest: Event) -> Violation:
-    learner, file = found.text("learner"), found.data.get("file") or "no checkpoint"
+def _is_saved(event: Event) -> TypeGuard[Event[CheckpointSaved]]:
+    return isinstance(event.payload, CheckpointSaved)
+
+
+def _older(
+    found: Event, learner: str, file: str | None, newest: Event[CheckpointSaved]
+) -> Violation:
     return Violation(
         seq=found.seq,
-        text=f"{learner} resumed from {file} at {found.time_s:.1f} s; it had saved "
-        f"{newest.text('file')} at {newest.time_s:.1f} s, and nothing damaged that",
+        text=f"{learner} resumed from {file or 'no checkpoint'} at {found.time_s:.1f} s; it had "
+        f"saved {newest.payload.file} at {newest.time_s:.1f} s, and nothing damaged that",
         culprit=learner,
     )

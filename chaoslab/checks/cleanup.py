@@ -7,6 +7,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.violations import Violation, conclude
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished
 from chaoslab.record.journal import History
 
 
@@ -20,8 +21,8 @@ class Cleanup:
     def judge(self, history: History) -> Finding:
         """Look at the whole record; one without an end is a doubt."""
         begun = [story for story in history.faults if story.injected or story.failed]
-        started = history.of(Kind.NODE_STARTED)
-        finished = history.last(Kind.RUN_FINISHED)
+        started = history.of(NodeStarted)
+        finished = history.last(RunFinished)
         violations = list(_residue(history))
         if finished:
             violations += [*_unhealed(history), *_still_running(history)]
@@ -35,15 +36,15 @@ class Cleanup:
 
 
 def _residue(history: History) -> Iterator[Violation]:
-    for event in history.of(Kind.RESIDUE_FOUND):
-        text = f"{event.text('what')} was left in {event.text('where')}"
+    for event in history.of(ResidueFound):
+        text = f"{event.payload.what} was left in {event.payload.where}"
         yield Violation(seq=event.seq, text=text, culprit="harness")
 
 
 def _unhealed(history: History) -> Iterator[Violation]:
     """Faults with an end (not `for: rest`) whose heal was not begun or not completed."""
     for story in history.faults:
-        if story.injecting.data.get("for_s") is not None and not story.healed:
+        if story.injecting.payload.for_s is not None and not story.healed:
             how = "was never finished" if story.healing else "was never begun"
             text = f"the heal of {story.spec} ({story.fault}) {how}"
             yield Violation(seq=story.injecting.seq, text=text, culprit=story.injection)
@@ -51,12 +52,12 @@ def _unhealed(history: History) -> Iterator[Violation]:
 
 def _still_running(history: History) -> Iterator[Violation]:
     running: dict[tuple[str, int], Event] = {}
-    for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED):
-        life = (event.text("node"), event.integer("incarnation"))
+    for event in history.of(NodeStarted, NodeExited):
+        life = (event.payload.node, event.payload.incarnation)
         if event.kind is Kind.NODE_STARTED:
             running[life] = event
         else:
             running.pop(life, None)
-    for (node, incarnation), event in running.items():
+    for (node, incarnation), started in running.items():
         text = f"{node} (incarnation {incarnation}) was not seen to exit"
-        yield Violation(seq=event.seq, text=text, culprit=node)
+        yield Violation(seq=started.seq, text=text, culprit=node)

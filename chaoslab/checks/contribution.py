@@ -26,7 +26,8 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import LearnerStep, MemberLeft, RoundMerged
 from chaoslab.core.units import Factor, Share
 from chaoslab.record.journal import History
 
@@ -69,7 +70,7 @@ class ContributionShare:
         """Compare shares, then look whether anybody was dropped or waited for."""
         slow = tuple(slowed(history))
         stretches = _stretches(history, slow)
-        rounds = [e for e in history.of(Kind.ROUND_MERGED) if _holds(stretches, e.time_s)]
+        rounds = [e for e in history.of(RoundMerged) if _holds(stretches, e.time_s)]
         if len(rounds) < self.min_rounds:
             reason = f"{len(rounds)} merges to judge by, and it takes {self.min_rounds}"
             return unknown(self.name, reason, samples=len(rounds))
@@ -77,7 +78,7 @@ class ContributionShare:
         if len(accounts) < 2:
             return unknown(self.name, "fewer than two learners were there all the time")
         worst = max(accounts, key=lambda account: account.difference)
-        gap_s, usual_s = _gap_s(rounds), baseline_figure(history, "gap_s_median")
+        gap_s, usual_s = _gap_s(rounds), baseline_figure(history, lambda usual: usual.gap_s_median)
         drag = gap_s / usual_s if slow and usual_s and gap_s is not None else None
         violations = [
             *self._wrong_shares(accounts, rounds[-1]),
@@ -159,9 +160,9 @@ def _tokens(history: History, stretches: _Stretches) -> Mapping[str, float]:
     """Raw tokens that each learner trained on meanwhile, as far as its samples show."""
     before: dict[tuple[str, int], float] = {}
     found: dict[str, float] = defaultdict(float)
-    for sample in history.of(Kind.LEARNER_STEP):
-        life = (sample.text("learner"), sample.integer("incarnation"))
-        now = sample.number("tokens")
+    for sample in history.of(LearnerStep):
+        life = (sample.payload.learner, sample.payload.incarnation)
+        now = sample.payload.tokens
         if _holds(stretches, sample.time_s):
             found[life[0]] += now - before.get(life, 0.0)
         before[life] = now
@@ -173,7 +174,7 @@ def _weights(history: History, stretches: _Stretches) -> Mapping[str, float]:
     found: dict[str, float] = defaultdict(float)
     for part in parts(history):
         if _holds(stretches, part.merged.time_s):
-            found[part.learner] += part.event.number("weight")
+            found[part.learner] += part.contributor.weight
     return found
 
 
@@ -182,8 +183,8 @@ def _dropped(
 ) -> Iterator[Violation]:
     """Slow learners that the syncer put out for being slow."""
     names = {one.learner for one in slow}
-    for event in before_the_end(history, Kind.MEMBER_LEFT):
-        learner = event.text("learner")
+    for event in before_the_end(history, MemberLeft):
+        learner = event.payload.learner
         if learner in names and _holds(stretches, event.time_s):
             text = f"the syncer dropped {learner} at {event.time_s:.1f} s, and it was only slow"
             yield Violation(seq=event.seq, text=text, culprit=learner)

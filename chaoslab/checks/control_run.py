@@ -4,53 +4,70 @@ run.started of both ─► same seed, learners, training, data, code, machine? �
 the twin's record ───► ended by its stop rule, evaluated, nobody lost? ─────┴─► "", or why not
 """
 
-from chaoslab.core.events import Event, Kind
+from collections.abc import Callable, Mapping
+
+from chaoslab.core.payloads import (
+    EvaluationMeasured,
+    FaultInjecting,
+    NodeExited,
+    NodeStarted,
+    RoundMerged,
+    RunFinished,
+    RunOutcome,
+    RunStarted,
+    SyncerFinal,
+)
 from chaoslab.record.journal import History
 
-_ALIKE = ("seed", "algorithm", "learners", "reserve")
+_ALIKE: Mapping[str, Callable[[RunStarted], object]] = {
+    "seed": lambda started: started.seed,
+    "algorithm": lambda started: started.algorithm,
+    "learners": lambda started: started.learners,
+    "reserve": lambda started: started.reserve,
+}
 """What every record says of itself; `provenance` has the rest, from when there was one."""
 
 
 def why_not_comparable(run: History, twin: History) -> str:
     """Why the twin says nothing about the run; empty if it does."""
-    mine, its = run.last(Kind.RUN_STARTED), twin.last(Kind.RUN_STARTED)
+    mine, its = run.last(RunStarted), twin.last(RunStarted)
     if mine is None or its is None:
         return f"the record of the {'run' if mine is None else 'twin'} has no beginning"
     if list(run.events) == list(twin.events):
         return "it is the record of the run itself"
-    if its.data.get("is_twin", True) is not True or twin.of(Kind.FAULT_INJECTING):
+    if not its.payload.is_twin or twin.of(FaultInjecting):
         return "it is a run of its own, and no fault-free twin"
-    if differences := [*_differences(mine, its), *_other_images(run, twin)]:
+    if differences := [*_differences(mine.payload, its.payload), *_other_images(run, twin)]:
         return f"it differs from the run in {', '.join(differences)}"
     return why_not_whole(twin)
 
 
 def why_not_whole(history: History) -> str:
     """What a run lacks that ended by its stop rule, was evaluated and lost no node on the way."""
-    finished, started = history.last(Kind.RUN_FINISHED), history.of(Kind.NODE_STARTED)
+    finished, started = history.last(RunFinished), history.of(NodeStarted)
     if finished is None:
         return "its record breaks off"
-    if finished.text("outcome") != "completed" or finished.text("reason"):
-        return f"it was {finished.text('outcome')} ({finished.text('reason') or 'no reason'})"
-    names = {event.text("node") for event in started}
+    if finished.payload.outcome is not RunOutcome.COMPLETED or finished.payload.reason:
+        return f"it was {finished.payload.outcome} ({finished.payload.reason or 'no reason'})"
+    names = {event.payload.node for event in started}
     if absent := [name for name in history.founders if name not in names]:
         return f"{', '.join(absent)} never started"
-    if not history.of(Kind.ROUND_MERGED) or history.last(Kind.SYNCER_FINAL) is None:
+    if not history.of(RoundMerged) or history.last(SyncerFinal) is None:
         return "it merged nothing, or did not end by its stop rule"
-    if not history.of(Kind.EVALUATION_MEASURED):
+    if not history.of(EvaluationMeasured):
         return "it was not evaluated"
-    lost = [e.text("node") for e in history.of(Kind.NODE_EXITED) if e.data.get("exit_code") != 0]
+    lost = [e.payload.node for e in history.of(NodeExited) if e.payload.exit_code != 0]
     return f"it lost {', '.join(dict.fromkeys(lost))}" if lost else ""
 
 
-def _differences(mine: Event, its: Event) -> list[str]:
+def _differences(mine: RunStarted, its: RunStarted) -> list[str]:
     """A record of before says less: what only one of them says differs, too."""
-    found = [key for key in _ALIKE if mine.data.get(key) != its.data.get(key)]
-    if ("provenance" in mine.data) != ("provenance" in its.data):
+    found = [name for name, part in _ALIKE.items() if part(mine) != part(its)]
+    ours, theirs = mine.provenance, its.provenance
+    if (ours is None) != (theirs is None):
         return [*found, "what is known of its provenance"]
-    if "provenance" not in mine.data:
+    if ours is None or theirs is None:
         return found
-    ours, theirs = mine.mapping("provenance"), its.mapping("provenance")
     parts = sorted(key for key in {**ours, **theirs} if ours.get(key) != theirs.get(key))
     return list(dict.fromkeys([*found, *parts]))
 
@@ -58,7 +75,6 @@ def _differences(mine: Event, its: Event) -> list[str]:
 def _other_images(run: History, twin: History) -> list[str]:
     """Whether a container of the twin came from an image that none of the run's came from."""
     ours, theirs = (
-        {event.data.get("image_id") for event in history.of(Kind.NODE_STARTED)}
-        for history in (run, twin)
+        {event.payload.image_id for event in history.of(NodeStarted)} for history in (run, twin)
     )
     return [] if theirs <= ours else ["the image of its containers"]

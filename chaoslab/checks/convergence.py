@@ -18,7 +18,14 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.control_run import why_not_comparable
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    EvaluationMeasured,
+    LearnerStep,
+    NodeExited,
+    NodeStarted,
+    PushRejected,
+)
 from chaoslab.core.units import Factor, Share
 from chaoslab.record.journal import History
 
@@ -68,7 +75,7 @@ class LossParity:
         delta = mine / theirs - 1
         where = f"at {tokens:,.0f} committed tokens the loss is {mine:.4f}"
         if not math.isfinite(delta):
-            last = history.of(Kind.EVALUATION_MEASURED)[-1]
+            last = history.of(EvaluationMeasured)[-1]
             violation = Violation(seq=last.seq, text=where)
             return conclude(self.name, [violation], passed="", samples=samples)
         beyond = f"; the run was evaluated {_span(run)}, and the twin ended before"
@@ -83,7 +90,7 @@ class LossParity:
             bound=self.max_delta,
             margin=room_below(delta, self.max_delta),
             samples=samples,
-            evidence=tuple(event.seq for event in history.of(Kind.EVALUATION_MEASURED)[-1:]),
+            evidence=tuple(event.seq for event in history.of(EvaluationMeasured)[-1:]),
             numbers={
                 "loss": round(mine, 5),
                 "twin_loss": round(theirs, 5),
@@ -95,11 +102,11 @@ class LossParity:
 
 def _how_it_died(history: History, whose: str = "") -> str:
     """What became of an evaluator that did not end well, and its last words, as an addition."""
-    roles = {e.text("node"): e.data.get("role") for e in history.of(Kind.NODE_STARTED)}
-    for event in history.of(Kind.NODE_EXITED):
-        code, signal = event.data.get("exit_code"), event.data.get("signal")
-        if roles.get(event.text("node")) == "evaluator" and code != 0:
-            said = str(event.data.get("last_words", "")).rsplit("\n", maxsplit=1)[-1]
+    roles = {e.payload.node: e.payload.role for e in history.of(NodeStarted)}
+    for event in history.of(NodeExited):
+        code, signal = event.payload.exit_code, event.payload.signal
+        if roles.get(event.payload.node) == "evaluator" and code != 0:
+            said = event.payload.last_words.rsplit("\n", maxsplit=1)[-1]
             how = f"was ended by {signal}" if signal else f"exited with code {code}"
             return f"; the {whose}evaluator {how}{f': {said}' if said else ''}"
     return ""
@@ -107,8 +114,8 @@ def _how_it_died(history: History, whose: str = "") -> str:
 
 def _curve(history: History) -> Sequence[tuple[float, float]]:
     """(committed tokens, loss), one loss for each number of tokens, in order."""
-    measured = history.of(Kind.EVALUATION_MEASURED)
-    return sorted({e.number("committed_tokens"): e.number("loss") for e in measured}.items())
+    measured = history.of(EvaluationMeasured)
+    return sorted({e.payload.committed_tokens: e.payload.loss for e in measured}.items())
 
 
 def _span(curve: Sequence[tuple[float, float]]) -> str:
@@ -166,8 +173,8 @@ class NumericHealth:
 
     def judge(self, history: History) -> Finding:
         """Look at every sampled training loss, every evaluation and every refused update."""
-        losses = history.of(Kind.LEARNER_STEP, Kind.EVALUATION_MEASURED)
-        values = [event.number("loss") for event in losses]
+        losses = history.of(LearnerStep, EvaluationMeasured)
+        values = [event.payload.loss for event in losses]
         finite = [value for value in values if math.isfinite(value)]
         untrained = _untrained_loss(history)
         bound = math.inf if untrained is None else self.max_loss * untrained
@@ -176,16 +183,16 @@ class NumericHealth:
             for event, value in zip(losses, values, strict=True)
             if not value <= bound
         ]
-        refused = [e for e in history.of(Kind.PUSH_REJECTED) if e.text("reason") == "not_finite"]
+        refused = [e for e in history.of(PushRejected) if e.payload.reason == "not_finite"]
         asked = _asked_to_send_nonsense(history)
         violations += [
             Violation(
                 seq=event.seq,
-                text=f"{event.text('learner')} pushed an update that was not finite",
-                culprit=event.text("learner"),
+                text=f"{event.payload.learner} pushed an update that was not finite",
+                culprit=event.payload.learner,
             )
             for event in refused
-            if event.text("learner") not in asked
+            if event.payload.learner not in asked
         ]
         return conclude(
             self.name,
@@ -204,24 +211,26 @@ class NumericHealth:
 def _untrained_loss(history: History) -> float | None:
     """Before any token was committed; None if no finite loss tells it."""
     at_zero = [
-        event.number("loss")
-        for event in history.of(Kind.EVALUATION_MEASURED)
-        if event.number("committed_tokens") == 0
+        event.payload.loss
+        for event in history.of(EvaluationMeasured)
+        if event.payload.committed_tokens == 0
     ]
     firsts: dict[str, float] = {}
-    for event in history.of(Kind.LEARNER_STEP):
-        if event.integer("incarnation") == 1 and event.text("learner") in history.founders:
-            firsts.setdefault(event.text("learner"), event.number("loss"))
+    for event in history.of(LearnerStep):
+        if event.payload.incarnation == 1 and event.payload.learner in history.founders:
+            firsts.setdefault(event.payload.learner, event.payload.loss)
     known = [loss for loss in at_zero or firsts.values() if math.isfinite(loss)]
     return max(known, default=None)
 
 
-def _unhealthy(event: Event, value: float, bound: float, factor: float) -> Violation:
-    who = str(event.data.get("learner", "the evaluation"))
-    if event.kind is Kind.EVALUATION_MEASURED:
-        where = f"at {event.number('committed_tokens'):,.0f} committed tokens"
+def _unhealthy(
+    event: Event[LearnerStep | EvaluationMeasured], value: float, bound: float, factor: float
+) -> Violation:
+    said = event.payload
+    if isinstance(said, EvaluationMeasured):
+        who, where = "the evaluation", f"at {said.committed_tokens:,.0f} committed tokens"
     else:
-        where = f"at {event.time_s:.1f} s"
+        who, where = said.learner, f"at {event.time_s:.1f} s"
     if math.isfinite(value):
         text = (
             f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f}, {factor:g}x the "

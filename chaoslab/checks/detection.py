@@ -9,7 +9,7 @@ A victim that is back before the bound need not have been missed.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
@@ -18,8 +18,19 @@ from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import before_the_end, fault_windows
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import (
+    LearnerLeft,
+    Leaving,
+    LeftBecause,
+    MemberJoined,
+    MemberLeft,
+    MemberSuspected,
+    NodeExited,
+)
 from chaoslab.record.journal import History
 
+_Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
+"""The syncer takes a member for gone."""
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
 _SILENT_S, _MOSTLY = 1.0, 0.5
@@ -78,9 +89,8 @@ class Detection:
 def _delay_s(absence: Absence, history: History) -> float | None:
     """Seconds until the syncer missed the victim; None if it did not before it was back."""
     epoch = _epoch(absence, history)
-    kinds = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
-    for event in history.between(absence.gone_s, absence.back_s, *kinds):
-        if event.integer("epoch") == epoch:
+    for event in history.between(absence.gone_s, absence.back_s, MemberSuspected, MemberLeft):
+        if event.payload.epoch == epoch:
             return max(0.0, event.time_s - _gone_s(absence, history))
     return None
 
@@ -88,18 +98,18 @@ def _delay_s(absence: Absence, history: History) -> float | None:
 def _epoch(absence: Absence, history: History) -> int | None:
     """The membership that the fault met; None if the victim was no member then."""
     epoch = None
-    for event in history.of(Kind.MEMBER_JOINED, Kind.MEMBER_LEFT):
+    for event in history.of(MemberJoined, MemberLeft):
         if event.seq > absence.stories[0].injecting.seq:
             break
-        if event.text("learner") == absence.learner:
-            epoch = event.integer("epoch") if event.kind is Kind.MEMBER_JOINED else None
+        if event.payload.learner == absence.learner:
+            epoch = event.payload.epoch if event.kind is Kind.MEMBER_JOINED else None
     return epoch
 
 
 def _gone_s(absence: Absence, history: History) -> float:
     """When the process was seen to have exited; the injection's time if it never did."""
-    exits = history.between(absence.gone_s, absence.back_s, Kind.NODE_EXITED)
-    own = (event.time_s for event in exits if event.text("node") == absence.learner)
+    exits = history.between(absence.gone_s, absence.back_s, NodeExited)
+    own = (event.time_s for event in exits if event.payload.node == absence.learner)
     return next(own, absence.gone_s)
 
 
@@ -117,7 +127,7 @@ def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violati
     )
 
 
-def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
+def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]:
     """Suspicions and drops of learners that were under no fault, on no way back and not dead.
 
     A syncer that was away itself may take those who are cut off for gone until it hears them again.
@@ -130,8 +140,8 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
         for node in window.story.targets
     ]
     reasons += [
-        (event.text("node"), event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
-        for event in before_the_end(history, Kind.NODE_EXITED)
+        (event.payload.node, event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
+        for event in before_the_end(history, NodeExited)
     ]
     reasons += [
         (who, outage.gone_s, heard.time_s if heard else outage.until_s)
@@ -141,15 +151,19 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[Event]:
     reasons += [
         (who, outage.gone_s, outage.until_s) for outage in outages(history) for who in outage.lent
     ]
-    for event in before_the_end(history, Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT):
-        learner, time_s = event.text("learner"), event.time_s
-        if event.data.get("reason") == "said_goodbye" and _stopped_s(history, learner) >= time_s:
+    for event in before_the_end(history, MemberSuspected, MemberLeft):
+        learner, time_s = event.payload.learner, event.time_s
+        said = event.payload
+        has_left = isinstance(said, MemberLeft) and said.reason is Leaving.SAID_GOODBYE
+        if has_left and _stopped_s(history, learner) >= time_s:
             continue  # training has ended: its words and the syncer's may arrive in any order
         if not any(learner == who and a <= time_s <= b for who, a, b in reasons):
             yield event
 
 
-def _sorted_out(false: Sequence[Event], history: History) -> tuple[Sequence[Event], Sequence[str]]:
+def _sorted_out(
+    false: Sequence[_Missed], history: History
+) -> tuple[Sequence[_Missed], Sequence[str]]:
     """Those that the syncer must answer for, and what is to be said of the others.
 
     It may take a learner for gone when both heard nothing of each other for a time, and most of
@@ -169,9 +183,9 @@ def _sorted_out(false: Sequence[Event], history: History) -> tuple[Sequence[Even
     return kept, said
 
 
-def _silent_since_s(event: Event, history: History) -> float:
+def _silent_since_s(event: _Missed, history: History) -> float:
     """Since when the syncer or the learner had said nothing before one was taken for gone."""
-    learner = event.text("learner")
+    learner = event.payload.learner
     own = (Kind.MEMBER_SUSPECTED, Kind.MEMBER_LEFT)
     before = [e for e in history.events if e.seq < event.seq and e.kind not in own]
     stepped = (e for e in reversed(before) if e.kind is Kind.LEARNER_STEP and e.source == learner)
@@ -182,13 +196,13 @@ def _silent_since_s(event: Event, history: History) -> float:
 
 def _stopped_s(history: History, learner: str) -> float:
     """Until when a learner that left as training ended may be known to have; -inf if it did not."""
-    left = (e for e in history.of(Kind.LEARNER_LEFT) if e.text("learner") == learner)
-    stopped = (e.time_s for e in left if e.text("reason").startswith("stopped"))
+    left = (e for e in history.of(LearnerLeft) if e.payload.learner == learner)
+    stopped = (e.time_s for e in left if e.payload.reason is LeftBecause.STOPPED)
     return max(stopped, default=-math.inf)
 
 
-def _false(event: Event) -> Violation:
-    learner = event.text("learner")
+def _false(event: _Missed) -> Violation:
+    learner = event.payload.learner
     verb = "dropped" if event.kind is Kind.MEMBER_LEFT else "suspected"
     return Violation(
         seq=event.seq,

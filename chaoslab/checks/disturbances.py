@@ -10,13 +10,14 @@ counts as a disturbance, never the load that the run itself makes: see docs/reco
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.timeline import baseline_end_s
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
 from chaoslab.record.journal import History
 
 _LEFT_SHARE = 0.7
@@ -122,7 +123,7 @@ def _stalls(history: History) -> Iterator[Disturbance]:
         yield Disturbance(
             start_s=stall.start_s,
             end_s=stall.end_s,
-            text=f"the harness stood still for {stall.event.number('silent_s'):.1f} s from "
+            text=f"the harness stood still for {stall.event.payload.silent_s:.1f} s from "
             f"{stall.start_s:.1f} s on",
             seq=stall.event.seq,
         )
@@ -131,9 +132,9 @@ def _stalls(history: History) -> Iterator[Disturbance]:
 def _busy(history: History) -> Iterator[Disturbance]:
     """Stretches in which others left the run far less of the machine than in the baseline."""
     usual = [_left_cores(sample) for sample in _of_baseline(history)]
-    run: list[Event] = []
-    for sample in history.of(Kind.MACHINE_SAMPLED) if usual else ():
-        is_full = sample.number("idle_cores") <= _IDLE_SHARE * sample.number("cores")
+    run: list[Event[MachineSampled]] = []
+    for sample in history.of(MachineSampled) if usual else ():
+        is_full = sample.payload.idle_cores <= _IDLE_SHARE * sample.payload.cores
         if is_full and _left_cores(sample) < _LEFT_SHARE * min(usual):
             run.append(sample)
         elif run:
@@ -143,33 +144,33 @@ def _busy(history: History) -> Iterator[Disturbance]:
         yield _stretch(run)
 
 
-def _of_baseline(history: History) -> Sequence[Event]:
+def _of_baseline(history: History) -> Sequence[Event[MachineSampled]]:
     """Samples of the baseline; of what came before it, too, if it was too short for any."""
     until_s = baseline_end_s(history)
-    begun = [e for e in history.of(Kind.PHASE_ENTERED) if e.text("phase") == "baseline"]
+    begun = [e for e in history.of(PhaseEntered) if e.payload.phase == "baseline"]
     if until_s is None or not begun:
         return ()
-    own = list(history.between(begun[0].time_s, until_s, Kind.MACHINE_SAMPLED))
-    return own or list(history.between(0.0, until_s, Kind.MACHINE_SAMPLED))
+    own = list(history.between(begun[0].time_s, until_s, MachineSampled))
+    return own or list(history.between(0.0, until_s, MachineSampled))
 
 
-def _stretch(run: Sequence[Event]) -> Disturbance:
-    start_s, end_s = run[0].time_s - run[0].number("window_s"), run[-1].time_s
-    cores = run[0].number("cores")
+def _stretch(run: Sequence[Event[MachineSampled]]) -> Disturbance:
+    start_s, end_s = run[0].time_s - run[0].payload.window_s, run[-1].time_s
+    cores = run[0].payload.cores
     share = 1 - sum(map(_left_cores, run)) / len(run) / cores
     return Disturbance(
         start_s=start_s,
         end_s=end_s,
         text=f"others took {share:.0%} of the machine from {start_s:.1f} to {end_s:.1f} s (load "
-        f"{max(e.number('load_1m') for e in run):.1f} on {cores:g} cores)",
+        f"{max(e.payload.load_1m for e in run):.1f} on {cores:g} cores)",
         seq=run[0].seq,
     )
 
 
-def _left_cores(sample: Event) -> float:
+def _left_cores(sample: Event[MachineSampled]) -> float:
     """What processes that are not of the run, and other guests of the host, did not take."""
-    others = sample.number("others_cores") + sample.number("stolen_cores")
-    return max(0.0, sample.number("cores") - others)
+    others = sample.payload.others_cores + sample.payload.stolen_cores
+    return max(0.0, sample.payload.cores - others)
 
 
 # ---------------------------------------------------------------- how it is told
@@ -202,13 +203,13 @@ def _machine_numbers(finding: Finding, history: History) -> Mapping[str, Json]:
     if span is None:
         return {}
     samples = [
-        e for e in history.of(Kind.MACHINE_SAMPLED)
-        if e.time_s >= span[0] and e.time_s - e.number("window_s") <= span[1]
+        e for e in history.of(MachineSampled)
+        if e.time_s >= span[0] and e.time_s - e.payload.window_s <= span[1]
     ]  # fmt: skip
-    stored = [e.number("took_s") for e in history.between(*span, Kind.ROUND_STORED)]
+    stored = [e.payload.took_s for e in history.between(*span, RoundStored)]
     numbers: dict[str, Json] = {}
-    for name, key in _TOLD.items():
-        values = [e.number(key) for e in samples if e.data.get(key) is not None]
+    for name, figure in _TOLD.items():
+        values = [value for e in samples if (value := figure(e.payload)) is not None]
         if values:
             numbers[name] = round(max(values), 3)
     if stored:
@@ -216,12 +217,12 @@ def _machine_numbers(finding: Finding, history: History) -> Mapping[str, Json]:
     return numbers
 
 
-_TOLD = {
-    "machine_load_1m": "load_1m",
-    "machine_others_cores": "others_cores",
-    "machine_stolen_cores": "stolen_cores",
-    "machine_cpu_pressure_share": "cpu_pressure",
-    "machine_io_pressure_share": "io_pressure",
-    "harness_waited_s": "waited_s",
+_TOLD: Mapping[str, Callable[[MachineSampled], float | None]] = {
+    "machine_load_1m": lambda sample: sample.load_1m,
+    "machine_others_cores": lambda sample: sample.others_cores,
+    "machine_stolen_cores": lambda sample: sample.stolen_cores,
+    "machine_cpu_pressure_share": lambda sample: sample.cpu_pressure,
+    "machine_io_pressure_share": lambda sample: sample.io_pressure,
+    "harness_waited_s": lambda sample: sample.waited_s,
 }
-"""The figure of a finding, and what it is called in a sample."""
+"""The figures of a finding, and where a sample has them."""

@@ -19,7 +19,14 @@ from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import (
+    LearnerJoined,
+    LearnerStep,
+    LinkCleared,
+    LinkShaped,
+    NodeExited,
+    RoundMerged,
+)
 from chaoslab.core.units import Share
 from chaoslab.record.journal import History
 
@@ -46,8 +53,8 @@ class Goodput:
 
     def judge(self, history: History) -> Finding:
         """Compare over all the time in which any fault was open."""
-        baseline_per_s = baseline_figure(history, "tokens_per_s")
-        baseline_gap_s = baseline_figure(history, "gap_s_median")
+        baseline_per_s = baseline_figure(history, lambda usual: usual.tokens_per_s)
+        baseline_gap_s = baseline_figure(history, lambda usual: usual.gap_s_median)
         windows = fault_windows(history)
         spans = [(window.start_s, window.end_s) for window in windows]
         stretches = _union([*spans, *_caught_up(history)])
@@ -91,8 +98,8 @@ class Goodput:
 def _committed(history: History, stretches: _Stretches) -> tuple[int, float]:
     """Rounds merged within the stretches, and the tokens that they committed."""
     rounds, tokens, before = 0, 0.0, 0.0
-    for merged in history.of(Kind.ROUND_MERGED):
-        now = merged.number("committed_tokens")
+    for merged in history.of(RoundMerged):
+        now = merged.payload.committed_tokens
         if _holds(stretches, merged.time_s):
             rounds, tokens = rounds + 1, tokens + now - before
         before = now
@@ -103,9 +110,9 @@ def _raw_tokens(history: History, stretches: _Stretches) -> float:
     """Tokens that all learners trained within the stretches, as far as their samples show."""
     before: dict[tuple[str, int], float] = {}
     tokens = 0.0
-    for sample in history.of(Kind.LEARNER_STEP):
-        life = (sample.text("learner"), sample.integer("incarnation"))
-        now = sample.number("tokens")
+    for sample in history.of(LearnerStep):
+        life = (sample.payload.learner, sample.payload.incarnation)
+        now = sample.payload.tokens
         if _holds(stretches, sample.time_s):
             tokens += now - before.get(life, 0.0)
         before[life] = now
@@ -117,13 +124,13 @@ def _caught_up(history: History) -> Iterator[tuple[float, float]]:
 
     What the learners did meanwhile is committed by those merges, so it counts with them.
     """
-    rounds = history.of(Kind.ROUND_MERGED)
-    fragments = {event.integer("fragment") for event in rounds}
+    rounds = history.of(RoundMerged)
+    fragments = {event.payload.fragment for event in rounds}
     for outage in outages(history):
         left, end_s = set(fragments), outage.until_s
         for merged in rounds:
             if left and outage.healed_s < merged.time_s <= outage.until_s:
-                left.discard(merged.integer("fragment"))
+                left.discard(merged.payload.fragment)
                 end_s = merged.time_s if not left else end_s
         yield outage.gone_s, end_s
 
@@ -151,9 +158,10 @@ def _slowed_s(history: History) -> float:
 def _joined_s(history: History, stretches: _Stretches) -> float:
     """Learner-seconds that newcomers added: each life from when it held everything to its end."""
     newcomers, spans = history.newcomers, dict[tuple[str, int], tuple[float, float]]()
-    for event in history.of(Kind.LEARNER_JOINED, Kind.NODE_EXITED) if newcomers else ():
-        joined = event.kind is Kind.LEARNER_JOINED
-        life = event.text("learner" if joined else "node"), event.integer("incarnation")
+    for event in history.of(LearnerJoined, NodeExited) if newcomers else ():
+        said = event.payload
+        joined = isinstance(said, LearnerJoined)
+        life = said.node if isinstance(said, NodeExited) else said.learner, said.incarnation
         if joined and life[0] in newcomers:
             spans.setdefault(life, (event.time_s, history.end_s))
         elif life in spans:
@@ -172,18 +180,18 @@ def _taken(absence: Absence, history: History) -> _Stretches:
     injections = {story.injection for story in absence.stories}
     mine = [
         event
-        for event in history.of(Kind.LINK_SHAPED, Kind.LINK_CLEARED)
-        if event.text("link") == absence.learner and event.text("injection") in injections
+        for event in history.of(LinkShaped, LinkCleared)
+        if event.payload.link == absence.learner and event.payload.injection in injections
     ]
-    if {event.text("injection") for event in mine} != injections:
+    if {event.payload.injection for event in mine} != injections:
         return [(absence.gone_s, end_s)]
     stretches: list[tuple[float, float]] = []
     since_s: dict[str, float] = {}
     for event in mine:
-        injection = event.text("injection")
-        if event.kind is Kind.LINK_CLEARED:
+        injection = event.payload.injection
+        if isinstance(event.payload, LinkCleared):
             stretches += [(since_s.pop(injection, event.time_s), event.time_s)]
-        elif event.text("effect") not in _MOMENTS:
+        elif event.payload.effect not in _MOMENTS:
             since_s.setdefault(injection, event.time_s)
     stretches += [(start_s, end_s) for start_s in since_s.values()]
     return _union((max(a, absence.gone_s), min(b, end_s)) for a, b in stretches if a < end_s)

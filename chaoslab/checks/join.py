@@ -10,15 +10,26 @@ done harm.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    LearnerJoined,
+    LearnerStep,
+    MemberJoined,
+    MemberRefused,
+    NodeStarted,
+    OfLearner,
+    PushAccepted,
+    RoundMerged,
+)
 from chaoslab.record.journal import FaultStory, History
 
+_L = TypeVar("_L", bound=OfLearner)
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""
 
@@ -31,12 +42,12 @@ class _Arrival:
     story: FaultStory
     until_s: float
     """When it was asked to leave again, or training ended."""
-    started: Event | None = None
-    member: Event | None = None
-    refused: Event | None = None
-    complete: Event | None = None
-    stepped: Event | None = None
-    accepted: Event | None = None
+    started: Event[NodeStarted] | None = None
+    member: Event[MemberJoined] | None = None
+    refused: Event[MemberRefused] | None = None
+    complete: Event[LearnerJoined] | None = None
+    stepped: Event[LearnerStep] | None = None
+    accepted: Event[PushAccepted] | None = None
     merged: Sequence[Event] = ()
     """The rounds merged with it."""
 
@@ -103,7 +114,7 @@ class Join:
 
     def _problem(self, arrival: _Arrival, history: History) -> Violation | str | None:
         """A violation, a doubt, or nothing to object to."""
-        if arrival.complete is not None and arrival.complete.data.get("source") == "initial":
+        if arrival.complete is not None and arrival.complete.payload.source == "initial":
             text = f"{arrival} made its own initial parameters the state of a run that had begun"
             return _violation(arrival, text, arrival.complete)
         clock_s = arrival.clock_s(arrival.accepted)
@@ -122,7 +133,7 @@ class Join:
     def _too_few(self, arrival: _Arrival, history: History) -> Violation | str | None:
         if arrival.accepted is None or len(arrival.merged) >= self.contributions:
             return None
-        rounds = history.between(arrival.accepted.time_s, arrival.until_s, Kind.ROUND_MERGED)
+        rounds = history.between(arrival.accepted.time_s, arrival.until_s, RoundMerged)
         chances = sum(1 for _ in rounds)
         text = (
             f"{arrival} contributed to {len(arrival.merged)} of {chances} rounds; "
@@ -138,7 +149,7 @@ def _how_far(arrival: _Arrival) -> str:
     if arrival.started is None:
         return "was never started"
     if arrival.refused is not None:
-        return f"was refused: {arrival.refused.data.get('reason')}"
+        return f"was refused: {arrival.refused.payload.reason}"
     if arrival.member is None:
         return f"did not register with the syncer in {arrival.room_s:.1f} s"
     if arrival.stepped is None:
@@ -167,16 +178,30 @@ def _arrivals(history: History) -> Iterator[_Arrival]:
 
 def _follow(arrival: _Arrival, history: History) -> _Arrival:
     """What its first life since the injection did until it was asked to leave."""
-    about = [
-        event
-        for event in history.about(arrival.learner)
-        if event.seq > arrival.story.injecting.seq and event.time_s <= arrival.until_s
-    ]
-    started = next((event for event in about if event.kind is Kind.NODE_STARTED), None)
+    since, until_s = arrival.story.injecting, arrival.until_s
+    started = next(
+        (
+            event
+            for event in history.between(since.time_s, until_s, NodeStarted)
+            if event.payload.node == arrival.learner and event.seq > since.seq
+        ),
+        None,
+    )
     if started is None:
         return arrival
-    life = started.integer("incarnation")
-    own = [event for event in about if event.data.get("incarnation") == life]
+    life = started.payload.incarnation
+
+    def first(kind: type[_L]) -> Event[_L] | None:
+        return next(
+            (
+                event
+                for event in history.between(since.time_s, until_s, kind)
+                if event.seq > since.seq
+                and (event.payload.learner, event.payload.incarnation) == (arrival.learner, life)
+            ),
+            None,
+        )
+
     merged = [
         part.merged
         for part in parts(history)
@@ -186,17 +211,13 @@ def _follow(arrival: _Arrival, history: History) -> _Arrival:
     return replace(
         arrival,
         started=started,
-        member=_first(own, Kind.MEMBER_JOINED),
-        refused=_first(own, Kind.MEMBER_REFUSED),
-        complete=_first(own, Kind.LEARNER_JOINED),
-        stepped=_first(own, Kind.LEARNER_STEP),
-        accepted=_first(own, Kind.PUSH_ACCEPTED),
+        member=first(MemberJoined),
+        refused=first(MemberRefused),
+        complete=first(LearnerJoined),
+        stepped=first(LearnerStep),
+        accepted=first(PushAccepted),
         merged=merged,
     )
-
-
-def _first(events: Sequence[Event], kind: Kind) -> Event | None:
-    return next((event for event in events if event.kind is kind), None)
 
 
 def _numbers(found: Sequence[_Arrival]) -> Mapping[str, Json]:
@@ -214,7 +235,7 @@ def _numbers(found: Sequence[_Arrival]) -> Mapping[str, Json]:
         "first_contribution_s": by_learner(a.clock_s(a.accepted) for a in found),
         "contributions": by_learner(len(a.merged) for a in found),
         "state_from": by_learner(
-            (a.complete.data.get("donor") or a.complete.data.get("source")) if a.complete else None
+            (a.complete.payload.donor or a.complete.payload.source) if a.complete else None
             for a in found
         ),
     }

@@ -20,6 +20,15 @@ from chaoslab.checks.timeline import fault_windows, training_end_s
 from chaoslab.checks.token_accounts import Accounts, Entry
 from chaoslab.checks.violations import Violation, conclude
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import (
+    LearnerFenced,
+    MemberLeft,
+    NodeExited,
+    RoundAbandoned,
+    RoundMerged,
+    SyncerFinal,
+    SyncerReady,
+)
 from chaoslab.record.journal import History
 
 _Who: TypeAlias = str | int | None
@@ -65,7 +74,7 @@ def _doubt(accounts: Accounts) -> str:
         return "nothing was merged"
     if not accounts.pushed or not accounts.accepted:
         return "one side did not write its pushes down, so there is nothing to compare"
-    if not accounts.finals or not accounts.history.of(Kind.SYNCER_FINAL):
+    if not accounts.finals or not accounts.history.of(SyncerFinal):
         return (
             "the books were not closed: a final account of the syncer or of the learners is missing"
         )
@@ -98,9 +107,9 @@ def _merged_once(accounts: Accounts) -> Iterator[Violation]:
     times = Counter(entry.key for entry in accounts.merged)
     closed: dict[int, Event] = {}
     last_round: dict[str, int] = {}
-    for event in accounts.history.of(Kind.ROUND_MERGED, Kind.ROUND_ABANDONED):
-        closed[event.integer("round")] = event
-        last_round[str(event.integer("fragment"))] = event.integer("round")
+    for event in accounts.history.of(RoundMerged, RoundAbandoned):
+        closed[event.payload.round] = event
+        last_round[str(event.payload.fragment)] = event.payload.round
     for key, count in Counter(entry.key for entry in accounts.accepted).items():
         if count > 1:
             entry = next(e for e in reversed(accounts.accepted) if e.key == key)
@@ -139,11 +148,11 @@ def _excuses(history: History) -> Mapping[_Who, Sequence[tuple[float, float]]]:
     for window in fault_windows(history):
         for node in () if window.story.brings_in else window.story.targets:
             found[node if node in learners else None].append((window.start_s, window.end_s))
-    for event in history.of(Kind.NODE_EXITED):
-        node = event.text("node")
+    for event in history.of(NodeExited):
+        node = event.payload.node
         found[node if node in learners else None].append((event.time_s, event.time_s))
-    for event in history.of(Kind.MEMBER_LEFT, Kind.LEARNER_FENCED):
-        found[event.integer("epoch")].append((event.time_s, forever))
+    for ended in history.of(MemberLeft, LearnerFenced):
+        found[ended.payload.epoch].append((ended.time_s, forever))
     return found
 
 
@@ -167,7 +176,7 @@ def _disjoint(accounts: Accounts) -> Iterator[Violation]:
 
 def _syncer_died(accounts: Accounts, entry: Entry) -> bool:
     """Whether the syncer came back from its disk after it had accepted this."""
-    return any(event.seq > entry.event.seq for event in accounts.history.of(Kind.SYNCER_READY))
+    return any(event.seq > entry.event.seq for event in accounts.history.of(SyncerReady))
 
 
 def _differs(entry: Entry, other: Entry, here: str, there: str) -> Violation:

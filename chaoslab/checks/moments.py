@@ -6,43 +6,51 @@
 What a node wrote before it died may be read after that; so what counts is the injection's end.
 """
 
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerJoined,
+    Payload,
+    PhaseReached,
+    PushAccepted,
+    RoundMerged,
+)
 from chaoslab.record.journal import FaultStory, History
-
-_ENDS = {
-    "quorum": (Kind.ROUND_MERGED, "round"),
-    "before_write": (Kind.ROUND_MERGED, "round"),
-    "written": (Kind.ROUND_MERGED, "round"),
-    "publish": (Kind.ROUND_MERGED, "round"),
-    "push": (Kind.PUSH_ACCEPTED, "round"),
-    "donate": (Kind.LEARNER_JOINED, None),
-    "adopt": (Kind.LEARNER_ADOPTED, "fragment"),
-}
-"""By phase: the event that shows that it is over, and what it has in common with the phase."""
 
 
 def phase_over(story: FaultStory, history: History) -> Event | None:
     """What shows that the phase was over before the fault was in; None if it came in time."""
-    reached = story.injecting.data.get("reached")
-    if not isinstance(reached, int) or not 0 <= reached < len(history.events):
+    reached = story.injecting.payload.reached
+    if reached is None or not 0 <= reached < len(history.events):
         return None
     point = history.events[reached]
-    kind, common = _ENDS[point.text("phase")]
+    at = point.payload
+    if not isinstance(at, PhaseReached):
+        return None
     until = story.injected.seq if story.injected else len(history.events)
     return next(
         (
             event
-            for event in history.of(kind)
-            if reached < event.seq < until
-            and _is_its(event, point)
-            and (common is None or event.data.get(common) == point.data.get(common))
+            for event in history.events[reached + 1 : until]
+            if _ends(event, event.payload, at, point.source)
         ),
         None,
     )
 
 
-def _is_its(event: Event, point: Event) -> bool:
-    """Whether the event is about the node that was at the point."""
-    if event.kind is Kind.LEARNER_JOINED:
-        return event.data.get("donor") == point.source
-    return point.source in (event.source, event.data.get("learner"))
+def _ends(event: Event, said: Payload, at: PhaseReached, source: str) -> bool:
+    """Whether an event shows that the node `source` is beyond the phase."""
+    match at.phase:
+        case "push":
+            if not isinstance(said, PushAccepted) or said.round != at.round:
+                return False
+            return source in (event.source, said.learner)
+        case "donate":
+            return isinstance(said, LearnerJoined) and said.donor == source
+        case "adopt":
+            if not isinstance(said, LearnerAdopted) or said.fragment != at.fragment:
+                return False
+            return source in (event.source, said.learner)
+        case _:  # the phases of the syncer: quorum, before_write, written, publish
+            is_its = isinstance(said, RoundMerged) and said.round == at.round
+            return is_its and source == event.source

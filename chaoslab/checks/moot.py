@@ -16,11 +16,11 @@ from math import inf
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.outages import heard, outages
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import FaultSkipped, Lack, Obstacle, Status
 from chaoslab.record.journal import FaultStory, History
 
-_HELD = "held"
-_HAD = frozenset({_HELD, "not_alive"})
+_HAD = frozenset({Obstacle.HELD, Obstacle.NOT_ALIVE})
 """Obstacles of a skipped injection that another one can be the cause of."""
 
 
@@ -40,31 +40,32 @@ class _Cover:
 def moot(history: History) -> dict[str, str]:
     """By injection that is moot, begun or skipped: which other one had each target, in words."""
     begun = [story for story in history.faults if story.failed is None and _has_lack(story)]
-    skipped = [e for e in history.of(Kind.FAULT_SKIPPED) if e.data.get("obstacle") in _HAD]
+    skipped = [e for e in history.of(FaultSkipped) if e.payload.obstacle in _HAD]
     if not begun and not skipped:
         return {}
     away, holding = tuple(_away(history)), tuple(_holding(history))
     found = {story.injection: _begun(story, away) for story in begun}
     for event in skipped:
-        covers = holding if event.text("obstacle") == _HELD else away
-        found[event.text("injection")] = _skipped(event, covers)
+        covers = holding if event.payload.obstacle is Obstacle.HELD else away
+        found[event.payload.injection] = _skipped(event, covers)
     return {injection: said for injection, said in found.items() if said}
 
 
 def _has_lack(story: FaultStory) -> bool:
     """Whether it is failed, and its evidence says that there was nothing to break."""
-    return story.status == "failed" and any(event.data.get("lack") for event in story.evidence)
+    return story.status is Status.FAILED and any(event.payload.lack for event in story.evidence)
 
 
 def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
     """Who had each target without proof when, or for as long as, it was missing; "" if nobody."""
     said = []
-    missing = {e.text("target"): e for e in story.evidence if e.text("status") != "proved"}
-    if set(story.targets) - {event.text("target") for event in story.evidence}:
+    missing = {e.payload.target: e for e in story.evidence if e.payload.status is not Status.PROVED}
+    if set(story.targets) - {event.payload.target for event in story.evidence}:
         return ""
     for target, seen in missing.items():
         start_s = story.injecting.time_s
-        until_s = {"at_start": start_s, "throughout": seen.time_s}.get(str(seen.data.get("lack")))
+        lack = seen.payload.lack
+        until_s = {Lack.AT_START: start_s, Lack.THROUGHOUT: seen.time_s}.get(lack) if lack else None
         others = (c for c in away if c.target == target and c.story.injection != story.injection)
         by = [c for c in others if until_s and c.start_s <= start_s and until_s <= c.end_s]
         if not by:
@@ -73,17 +74,17 @@ def _begun(story: FaultStory, away: Iterable[_Cover]) -> str:
     return "; ".join(said)
 
 
-def _skipped(event: Event, covers: Iterable[_Cover]) -> str:
+def _skipped(event: Event[FaultSkipped], covers: Iterable[_Cover]) -> str:
     """Who had each target when the injection was to begin; "" if nobody had one of them."""
     by = {c.target: str(c) for c in covers if c.start_s <= event.time_s <= c.end_s}
-    targets = event.names("targets")
+    targets = event.payload.targets
     return "; ".join(by[target] for target in targets) if by.keys() >= set(targets) else ""
 
 
 def _holding(history: History) -> Iterator[_Cover]:
     """The proved injections on each target, whatever they do to it, until they were healed."""
     for story in history.faults:
-        for target in story.targets if story.status == "proved" else ():
+        for target in story.targets if story.status is Status.PROVED else ():
             end_s = story.healed.time_s if story.healed else inf
             yield _Cover(story=story, target=target, start_s=story.injecting.time_s, end_s=end_s)
 
@@ -92,11 +93,11 @@ def _away(history: History) -> Iterator[_Cover]:
     """The proved injections that took a learner, or its syncer, out of training."""
     for absence in absences(history):
         for story in absence.stories:
-            if story.status == "proved":
+            if story.status is Status.PROVED:
                 back = absence.accepted if _is_last(story, absence) else None
                 yield _cover(story, absence.learner, back)
     for outage in outages(history):
-        for learner in history.learners if outage.story.status == "proved" else ():
+        for learner in history.learners if outage.story.status is Status.PROVED else ():
             back = heard(history, learner, outage.since, inf) if outage.since else None
             yield _cover(outage.story, learner, back)
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import HarnessStalled, NodeStarted
 from chaoslab.record.journal import History
 
 _UNNOTED_S = 1.0
@@ -31,7 +32,7 @@ class Stall:
 
     start_s: float
     end_s: float
-    event: Event
+    event: Event[HarnessStalled]
 
     @property
     def length_s(self) -> float:
@@ -41,7 +42,7 @@ class Stall:
 
 def stalls(history: History) -> tuple[Stall, ...]:
     """Every stretch in which the harness noted that it had stood still, in order."""
-    return tuple(map(_stall, history.of(Kind.HARNESS_STALLED)))
+    return tuple(map(_stall, history.of(HarnessStalled)))
 
 
 def by_node_clocks(history: History) -> History:
@@ -79,8 +80,8 @@ def _lives(events: Sequence[Event]) -> Sequence[_Life]:
     starts: dict[str, int] = defaultdict(int)
     found = []
     for event in events:
-        if event.kind is Kind.NODE_STARTED:
-            starts[event.text("node")] += 1
+        if event.kind is Kind.NODE_STARTED and isinstance(event.payload, NodeStarted):
+            starts[event.payload.node] += 1
         found.append((event.source, starts[event.source]))
     return found
 
@@ -101,9 +102,8 @@ def _offset(event: Event, life: _Life, least: dict[tuple[_Life, int], float]) ->
     return min(least.get((life, bucket), math.inf) for bucket in around)
 
 
-def _stall(event: Event) -> Stall:
+def _stall(event: Event[HarnessStalled]) -> Stall:
     """Records of older versions do not say since when it stood still."""
-    end_s = event.time_s
-    since = event.data.get("since_s")
-    start_s = end_s - event.number("silent_s") if since is None else event.number("since_s")
-    return Stall(start_s=start_s, end_s=end_s, event=event)
+    since_s = event.payload.since_s
+    start_s = event.time_s - event.payload.silent_s if since_s is None else since_s
+    return Stall(start_s=start_s, end_s=event.time_s, event=event)

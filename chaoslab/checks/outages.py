@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from chaoslab.checks.absence import absences
 from chaoslab.checks.timeline import parts, training_end_s
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import MemberJoined, MemberLeft, NodeStarted, PushAccepted, SyncerReady
 from chaoslab.record.journal import FaultStory, History
 
 _START_S = 5.0
@@ -44,7 +45,7 @@ class Outage:
     @property
     def was_to_be_healed(self) -> bool:
         """Whether the plan meant to give the syncer back: not `for: rest`."""
-        return self.story.injecting.data.get("for_s") is not None
+        return self.story.injecting.payload.for_s is not None
 
     @property
     def healed_s(self) -> float:
@@ -68,9 +69,7 @@ class Outage:
 
 def outages(history: History) -> tuple[Outage, ...]:
     """Every injection that took the syncer away, in order."""
-    syncers = {
-        e.text("node") for e in history.of(Kind.NODE_STARTED) if e.data.get("role") == "syncer"
-    }
+    syncers = {e.payload.node for e in history.of(NodeStarted) if e.payload.role == "syncer"}
     end_s = training_end_s(history)
     stories = [
         story
@@ -100,7 +99,7 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
     since, lent = story.healing, _lent(history, until_s)
     ready = None
     if since is not None:
-        later = history.between(since.time_s, until_s, Kind.SYNCER_READY)
+        later = history.between(since.time_s, until_s, SyncerReady)
         ready = next((event for event in later if event.seq > since.seq), None)
     return Outage(
         story=story,
@@ -120,11 +119,11 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
 def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
     """The members when it began that no fault of their own took away before all was over."""
     members: set[str] = set()
-    for event in history.of(Kind.MEMBER_JOINED, Kind.MEMBER_LEFT):
+    for event in history.of(MemberJoined, MemberLeft):
         if event.seq > story.injecting.seq:
             break
         joined = event.kind is Kind.MEMBER_JOINED
-        (members.add if joined else members.discard)(event.text("learner"))
+        (members.add if joined else members.discard)(event.payload.learner)
     busy = {
         absence.learner
         for absence in absences(history)
@@ -147,13 +146,13 @@ def heard(history: History, learner: str, since: Event, until_s: float) -> Event
     """The first work of a learner that was accepted after an event, or the first round with it."""
     accepted = [
         event
-        for event in history.between(since.time_s, until_s, Kind.PUSH_ACCEPTED)
-        if event.seq > since.seq and event.text("learner") == learner
+        for event in history.between(since.time_s, until_s, PushAccepted)
+        if event.seq > since.seq and event.payload.learner == learner
     ]
     merged = [
         part.merged
         for part in parts(history)
         if part.merged.seq > since.seq and part.learner == learner
-        if part.merged.time_s <= until_s and part.merged.data.get("is_restated") is not True
+        if part.merged.time_s <= until_s and not part.merged.payload.is_restated
     ]
-    return min(accepted[:1] + merged[:1], key=lambda event: event.seq, default=None)
+    return min([*accepted[:1], *merged[:1]], key=lambda event: event.seq, default=None)

@@ -22,7 +22,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.checks.violations import room_below, unknown
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Bound, Relative
 from chaoslab.record.journal import History
 
@@ -71,14 +71,14 @@ class Continuity:
             evidence=gap.evidence,
             numbers={
                 "gap_at_s": round(gap.start_s, 3),
-                "baseline_gap_s": baseline_figure(history, "gap_s_max"),
+                "baseline_gap_s": baseline_figure(history, lambda usual: usual.gap_s_max),
             },
         )
 
     def _bound_s(self, history: History) -> float | None:
         if not isinstance(self.max_gap, Relative):
             return self.max_gap
-        baseline_s = baseline_figure(history, "gap_s_max")
+        baseline_s = baseline_figure(history, lambda usual: usual.gap_s_max)
         return None if baseline_s is None else max(self.floor_s, self.max_gap.factor * baseline_s)
 
 
@@ -118,5 +118,5 @@ def _rounds_under_faults(
     stretches += [(outage.gone_s, outage.until_s) for outage in outages(history)]
     return sum(
         any(start_s <= merged.time_s <= end_s for start_s, end_s in stretches)
-        for merged in history.of(Kind.ROUND_MERGED)
+        for merged in history.of(RoundMerged)
     )

@@ -17,7 +17,8 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import RoundMerged
 from chaoslab.core.units import Share
 from chaoslab.record.journal import FaultStory, History
 
@@ -156,7 +157,7 @@ def _pace(history: History) -> _Pace | None:
     end_s = baseline_end_s(history)
     if end_s is None:
         return None
-    rounds = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s <= end_s][-_BASELINE_ROUNDS:]
+    rounds = [e for e in history.of(RoundMerged) if e.time_s <= end_s][-_BASELINE_ROUNDS:]
     length_s = rounds[-1].time_s - rounds[0].time_s if rounds else 0.0
     if length_s <= 0:
         return None
@@ -171,7 +172,7 @@ def _pace(history: History) -> _Pace | None:
         rounds_per_s=rounds_per_s,
         shares={learner: count / len(rounds) for learner, count in own.items()},
         window_s=max(_WINDOW_S, _WINDOW_ROUNDS / rounds_per_s),
-        times_s=[event.time_s for event in history.of(Kind.ROUND_MERGED)],
+        times_s=[event.time_s for event in history.of(RoundMerged)],
         by_learner=by_learner,
     )
 

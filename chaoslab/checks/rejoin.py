@@ -7,16 +7,26 @@ contributes once, or one that works on an old version to the end.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import parts
 from chaoslab.checks.violations import Violation, conclude, room_below
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    LearnerAdopted,
+    LearnerFinal,
+    LearnerJoined,
+    LearnerStep,
+    Membership,
+    RoundMerged,
+    SyncerFinal,
+)
 from chaoslab.record.journal import History
 
+_M = TypeVar("_M", bound=Membership)
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""
 
@@ -114,7 +124,7 @@ class Rejoin:
     def _too_few(self, absence: Absence, history: History) -> Violation | str | None:
         if len(absence.merged) >= self.contributions:
             return None
-        rounds = history.between(absence.back_s, absence.until_s, Kind.ROUND_MERGED)
+        rounds = history.between(absence.back_s, absence.until_s, RoundMerged)
         chances = sum(1 for _ in rounds)
         text = (
             f"{absence} contributed to {len(absence.merged)} of the {chances} rounds merged after "
@@ -148,18 +158,18 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
     merged: dict[int, float] = {}
     for part in parts(history):
         if part.learner == absence.learner:
-            step = part.event.number("step")
+            step = part.contributor.step
             merged[part.incarnation] = max(step, merged.get(part.incarnation, 0.0))
     reached = [
-        event.integer("data_position")
-        for event in _said(history, Kind.LEARNER_STEP, absence.learner)
-        if event.integer("incarnation") != absence.incarnation
+        event.payload.data_position
+        for event in _said(history, LearnerStep, absence.learner)
+        if event.payload.incarnation != absence.incarnation
         and event.time_s <= absence.gone_s
-        and event.number("step") <= merged.get(event.integer("incarnation"), -1.0)
+        and event.payload.step <= merged.get(event.payload.incarnation, -1.0)
     ]
-    for joined in _said(history, Kind.LEARNER_JOINED, absence.learner):
-        position = joined.integer("data_position")
-        is_its = joined.integer("incarnation") == absence.incarnation
+    for joined in _said(history, LearnerJoined, absence.learner):
+        position = joined.payload.data_position
+        is_its = joined.payload.incarnation == absence.incarnation
         if is_its and position < max(reached, default=0):
             return _violation(
                 absence,
@@ -170,8 +180,8 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
     return None
 
 
-def _said(history: History, kind: Kind, learner: str) -> Iterator[Event]:
-    return (event for event in history.of(kind) if event.text("learner") == learner)
+def _said(history: History, kind: type[_M], learner: str) -> Iterator[Event[_M]]:
+    return (event for event in history.of(kind) if event.payload.learner == learner)
 
 
 def _never_healed(absence: Absence) -> Violation | str:
@@ -193,29 +203,23 @@ def _violation(absence: Absence, text: str, event: Event | None) -> Violation:
 def _held(absence: Absence, history: History) -> Mapping[str, int]:
     """The versions the learner ended with: by its final word, or by what it said to adopt."""
     versions: dict[str, int] = {}
-    kinds = (Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED, Kind.LEARNER_FINAL)
-    for event in history.of(*kinds):
-        if event.text("learner") != absence.learner:
+    for event in history.of(LearnerJoined, LearnerAdopted, LearnerFinal):
+        said = event.payload
+        if (said.learner, said.incarnation) != (absence.learner, absence.incarnation):
             continue
-        if event.integer("incarnation") != absence.incarnation:
-            continue
-        if event.kind is Kind.LEARNER_ADOPTED:
-            versions[str(event.integer("fragment"))] = event.integer("version")
+        if isinstance(said, LearnerAdopted):
+            versions[str(said.fragment)] = said.version
         else:
-            versions |= _versions(event)
+            versions |= said.versions
     return versions
 
 
 def _current(history: History) -> Mapping[str, int]:
-    final = history.last(Kind.SYNCER_FINAL)
+    final = history.last(SyncerFinal)
     if final:
-        return _versions(final)
-    merged = history.of(Kind.ROUND_MERGED)
-    return {str(event.integer("fragment")): event.integer("version") for event in merged}
-
-
-def _versions(event: Event) -> dict[str, int]:
-    return {f: v for f, v in event.mapping("versions").items() if isinstance(v, int)}
+        return final.payload.versions
+    merged = history.of(RoundMerged)
+    return {str(event.payload.fragment): event.payload.version for event in merged}
 
 
 def _names(found: Sequence[Absence]) -> str:

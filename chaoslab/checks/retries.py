@@ -13,7 +13,8 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.record.journal import History
 
 _MINUTE_S = 60.0
@@ -34,9 +35,9 @@ class Retries:
         """Count the busiest minute of each learner until training ended."""
         end_s = training_end_s(history)
         reporting = {
-            event.text("learner")
-            for event in history.of(Kind.LINK_MEASURED)
-            if event.text("direction") == "down"
+            event.payload.learner
+            for event in history.of(LinkMeasured)
+            if event.payload.direction == "down"
         }
         if not reporting:
             return unknown(self.name, "no learner reported of its link")
@@ -49,7 +50,7 @@ class Retries:
             [self._violation(who, found) for who, found in busiest.items() if self._is_bad(found)],
             doubt=f"nothing was reported of the links of {', '.join(silent)}" if silent else "",
             passed=f"no learner dialled again more than {most} times in a minute",
-            samples=len(history.of(Kind.LINK_MEASURED)),
+            samples=len(history.of(LinkMeasured)),
             numbers=_numbers(dials, busiest),
         )
         return replace(
@@ -75,12 +76,12 @@ def _retries(history: History, learner: str, end_s: float) -> Sequence[Event]:
     """All dials of a learner but the first of each life, when their outcome was known."""
     lives: set[int] = set()
     found = []
-    for event in history.of(Kind.LINK_OPENED, Kind.LINK_CLOSED):
-        if event.time_s > end_s or event.text("learner") != learner:
+    for event in history.of(LinkOpened, LinkClosed):
+        if event.time_s > end_s or event.payload.learner != learner:
             continue
-        if event.kind is Kind.LINK_CLOSED and event.flag("was_open"):
+        if isinstance(event.payload, LinkClosed) and event.payload.was_open:
             continue
-        life = event.integer("incarnation")
+        life = event.payload.incarnation
         if life in lives:
             found.append(event)
         lives.add(life)

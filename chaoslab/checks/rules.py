@@ -11,6 +11,7 @@ Each rule that is not kept becomes a finding of its own; a rule that is kept say
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.moments import phase_over
@@ -19,8 +20,28 @@ from chaoslab.checks.timeline import says_stopped, training_end
 from chaoslab.checks.unknown_participants import strangers
 from chaoslab.checks.unrequested_exits import unasked
 from chaoslab.checks.violations import conclude, unknown
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    BaselineMeasured,
+    FaultHealFailed,
+    FaultInjecting,
+    FaultSkipped,
+    JanitorDied,
+    LinkLost,
+    NodeExited,
+    PlanEntry,
+    ResidueFound,
+    RunFinished,
+    RunOutcome,
+    RunStarted,
+    Status,
+    SyncerFinal,
+    SyncerHeld,
+    SyncerStopped,
+)
 from chaoslab.record.journal import FaultStory, History
+
+_Injection: TypeAlias = Event[FaultInjecting | FaultSkipped]
 
 
 def always_judged(history: History) -> Iterator[Finding]:
@@ -53,11 +74,11 @@ def _strangers(history: History) -> Iterator[Finding]:
 
 
 def _baseline(history: History) -> Iterator[Finding]:
-    measured = history.last(Kind.BASELINE_MEASURED)
+    measured = history.last(BaselineMeasured)
     if measured is None:
         yield unknown("baseline", "the baseline was never measured")
-    elif not measured.flag("is_steady"):
-        yield unknown("baseline", f"the baseline was not steady: {measured.text('reason')}")
+    elif not measured.payload.is_steady:
+        yield unknown("baseline", f"the baseline was not steady: {measured.payload.reason}")
 
 
 def _evidence(history: History) -> Iterator[Finding]:
@@ -70,31 +91,31 @@ def _evidence(history: History) -> Iterator[Finding]:
             reason="; ".join(text for _, text in doubts),
             observed=len(doubts),
             bound=0,
-            samples=len(history.faults) + len(history.of(Kind.FAULT_SKIPPED)),
-            culprits=tuple(event.text("injection") for event, _ in doubts),
+            samples=len(history.faults) + len(history.of(FaultSkipped)),
+            culprits=tuple(event.payload.injection for event, _ in doubts),
             evidence=tuple(event.seq for event, _ in doubts),
         )
 
 
-def _doubts(history: History) -> list[tuple[Event, str]]:
+def _doubts(history: History) -> list[tuple[_Injection, str]]:
     """The beginning or the skipping of every injection in doubt, and what is missing of it."""
-    doubts: list[tuple[Event, str]]
-    doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status != "proved"]
+    doubts: list[tuple[_Injection, str]]
+    doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status is not Status.PROVED]
     doubts += [(s.injecting, _too_late(s)) for s in _after_the_end(history)]
-    doubts += [(event, _skipped(event)) for event in history.of(Kind.FAULT_SKIPPED)]
+    doubts += [(event, _skipped(event.payload)) for event in history.of(FaultSkipped)]
     excused = moot(history)
-    return [(event, said) for event, said in doubts if event.text("injection") not in excused]
+    return [(event, said) for event, said in doubts if event.payload.injection not in excused]
 
 
 def _unproved(story: FaultStory) -> str:
     name = f"{story.spec} ({story.injection}, {story.fault})"
     if story.failed:
-        return f"{name} could not be carried out: {story.failed.text('reason')}"
-    silent = set(story.targets) - {event.text("target") for event in story.evidence}
+        return f"{name} could not be carried out: {story.failed.payload.reason}"
+    silent = set(story.targets) - {event.payload.target for event in story.evidence}
     if silent:
         return f"{name} has no evidence on {', '.join(sorted(silent))}"
-    doubted = [e for e in story.evidence if e.text("status") != "proved"]
-    said = "; ".join(f"{e.text('status')} on {e.text('target')}: {e.text('text')}" for e in doubted)
+    doubted = [e for e in story.evidence if e.payload.status is not Status.PROVED]
+    said = "; ".join(f"{e.payload.status} on {e.payload.target}: {e.payload.text}" for e in doubted)
     return f"{name} is {said}"
 
 
@@ -102,7 +123,7 @@ def _after_the_end(history: History) -> Iterator[FaultStory]:
     """Proved injections that began when there was no training left to break."""
     end = training_end(history)
     for story in history.faults:
-        if story.status == "proved" and end is not None and story.injecting.seq > end.seq:
+        if story.status is Status.PROVED and end is not None and story.injecting.seq > end.seq:
             yield story
 
 
@@ -110,9 +131,9 @@ def _too_late(story: FaultStory) -> str:
     return f"{story.spec} ({story.injection}, {story.fault}) began when training had ended"
 
 
-def _skipped(event: Event) -> str:
-    name = f"{event.data.get('spec', event.text('injection'))} ({event.text('fault')})"
-    return f"{name} was never injected: {event.text('reason')}"
+def _skipped(said: FaultSkipped) -> str:
+    name = f"{said.spec or said.injection} ({said.fault})"
+    return f"{name} was never injected: {said.reason}"
 
 
 def _entries(history: History) -> Iterator[Finding]:
@@ -121,29 +142,26 @@ def _entries(history: History) -> Iterator[Finding]:
     Those of which an injection is in doubt already are left to `evidence`.
     """
     entries = _listed(history)
-    seen = {story.spec for story in history.faults if story.status == "proved"}
-    seen |= {event.text("spec") for event, _ in _doubts(history) if "spec" in event.data}
-    missing = [entry for entry in entries if entry.text("spec") not in seen]
+    seen = {story.spec for story in history.faults if story.status is Status.PROVED}
+    seen |= {event.payload.spec for event, _ in _doubts(history)}
+    missing = [entry for entry in entries if entry.spec not in seen]
     if missing:
         yield replace(
             unknown("entries", "; ".join(map(_never, missing)), samples=len(entries)),
-            culprits=tuple(entry.text("spec") for entry in missing),
+            culprits=tuple(entry.spec for entry in missing),
         )
 
 
-def _listed(history: History) -> list[Event]:
-    """The entries of the plan's `faults`, each with its keys as data; old records list none."""
-    started = history.last(Kind.RUN_STARTED)
-    if started is None or "entries" not in started.data:
-        return []
-    found = started.items("entries")
-    return [replace(started, data=one) for one in found if isinstance(one, Mapping)]
+def _listed(history: History) -> Sequence[PlanEntry]:
+    """The entries of the plan's `faults`; old records list none."""
+    started = history.last(RunStarted)
+    return started.payload.entries if started else ()
 
 
-def _never(entry: Event) -> str:
-    name = f"{entry.text('spec')} ({entry.text('fault')})"
-    if entry.integer("injections"):
-        return f"none of the {entry.integer('injections')} injections of {name} took place"
+def _never(entry: PlanEntry) -> str:
+    name = f"{entry.spec} ({entry.fault})"
+    if entry.injections:
+        return f"none of the {entry.injections} injections of {name} took place"
     return f"no injection of {name} was scheduled: chance drew none that the limits allow"
 
 
@@ -167,12 +185,12 @@ def _late(history: History) -> Iterator[Finding]:
 def _heals(history: History) -> Iterator[Finding]:
     """Faults that were there for longer than anybody can say."""
     for story in history.faults:
-        tried = [e for e in history.of(Kind.FAULT_HEAL_FAILED)
-                 if e.text("injection") == story.injection]  # fmt: skip
+        tried = [e for e in history.of(FaultHealFailed)
+                 if e.payload.injection == story.injection]  # fmt: skip
         if tried and not story.healed:
             name = f"{story.spec} ({story.injection}, {story.fault})"
             yield replace(
-                unknown("heal", f"{name} could not be undone: {tried[-1].text('reason')}"),
+                unknown("heal", f"{name} could not be undone: {tried[-1].payload.reason}"),
                 culprits=(story.injection,),
                 evidence=tuple(event.seq for event in tried),
             )
@@ -180,13 +198,13 @@ def _heals(history: History) -> Iterator[Finding]:
 
 def _unguarded(history: History) -> Iterator[Finding]:
     """From a moment on nobody would have undone what a dead harness leaves, nor looked after it."""
-    for died in history.of(Kind.JANITOR_DIED):
-        if died.data.get("successor") is None:
+    for died in history.of(JanitorDied):
+        if died.payload.successor is None:
             yield replace(
                 unknown(
                     "unguarded",
-                    f"the janitor died at {died.time_s:.1f} s ({died.text('how')}) and none could "
-                    f"be started in its place ({died.text('reason')}): from then on nobody stood "
+                    f"the janitor died at {died.time_s:.1f} s ({died.payload.how}) and none could "
+                    f"be started in its place ({died.payload.reason}): from then on nobody stood "
                     "behind the harness, and that all was undone is the harness's word alone",
                 ),
                 culprits=("janitor",),
@@ -196,43 +214,38 @@ def _unguarded(history: History) -> Iterator[Finding]:
 
 def _links(history: History) -> Iterator[Finding]:
     """Whatever happened after their loss was nobody's injection."""
-    for lost in history.of(Kind.LINK_LOST):
-        what = f"the {lost.text('kind')} links broke at {lost.time_s:.1f} s"
+    for lost in history.of(LinkLost):
+        what = f"the {lost.payload.kind} links broke at {lost.time_s:.1f} s"
         yield replace(
-            unknown("links", f"{what}, and nobody had asked for that: {lost.text('reason')}"),
+            unknown("links", f"{what}, and nobody had asked for that: {lost.payload.reason}"),
             evidence=(lost.seq,),
         )
 
 
 def _refused(history: History) -> Iterator[Finding]:
     """What a node said and the journal does not hold: nobody knows what else was the case."""
-    ends = [e for e in history.of(Kind.NODE_EXITED) if _refused_lines(e)]
+    ends = [e for e in history.of(NodeExited) if e.payload.refused_lines]
     if ends:
-        named = ", ".join(f"{_refused_lines(e):,} of {e.text('node')}" for e in ends)
+        named = ", ".join(f"{e.payload.refused_lines:,} of {e.payload.node}" for e in ends)
         yield Finding(
             check="refused",
             outcome=Outcome.UNKNOWN,
             reason=f"lines that claimed to be events were refused, so the record lacks what they "
             f"were to say: {named}; its stdout.log holds them",
-            observed=sum(map(_refused_lines, ends)),
+            observed=sum(event.payload.refused_lines for event in ends),
             bound=0,
-            samples=len(history.of(Kind.NODE_EXITED)),
-            culprits=tuple(dict.fromkeys(event.text("node") for event in ends)),
+            samples=len(history.of(NodeExited)),
+            culprits=tuple(dict.fromkeys(event.payload.node for event in ends)),
             evidence=tuple(event.seq for event in ends),
         )
 
 
-def _refused_lines(exited: Event) -> int:
-    """A record from before they were counted says nothing of them."""
-    return exited.integer("refused_lines") if "refused_lines" in exited.data else 0
-
-
 def _ending(history: History) -> Iterator[Finding]:
-    finished = history.last(Kind.RUN_FINISHED)
+    finished = history.last(RunFinished)
     if finished is None:
         yield unknown("run", "the record breaks off: the harness did not live to finish the run")
-    elif finished.text("outcome") != "completed" or finished.text("reason"):
-        yield unknown("run", f"the run was {finished.text('outcome')}: {finished.text('reason')}")
+    elif finished.payload.outcome is not RunOutcome.COMPLETED or finished.payload.reason:
+        yield unknown("run", f"the run was {finished.payload.outcome}: {finished.payload.reason}")
 
 
 def _stop(history: History) -> Iterator[Finding]:
@@ -240,28 +253,28 @@ def _stop(history: History) -> Iterator[Finding]:
 
     While faults are to come the syncer goes on beyond the rule, says that it is met, and waits.
     """
-    final, finished = history.last(Kind.SYNCER_FINAL), history.last(Kind.RUN_FINISHED)
-    if finished is not None and finished.text("outcome") != "completed":
+    final, finished = history.last(SyncerFinal), history.last(RunFinished)
+    if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
         return
-    if finished and says_stopped(history) and history.last(Kind.SYNCER_STOPPED) is None:
+    if finished and says_stopped(history) and history.last(SyncerStopped) is None:
         yield unknown("stop", "the syncer never said that training had ended")
-    elif final and _waits_to_be_asked(history) and history.last(Kind.SYNCER_HELD) is None:
+    elif final and _waits_to_be_asked(history) and history.last(SyncerHeld) is None:
         yield unknown(
             "stop",
             f"{final.source} ended training at {final.time_s:.1f} s by itself, and never said that "
             "its stop rule was met",
         )
-    if final and final.data.get("was_asked") is True:
+    if final and final.payload.was_asked:
         yield unknown(
             "stop",
             f"{final.source} ended training at {final.time_s:.1f} s because somebody asked it to "
-            f"({final.data.get('reason')}), not because its stop rule was met",
+            f"({final.payload.reason}), not because its stop rule was met",
         )
 
 
 def _waits_to_be_asked(history: History) -> bool:
     """Whether faults were scheduled; a record that lists no entries does not say."""
-    return any(entry.integer("injections") for entry in _listed(history))
+    return any(entry.injections for entry in _listed(history))
 
 
 def _residue(history: History) -> Iterator[Finding]:
@@ -278,7 +291,7 @@ def residue(history: History) -> Sequence[Mapping[str, Json]]:
     """
     found = [
         {key: event.text(key) for key in ("what", "where", "remedy")}
-        for event in history.of(Kind.RESIDUE_FOUND)
+        for event in history.of(ResidueFound)
     ]
-    is_over = history.last(Kind.RUN_FINISHED) is not None
+    is_over = history.last(RunFinished) is not None
     return [*found, *(history.left_open if is_over else ())]

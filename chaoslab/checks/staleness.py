@@ -15,7 +15,8 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_below, unknown
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.record.journal import History
 
 _ADOPTIONS_LEAST = 10
@@ -100,26 +101,25 @@ class Staleness:
         newest: dict[str, int] = {}
         violations: dict[str, Violation] = {}
         adoptions = 0
-        kinds = (Kind.ROUND_MERGED, Kind.LEARNER_JOINED, Kind.LEARNER_ADOPTED, Kind.NODE_EXITED)
         newcomers = history.newcomers
-        for event in history.of(*kinds):
+        for event in history.of(RoundMerged, LearnerJoined, LearnerAdopted, NodeExited):
             if event.time_s > end_s:
                 break
-            if event.kind is Kind.NODE_EXITED:
-                if event.text("node") in newcomers:  # it was not there before, nor is it now
-                    holders[event.text("node")].held.clear()
+            said = event.payload
+            if isinstance(said, NodeExited):
+                if said.node in newcomers:  # it was not there before, nor is it now
+                    holders[said.node].held.clear()
                 continue
-            if event.kind is Kind.ROUND_MERGED:
-                fragment = str(event.integer("fragment"))
-                newest[fragment] = event.integer("version")
+            if isinstance(said, RoundMerged):
+                newest[str(said.fragment)] = said.version
                 touched = list(holders.values())
             else:
-                touched = [h for h in holders.values() if h.learner == event.text("learner")]
-                adoptions += event.kind is Kind.LEARNER_ADOPTED and event.time_s >= start_s
+                touched = [h for h in holders.values() if h.learner == said.learner]
+                adoptions += isinstance(said, LearnerAdopted) and event.time_s >= start_s
             for holder in touched:
                 is_away = _is_excused(holder.learner, event.time_s, excused)
                 outdated_s = event.time_s - min(holder.outdated_s.values(), default=event.time_s)
-                _hold(holder, event, newest)
+                _hold(holder, said, event.time_s, newest)
                 if event.time_s < start_s:
                     continue
                 lag = holder.look(newest, outdated_s, is_away=is_away)
@@ -136,18 +136,22 @@ class Staleness:
         )
 
 
-def _hold(holder: _Holder, event: Event, newest: Mapping[str, int]) -> None:
-    """Note what the event says that the learner holds now, and what is outdated by it."""
-    if event.kind is Kind.ROUND_MERGED:
-        fragment = str(event.integer("fragment"))
+def _hold(
+    holder: _Holder,
+    said: RoundMerged | LearnerJoined | LearnerAdopted,
+    time_s: float,
+    newest: Mapping[str, int],
+) -> None:
+    """Note what an event says that the learner holds now, and what is outdated by it."""
+    if isinstance(said, RoundMerged):
+        fragment = str(said.fragment)
         if fragment in holder.held:
-            holder.outdated_s.setdefault(fragment, event.time_s)
+            holder.outdated_s.setdefault(fragment, time_s)
         return
-    if event.kind is Kind.LEARNER_JOINED:
-        versions = event.mapping("versions")
-        holder.held = {f: v for f, v in versions.items() if isinstance(v, int)}
+    if isinstance(said, LearnerJoined):
+        holder.held = dict(said.versions)
     else:
-        holder.held[str(event.integer("fragment"))] = event.integer("version")
+        holder.held[str(said.fragment)] = said.version
     for fragment, version in holder.held.items():
         if version >= newest.get(fragment, 0):
             holder.outdated_s.pop(fragment, None)

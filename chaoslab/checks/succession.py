@@ -9,18 +9,25 @@ What was accepted and not merged when the syncer died is lost for that round; th
 the work and gives it again, and that nothing is merged twice is for `ledger` to say.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.outages import Outage, outages
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import MemberJoined, RoundMerged, SyncerReady
 from chaoslab.record.journal import History
 
-_MERGE = ("fragment", "version", "contributors", "digest", "momentum_digest")
-_HELD = (("parameters", "digests", "digest"), ("momentum", "momentum_digests", "momentum_digest"))
+_MERGE: Mapping[str, Callable[[RoundMerged], object]] = {
+    "fragment": lambda merged: merged.fragment,
+    "version": lambda merged: merged.version,
+    "contributors": lambda merged: merged.contributors,
+    "digest": lambda merged: merged.digest,
+    "momentum_digest": lambda merged: merged.momentum_digest,
+}
+"""What both reports of one merge must say alike."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +42,7 @@ class Succession:
 
     def judge(self, history: History) -> Finding:
         """Compare what each life of the syncer began with to what the one before had published."""
-        found, lives = outages(history), history.of(Kind.SYNCER_READY)[1:]
+        found, lives = outages(history), history.of(SyncerReady)[1:]
         violations = [*_epochs(history), *_said_otherwise(history)]
         violations += [v for ready in lives for v in _took_up(ready, history)]
         violations += [v for outage in found for v in self._unheard(outage)]
@@ -79,58 +86,60 @@ class Succession:
 # ---------------------------------------------------------------- what it came back with
 
 
-def _took_up(ready: Event, history: History) -> Iterator[Violation]:
+def _took_up(ready: Event[SyncerReady], history: History) -> Iterator[Violation]:
     """Every fragment as it was last published; one merge may be newer, and is said right away."""
-    held, restated = ready.data.get("versions"), _restated(ready, history)
+    held, restated = ready.payload.versions, _restated(ready, history)
     for fragment, merged in _published(ready, history).items():
-        wanted, last, version = merged, merged.integer("version"), None
-        if isinstance(held, Mapping):
-            version = held.get(fragment)
-        if restated and str(restated.integer("fragment")) == fragment and version == last + 1:
+        wanted, last, version = merged, merged.payload.version, held.get(fragment)
+        if restated and str(restated.payload.fragment) == fragment and version == last + 1:
             wanted = restated
         elif version != last:
             text = f"had published version {last} of fragment {fragment} and came back with"
             yield _broken(ready, f"the syncer {text} {version}")
             continue
-        for what, key, own in _HELD:
-            digests = ready.data.get(key)
-            if isinstance(digests, Mapping) and digests.get(fragment) != wanted.data.get(own):
+        own, published = ready.payload, wanted.payload
+        for what, digests, digest in (
+            ("parameters", own.digests, published.digest),
+            ("momentum", own.momentum_digests, published.momentum_digest),
+        ):
+            if digests and digests.get(fragment) != digest:
                 where = f"version {version} of fragment {fragment}"
                 yield _broken(ready, f"the syncer came back with another {what} of {where}")
 
 
-def _published(ready: Event, history: History) -> Mapping[str, Event]:
+def _published(ready: Event, history: History) -> Mapping[str, Event[RoundMerged]]:
     """The last merge of each fragment before that life of the syncer."""
-    merged = history.of(Kind.ROUND_MERGED)
-    return {str(e.integer("fragment")): e for e in merged if e.seq < ready.seq}
+    merged = history.of(RoundMerged)
+    return {str(e.payload.fragment): e for e in merged if e.seq < ready.seq}
 
 
-def _restated(ready: Event, history: History) -> Event | None:
+def _restated(ready: Event, history: History) -> Event[RoundMerged] | None:
     """The merge that an earlier life had put on its disk and had not come to say."""
-    merged = (e for e in history.of(Kind.ROUND_MERGED) if e.seq > ready.seq)
+    merged = (e for e in history.of(RoundMerged) if e.seq > ready.seq)
     first = next(merged, None)
-    return first if first and first.data.get("is_restated") is True else None
+    return first if first and first.payload.is_restated else None
 
 
 def _said_otherwise(history: History) -> Iterator[Violation]:
     """Merges that a later life read from its disk, and that are not what was published."""
-    said = {event.integer("round"): event for event in history.of(Kind.ROUND_MERGED)}
+    said = {event.payload.round: event for event in history.of(RoundMerged)}
     for again in history.events:
-        if again.kind is not Kind.ROUND_MERGED or again.data.get("is_restated") is not True:
+        now = again.payload
+        if not isinstance(now, RoundMerged) or not now.is_restated:
             continue
-        first = said[again.integer("round")]
-        other = [key for key in _MERGE if again.data.get(key) != first.data.get(key)]
+        first = said[now.round].payload
+        other = [name for name, part in _MERGE.items() if part(now) != part(first)]
         if other:
-            text = f"says of round {first.integer('round')} another {' and '.join(other)} than"
+            text = f"says of round {first.round} another {' and '.join(other)} than"
             yield _broken(again, f"the syncer {text} when it was merged")
 
 
 def _epochs(history: History) -> Iterator[Violation]:
     last = 0
-    for joined in history.of(Kind.MEMBER_JOINED):
-        epoch = joined.integer("epoch")
+    for joined in history.of(MemberJoined):
+        epoch = joined.payload.epoch
         if epoch <= last:
-            text = f"{joined.text('learner')} was given epoch {epoch} when {last} had been given"
+            text = f"{joined.payload.learner} was given epoch {epoch} when {last} had been given"
             yield _broken(joined, text)
         last = max(last, epoch)
 
@@ -138,7 +147,7 @@ def _epochs(history: History) -> Iterator[Violation]:
 # ---------------------------------------------------------------- words and numbers
 
 
-def _doubt(found: Sequence[Outage], lives: Sequence[Event]) -> str:
+def _doubt(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> str:
     if not found and not lives:
         return "the syncer was never away"
     last = [outage for outage in found if outage.is_last]
@@ -150,7 +159,7 @@ def _doubt(found: Sequence[Outage], lives: Sequence[Event]) -> str:
     ]
     if open_:
         return f"training ended before anything was accepted again of {', '.join(open_)}"
-    if any(not isinstance(ready.data.get("versions"), Mapping) for ready in lives):
+    if any(not ready.payload.versions for ready in lives):
         return "the syncer did not say what it came back with"
     return ""
 

@@ -19,7 +19,8 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows
 from chaoslab.checks.unrequested_exits import said_exit, unasked_exits
 from chaoslab.checks.violations import Violation, conclude, room_below
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import BaselineMeasured, LearnerStep
 from chaoslab.core.units import Factor
 from chaoslab.record.journal import History
 
@@ -35,7 +36,7 @@ class _Pace:
 
     learner: str
     window: FaultWindow
-    samples: tuple[Event, ...]
+    samples: tuple[Event[LearnerStep], ...]
     own_s: float | None
     samples_due: float
     """How many its baseline would have given; 0 if it was itself away for a part of the time."""
@@ -45,7 +46,7 @@ class _Pace:
         """Median step time against its own baseline; None without samples or baseline."""
         if not self.own_s or not self.samples:
             return None
-        return median(sample.number("step_s") for sample in self.samples) / self.own_s
+        return median(sample.payload.step_s for sample in self.samples) / self.own_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,9 +117,9 @@ class Survivors:
 def _paces(history: History) -> Iterator[_Pace]:
     """Every survivor under every fault that it was at work for, at least a part of the time."""
     windows, away = fault_windows(history), absences(history)
-    measured = history.last(Kind.BASELINE_MEASURED)
+    measured = history.last(BaselineMeasured)
     for learner in history.founders:
-        samples = [e for e in history.of(Kind.LEARNER_STEP) if e.text("learner") == learner]
+        samples = [e for e in history.of(LearnerStep) if e.payload.learner == learner]
         every_s = _sampled_every_s(samples, baseline_end_s(history))
         busy = [(w.start_s, w.end_s) for w in windows if learner in w.story.targets]
         busy += [(a.gone_s, a.back_s) for a in away if a.learner == learner]
@@ -138,9 +139,8 @@ def _paces(history: History) -> Iterator[_Pace]:
             )
 
 
-def _own_step_s(learner: str, measured: Event | None) -> float | None:
-    value = measured.mapping("step_s").get(learner) if measured else None
-    return float(value) if isinstance(value, int | float) else None
+def _own_step_s(learner: str, measured: Event[BaselineMeasured] | None) -> float | None:
+    return measured.payload.step_s.get(learner) if measured else None
 
 
 def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float | None:
@@ -149,9 +149,9 @@ def _sampled_every_s(samples: Sequence[Event], until_s: float | None) -> float |
     return (times_s[-1] - times_s[0]) / (len(times_s) - 1) if len(times_s) > 1 else None
 
 
-def _lies_in(sample: Event, window: FaultWindow) -> bool:
+def _lies_in(sample: Event[LearnerStep], window: FaultWindow) -> bool:
     """Whether all steps of the sample were made while the injection was open."""
-    began_s = sample.time_s - sample.number("steps") * sample.number("step_s")
+    began_s = sample.time_s - sample.payload.steps * sample.payload.step_s
     return window.start_s <= began_s and sample.time_s <= window.end_s
 
 
@@ -176,10 +176,10 @@ def _misreported(pace: _Pace) -> Violation | None:
     The harness may be late to hear a report, and a learner may join again in between.
     """
     first, *later = pace.samples
-    if not later or len({sample.integer("epoch") for sample in pace.samples}) > 1:
+    if not later or len({sample.payload.epoch for sample in pace.samples}) > 1:
         return None
     seen_s = later[-1].time_s - first.time_s
-    said_s = sum(sample.number("steps") * sample.number("step_s") for sample in later)
+    said_s = sum(sample.payload.steps * sample.payload.step_s for sample in later)
     shorter_s, longer_s = sorted((seen_s, said_s))
     if not pace.samples_due or longer_s <= _CONTRADICTION * shorter_s + _HEARD_LATE_S:
         return None
@@ -193,19 +193,19 @@ def _misreported(pace: _Pace) -> Violation | None:
 
 def _unasked(history: History) -> Iterator[Violation]:
     for event in unasked_exits(history):
-        if event.text("node") in history.learners:
-            yield Violation(seq=event.seq, text=said_exit(event), culprit=event.text("node"))
+        if event.payload.node in history.learners:
+            yield Violation(seq=event.seq, text=said_exit(event), culprit=event.payload.node)
 
 
 def _steps_back(history: History) -> Iterator[Violation]:
     """A step count that falls within one membership, or at all if no fault ever targeted it."""
     touched = {node for story in history.faults for node in story.targets}
     last: dict[tuple[str, int, int], float] = {}
-    for sample in history.of(Kind.LEARNER_STEP):
-        learner, step = sample.text("learner"), sample.number("step")
+    for sample in history.of(LearnerStep):
+        learner, step = sample.payload.learner, sample.payload.step
         life = (0, 0)
         if learner in touched:
-            life = (sample.integer("incarnation"), sample.integer("epoch"))
+            life = (sample.payload.incarnation, sample.payload.epoch)
         before = last.get((learner, *life), 0.0)
         last[learner, *life] = step
         if step < before:

@@ -8,13 +8,30 @@ does not count. A syncer that never says it leaves the end of the run. A record 
 earlier has no end. Reads only; decides nothing.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar, overload
 
-from chaoslab.core.events import Event, Kind, MalformedEvent
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    BaselineMeasured,
+    Contributor,
+    LearnerFinal,
+    LearnerLeft,
+    LeftBecause,
+    Payload,
+    PhaseEntered,
+    RoundMerged,
+    RunFinished,
+    RunOutcome,
+    SyncerFinal,
+    SyncerStopped,
+)
 from chaoslab.record.journal import FaultStory, History
 
+_P = TypeVar("_P", bound=Payload)
+_Q = TypeVar("_Q", bound=Payload)
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 _SAYS_STOPPED = 2
@@ -55,13 +72,20 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """One contributor of one merged round. `event` has its entry's keys as data."""
+    """One contributor of one merged round."""
 
-    merged: Event
-    event: Event
-    learner: str
-    incarnation: int
-    epoch: int
+    merged: Event[RoundMerged]
+    contributor: Contributor
+
+    @property
+    def learner(self) -> str:
+        """Who contributed."""
+        return self.contributor.learner
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of it."""
+        return self.contributor.incarnation
 
 
 # ---------------------------------------------------------------- the frame
@@ -69,24 +93,24 @@ class Part:
 
 def baseline_end_s(history: History) -> float | None:
     """When the baseline had been measured; None if it never was."""
-    measured = history.last(Kind.BASELINE_MEASURED)
+    measured = history.last(BaselineMeasured)
     return measured.time_s if measured else None
 
 
-def baseline_figure(history: History, key: str) -> float | None:
-    """A figure of the baseline, such as gap_s_max; None if it could not be measured."""
-    measured = history.last(Kind.BASELINE_MEASURED)
-    if measured is None or measured.data.get(key) is None:
-        return None
-    return measured.number(key)
+def baseline_figure(
+    history: History, figure: Callable[[BaselineMeasured], float | None]
+) -> float | None:
+    """What was usual in the baseline, such as the longest gap; None if it was not measured."""
+    measured = history.last(BaselineMeasured)
+    return figure(measured.payload) if measured else None
 
 
 def training_end(history: History) -> Event | None:
     """The event that shows that training has ended; None if the record breaks off before."""
-    stopped = history.last(Kind.SYNCER_STOPPED)
+    stopped = history.last(SyncerStopped)
     if stopped is not None:
         return stopped
-    ends = history.of(Kind.SYNCER_FINAL, Kind.RUN_FINISHED)
+    ends: Sequence[Event] = history.of(SyncerFinal, RunFinished)
     if not says_stopped(history):
         ends = sorted([*ends, *_farewells_after_merging(history)], key=lambda event: event.seq)
     return ends[0] if ends else None
@@ -97,16 +121,17 @@ def says_stopped(history: History) -> bool:
     return history.format >= _SAYS_STOPPED
 
 
-def farewells(history: History) -> Iterator[Event]:
+def farewells(history: History) -> Iterator[Event[LearnerLeft | LearnerFinal]]:
     """Words of learners by which they end because training did, in order."""
-    for event in history.of(Kind.LEARNER_LEFT, Kind.LEARNER_FINAL):
-        if event.kind is Kind.LEARNER_FINAL or event.text("reason").startswith("stopped"):
+    for event in history.of(LearnerLeft, LearnerFinal):
+        said = event.payload
+        if isinstance(said, LearnerFinal) or said.reason is LeftBecause.STOPPED:
             yield event
 
 
 def _farewells_after_merging(history: History) -> Iterator[Event]:
     """In a record in which the syncer did not say it yet: the first sign that it told learners."""
-    merged = history.last(Kind.ROUND_MERGED)
+    merged = history.last(RoundMerged)
     return (e for e in farewells(history) if merged is None or e.seq > merged.seq)
 
 
@@ -121,12 +146,12 @@ def ended_by_its_rule(history: History) -> bool:
 
     A run that was cut short after that, while it was evaluated, has its training whole.
     """
-    final, finished = history.last(Kind.SYNCER_FINAL), history.last(Kind.RUN_FINISHED)
-    if final is not None and final.data.get("was_asked") is True:
+    final, finished = history.last(SyncerFinal), history.last(RunFinished)
+    if final is not None and final.payload.was_asked:
         return False
-    if finished is not None and finished.text("outcome") == "completed":
+    if finished is not None and finished.payload.outcome is RunOutcome.COMPLETED:
         return True
-    stops = [e.seq for e in history.of(Kind.PHASE_ENTERED) if e.text("phase") == "stop"]
+    stops = [e.seq for e in history.of(PhaseEntered) if e.payload.phase == "stop"]
     return final is not None and bool(stops) and stops[0] < final.seq
 
 
@@ -159,7 +184,7 @@ def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
     which nobody contributed is none.
     """
     times_s = [(start_s, -1)]
-    for merged in filter(_has_work, history.of(Kind.ROUND_MERGED)):
+    for merged in filter(_has_work, history.of(RoundMerged)):
         if merged.time_s <= start_s:
             times_s = [(merged.time_s, merged.seq)]
         elif merged.time_s <= end_s:
@@ -174,40 +199,36 @@ def gaps(history: History, start_s: float, end_s: float) -> Iterator[Gap]:
         )
 
 
-def _has_work(merged: Event) -> bool:
-    """Whether a contributor gave tokens; one that says no number is believed."""
-    given = (one for one in merged.items("contributors") if isinstance(one, Mapping))
-    return any(one.get("c_tokens") != 0 for one in given)
+def _has_work(merged: Event[RoundMerged]) -> bool:
+    """Whether a contributor gave tokens."""
+    return any(one.c_tokens != 0 for one in merged.payload.contributors)
 
 
 def parts(history: History) -> Iterator[Part]:
     """Every contributor of every merged round, in order."""
-    for merged in history.of(Kind.ROUND_MERGED):
-        for item in merged.items("contributors"):
-            if not isinstance(item, Mapping):
-                raise MalformedEvent(f"event {merged.seq}: a contributor is {item!r}")
-            event = replace(merged, data=item)
-            yield Part(
-                merged=merged,
-                event=event,
-                learner=event.text("learner"),
-                incarnation=event.integer("incarnation"),
-                epoch=event.integer("epoch"),
-            )
+    for merged in history.of(RoundMerged):
+        for contributor in merged.payload.contributors:
+            yield Part(merged=merged, contributor=contributor)
 
 
 # ---------------------------------------------------------------- nodes
 
 
-def before_the_end(history: History, *kinds: Kind) -> Iterator[Event]:
+@overload
+def before_the_end(history: History, one: type[_P], /) -> Iterator[Event[_P]]: ...
+@overload
+def before_the_end(
+    history: History, one: type[_P], two: type[_Q], /
+) -> Iterator[Event[_P] | Event[_Q]]: ...
+def before_the_end(history: History, *kinds: type[Payload]) -> Iterator[Event]:
     """The events of these kinds until training ended.
 
     A run that was cut short ends its nodes without a word of its own before, so its last seconds
     are left out, too.
     """
-    end, finished = training_end(history), history.last(Kind.RUN_FINISHED)
+    end, finished = training_end(history), history.last(RunFinished)
     until_s = float("inf")
-    if finished is not None and finished.text("outcome") != "completed":
+    if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
         until_s = finished.time_s - ENDING_S
     for event in history.of(*kinds):
         if (end is not None and event.seq > end.seq) or event.time_s > until_s:

@@ -11,12 +11,26 @@ the steps it was trained on; an amount over all P fragments is their mean. Reads
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
-from chaoslab.checks.timeline import parts
-from chaoslab.core.events import Event, Kind
+from chaoslab.checks.timeline import Part, parts
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    Contributor,
+    LearnerAdopted,
+    LearnerFinal,
+    LearnerJoined,
+    LearnerPushed,
+    LearnerStep,
+    OfLearner,
+    PushAccepted,
+    Pushed,
+    PushRejected,
+    RoundMerged,
+    SyncerFinal,
+)
 from chaoslab.record.journal import History
 
 Incarnation: TypeAlias = tuple[str, int]
@@ -28,6 +42,7 @@ class Entry:
     """One contribution, as one side wrote it down."""
 
     event: Event
+    """The push, or the round that it was merged in."""
     life: Incarnation
     epoch: int
     round: int
@@ -58,23 +73,23 @@ class Accounts:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.pushed = [_entry(event, event) for event in history.of(Kind.LEARNER_PUSHED)]
-        self.accepted = [_entry(event, event) for event in history.of(Kind.PUSH_ACCEPTED)]
-        self.merged = [_entry(part.event, part.merged) for part in parts(history)]
-        self.rejected = {_key(event) for event in history.of(Kind.PUSH_REJECTED)}
-        self.finals = {_life(event): event for event in history.of(Kind.LEARNER_FINAL)}
+        self.pushed = [_pushed(event) for event in history.of(LearnerPushed)]
+        self.accepted = [_pushed(event) for event in history.of(PushAccepted)]
+        self.merged = [_merged(part) for part in parts(history)]
+        self.rejected = {_key(event.payload) for event in history.of(PushRejected)}
+        self.finals = {_life(event.payload): event for event in history.of(LearnerFinal)}
 
     @cached_property
     def fragments(self) -> int:
         """P, the number of fragments; 0 if the record does not say."""
-        kinds = (Kind.SYNCER_FINAL, Kind.LEARNER_FINAL, Kind.LEARNER_JOINED)
-        return max((len(event.mapping("versions")) for event in self.history.of(*kinds)), default=0)
+        told = self.history.of(SyncerFinal, LearnerFinal, LearnerJoined)
+        return max((len(event.payload.versions) for event in told), default=0)
 
     @cached_property
     def newest(self) -> Mapping[str, int]:
         """The newest version of each fragment that the record shows being merged."""
-        merged = self.history.of(Kind.ROUND_MERGED)
-        return {str(event.integer("fragment")): event.integer("version") for event in merged}
+        merged = self.history.of(RoundMerged)
+        return {str(event.payload.fragment): event.payload.version for event in merged}
 
     @cached_property
     def by_line(self) -> Mapping[tuple[Incarnation, str], Sequence[Entry]]:
@@ -88,8 +103,9 @@ class Accounts:
     def raw_tokens(self) -> Mapping[Incarnation, float]:
         """What each life is known to have trained on; a dead one's last steps are not known."""
         known: dict[Incarnation, float] = defaultdict(float)
-        for event in self.history.of(Kind.LEARNER_STEP, Kind.LEARNER_FINAL):
-            known[_life(event)] = max(known[_life(event)], event.number("tokens"))
+        for event in self.history.of(LearnerStep, LearnerFinal):
+            life = _life(event.payload)
+            known[life] = max(known[life], event.payload.tokens)
         for entry in self.pushed:
             known[entry.life] = max(known[entry.life], entry.tokens_to)
         return known
@@ -99,10 +115,10 @@ class Accounts:
         line = self.by_line.get((life, fragment), ())
         return sum(entry.c_tokens for entry in line if entry.version <= version)
 
-    def adoptions(self) -> Iterator[tuple[Incarnation, str, Event]]:
+    def adoptions(self) -> Iterator[tuple[Incarnation, str, Event[LearnerAdopted]]]:
         """Every adoption in order: (life, fragment, event)."""
-        for event in self.history.of(Kind.LEARNER_ADOPTED):
-            yield _life(event), str(event.integer("fragment")), event
+        for event in self.history.of(LearnerAdopted):
+            yield _life(event.payload), str(event.payload.fragment), event
 
     def balance(self, life: Incarnation) -> Mapping[str, float]:
         """Where the raw tokens of a life went, as means over the fragments.
@@ -112,7 +128,7 @@ class Accounts:
         fragments = max(1, self.fragments)
         committed = sum(e.c_tokens for e in self.merged if e.life == life) / fragments
         discarded = sum(
-            event.number("discarded_tokens") for own, _, event in self.adoptions() if own == life
+            event.payload.discarded_tokens for own, _, event in self.adoptions() if own == life
         )
         raw = self.raw_tokens.get(life, 0.0)
         rest = max(0.0, raw - committed - discarded / fragments)
@@ -125,26 +141,33 @@ class Accounts:
         }
 
 
-def _life(event: Event) -> Incarnation:
-    return event.text("learner"), event.integer("incarnation")
+def _life(said: OfLearner) -> Incarnation:
+    return said.learner, said.incarnation
 
 
-def _key(event: Event) -> tuple[str, int, int, int, str]:
-    where = event.integer("round"), str(event.integer("fragment"))
-    return (*_life(event), event.integer("epoch"), *where)
+def _key(said: PushRejected) -> tuple[str, int, int, int, str]:
+    return said.learner, said.incarnation, said.epoch, said.round, str(said.fragment)
 
 
-def _entry(event: Event, round_: Event) -> Entry:
-    """`round_` says which round and fragment, and the version if it is a merged one."""
+def _pushed(event: Event[Pushed]) -> Entry:
+    return _entry(event, event.payload, event.payload.round, event.payload.fragment)
+
+
+def _merged(part: Part) -> Entry:
+    said = part.merged.payload
+    entry = _entry(part.merged, part.contributor, said.round, said.fragment)
+    return replace(entry, version=said.version)
+
+
+def _entry(event: Event, said: Pushed | Contributor, round_: int, fragment: int) -> Entry:
     return Entry(
         event=event,
-        life=_life(event),
-        epoch=event.integer("epoch"),
-        round=round_.integer("round"),
-        fragment=str(round_.integer("fragment")),
-        c_steps=event.number("c_steps"),
-        c_tokens=event.number("c_tokens"),
-        tokens_from=event.number("tokens_from"),
-        tokens_to=event.number("tokens_to"),
-        version=round_.integer("version") if round_.kind is Kind.ROUND_MERGED else 0,
+        life=_life(said),
+        epoch=said.epoch,
+        round=round_,
+        fragment=str(fragment),
+        c_steps=said.c_steps,
+        c_tokens=said.c_tokens,
+        tokens_from=said.tokens_from,
+        tokens_to=said.tokens_to,
     )

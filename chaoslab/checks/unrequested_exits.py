@@ -15,13 +15,14 @@ from chaoslab.checks.timeline import ENDING_S, farewells, training_end
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.exits import has_code_0, sent_signals, was_ended_by_harness
+from chaoslab.core.payloads import NodeExited, NodeStarted, RunFinished, RunOutcome, Status
 from chaoslab.record.journal import FaultStory, History
 
 _SLACK_S = 1.0
 """What two nodes print at one time may reach the record this far apart."""
 
 
-def unasked_exits(history: History) -> tuple[Event, ...]:
+def unasked_exits(history: History) -> tuple[Event[NodeExited], ...]:
     """Exits of learners and the syncer that nobody asked for, in order."""
     stories = history.faults
     return tuple(
@@ -35,62 +36,64 @@ def unasked_exits(history: History) -> tuple[Event, ...]:
 def unasked(history: History) -> Iterator[Violation]:
     """Every exit that nobody asked for, and every learner that left before training ended."""
     for event in unasked_exits(history):
-        yield Violation(seq=event.seq, text=said_exit(event), culprit=event.text("node"))
+        yield Violation(seq=event.seq, text=said_exit(event), culprit=event.payload.node)
     end = training_end(history)
     if end is None or end.kind is not Kind.SYNCER_STOPPED:
         return
-    for event in farewells(history):
-        if event.time_s < end.time_s - _SLACK_S:
-            learner = event.text("learner")
+    for left in farewells(history):
+        if left.time_s < end.time_s - _SLACK_S:
+            learner = left.payload.learner
             text = (
-                f"{learner} left at {event.time_s:.1f} s as if training had ended, and the syncer "
+                f"{learner} left at {left.time_s:.1f} s as if training had ended, and the syncer "
                 f"ended it at {end.time_s:.1f} s"
             )
-            yield Violation(seq=event.seq, text=text, culprit=learner)
+            yield Violation(seq=left.seq, text=text, culprit=learner)
 
 
-def said_exit(event: Event) -> str:
+def said_exit(event: Event[NodeExited]) -> str:
     """An exit that nobody asked for, as a sentence."""
-    signal = event.data.get("signal")
-    code = event.data.get("exit_code")
+    signal = event.payload.signal
+    code = event.payload.exit_code
     how = f"was killed by {signal}" if signal else f"exited with code {code}"
-    if event.data.get("out_of_memory"):
+    if event.payload.out_of_memory:
         how += " for want of memory"
     elif signal is None and code is None:
         how = "was removed, so that nobody can say how it ended,"
-    return f"{event.text('node')} {how} at {event.time_s:.1f} s, and no injection asked for it"
+    return f"{event.payload.node} {how} at {event.time_s:.1f} s, and no injection asked for it"
 
 
-def _judged_exits(history: History) -> Iterator[Event]:
+def _judged_exits(history: History) -> Iterator[Event[NodeExited]]:
     """Of all nodes but the evaluator, whose failure is told by the end of the run."""
     evaluators = {
-        event.text("node")
-        for event in history.of(Kind.NODE_STARTED)
-        if event.text("role") == "evaluator"
+        event.payload.node for event in history.of(NodeStarted) if event.payload.role == "evaluator"
     }
-    for event in history.of(Kind.NODE_EXITED):
-        if event.text("node") not in evaluators:
+    for event in history.of(NodeExited):
+        if event.payload.node not in evaluators:
             yield event
 
 
-def _asked_for(story: FaultStory, exited: Event, history: History) -> bool:
+def _asked_for(story: FaultStory, exited: Event[NodeExited], history: History) -> bool:
     """Whether an injection on this node asked for this very exit."""
-    node = exited.text("node")
+    node = exited.payload.node
     if node not in story.targets or exited.seq < story.injecting.seq:
         return False
-    evidence = [e for e in story.evidence if e.text("target") == node]
-    if any(exited.seq in e.items("proof") for e in evidence if e.text("status") != "failed"):
+    evidence = [e for e in story.evidence if e.payload.target == node]
+    if any(
+        exited.seq in e.payload.proof for e in evidence if e.payload.status is not Status.FAILED
+    ):
         return True
     healed_s = story.healed.time_s if story.healed else history.end_s
     if exited.time_s > healed_s + ENDING_S:
         return False
     if sent_signals(exited) is not None:
         return was_ended_by_harness(exited)
-    is_proved = any(e.text("status") == "proved" for e in evidence)
+    is_proved = any(e.payload.status is Status.PROVED for e in evidence)
     return _was_asked_for_by_old_rule(story, exited, is_proved=is_proved)
 
 
-def _was_asked_for_by_old_rule(story: FaultStory, exited: Event, *, is_proved: bool) -> bool:
+def _was_asked_for_by_old_rule(
+    story: FaultStory, exited: Event[NodeExited], *, is_proved: bool
+) -> bool:
     """In a record that does not tell what was sent: nothing better is known of these exits.
 
     Newcomers leave in order at the heal, and without evidence nobody can tell one exit from others.
@@ -100,14 +103,14 @@ def _was_asked_for_by_old_rule(story: FaultStory, exited: Event, *, is_proved: b
     return not is_proved
 
 
-def _is_ending(exited: Event, history: History) -> bool:
+def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     """Whether the node ended because training, or a run that was cut short, did."""
-    end, finished = training_end(history), history.last(Kind.RUN_FINISHED)
+    end, finished = training_end(history), history.last(RunFinished)
     is_asked = sent_signals(exited) is None or was_ended_by_harness(exited)
     if end is not None and exited.time_s >= end.time_s - _SLACK_S:
         has_ended = exited.seq > end.seq
         if has_code_0(exited) or (has_ended and is_asked):
             return True
-    if finished is None or finished.text("outcome") == "completed":
+    if finished is None or finished.payload.outcome is RunOutcome.COMPLETED:
         return False
     return is_asked and exited.time_s > finished.time_s - ENDING_S

@@ -12,6 +12,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.violations import Violation, conclude
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.payloads import NodeExited, NodeStarted, RoundAbandoned, RoundMerged, SyncerFinal
 from chaoslab.record.journal import History
 
 _STANDSTILL_LEAST = 3
@@ -27,7 +28,7 @@ class Versions:
 
     def judge(self, history: History) -> Finding:
         """Walk the merged rounds in order; then compare with the syncer's final account."""
-        merged = history.of(Kind.ROUND_MERGED)
+        merged = history.of(RoundMerged)
         last: dict[str, int] = {}
         violations = [*_line(history, last), *_rounds(history), *_writers(history)]
         violations += _standstill(history)
@@ -43,9 +44,9 @@ class Versions:
 
 def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
     """Gaps, repeats and wrong bases; fills `last` with each fragment's newest version."""
-    for event in history.of(Kind.ROUND_MERGED):
-        fragment = str(event.integer("fragment"))
-        version, base = event.integer("version"), event.integer("base_version")
+    for event in history.of(RoundMerged):
+        fragment = str(event.payload.fragment)
+        version, base = event.payload.version, event.payload.base_version
         before = last.get(fragment)
         if before is not None and version != before + 1:
             yield _broken(event, f"version {version} of fragment {fragment} followed {before}")
@@ -62,9 +63,9 @@ def _standstill(history: History) -> Iterator[Violation]:
     """
     last: dict[str, tuple[Json, Json]] = {}
     same: list[Event] = []
-    for event in history.of(Kind.ROUND_MERGED):
-        fragment = str(event.integer("fragment"))
-        held = event.data.get("digest"), event.data.get("momentum_digest")
+    for event in history.of(RoundMerged):
+        fragment = str(event.payload.fragment)
+        held = event.payload.digest, event.payload.momentum_digest
         if last.get(fragment, held) != held or None in held:
             return
         if fragment in last:
@@ -77,8 +78,8 @@ def _standstill(history: History) -> Iterator[Violation]:
 
 def _rounds(history: History) -> Iterator[Violation]:
     seen: set[int] = set()
-    for event in history.of(Kind.ROUND_MERGED, Kind.ROUND_ABANDONED):
-        number = event.integer("round")
+    for event in history.of(RoundMerged, RoundAbandoned):
+        number = event.payload.round
         if number in seen:
             yield _broken(event, f"round {number} was closed twice")
         seen.add(number)
@@ -87,23 +88,23 @@ def _rounds(history: History) -> Iterator[Violation]:
 def _writers(history: History) -> Iterator[Violation]:
     """Two syncers at once, or rounds from more than one node."""
     alive: dict[str, int] = {}
-    for event in history.of(Kind.NODE_STARTED, Kind.NODE_EXITED):
-        node = event.text("node")
+    for event in history.of(NodeStarted, NodeExited):
+        node = event.payload.node
         if event.kind is Kind.NODE_EXITED:
             alive.pop(node, None)
-        elif event.text("role") == "syncer":
+        elif isinstance(event.payload, NodeStarted) and event.payload.role == "syncer":
             if alive:
                 yield _broken(event, f"{node} was started while {next(iter(alive))} still ran")
-            alive[node] = event.integer("incarnation")
-    merged = history.of(Kind.ROUND_MERGED)
-    for event in merged:
-        if event.source != merged[0].source:
-            yield _broken(event, f"both {merged[0].source} and {event.source} merged rounds")
+            alive[node] = event.payload.incarnation
+    merged = history.of(RoundMerged)
+    for other in merged:
+        if other.source != merged[0].source:
+            yield _broken(other, f"both {merged[0].source} and {other.source} merged rounds")
 
 
 def _final(history: History, last: dict[str, int]) -> Iterator[Violation]:
-    final = history.last(Kind.SYNCER_FINAL)
-    held = final.mapping("versions") if final else {}
+    final = history.last(SyncerFinal)
+    held = final.payload.versions if final else {}
     for fragment, version in last.items():
         if final and held.get(fragment) != version:
             yield _broken(

@@ -43,6 +43,7 @@ RECORD_FORMAT = 2
 _P = TypeVar("_P", bound=Payload)
 _Q = TypeVar("_Q", bound=Payload)
 _R = TypeVar("_R", bound=Payload)
+_S = TypeVar("_S", bound=Payload)
 _I = TypeVar("_I", bound=OfInjection)
 Carried: TypeAlias = Kind | type[Payload]
 """A kind of event, or the class of its payload."""
@@ -242,6 +243,10 @@ class History:
     def of(
         self, one: type[_P], two: type[_Q], three: type[_R], /
     ) -> Sequence[Event[_P] | Event[_Q] | Event[_R]]: ...
+    @overload
+    def of(
+        self, one: type[_P], two: type[_Q], three: type[_R], four: type[_S], /
+    ) -> Sequence[Event[_P] | Event[_Q] | Event[_R] | Event[_S]]: ...
     @overload
     def of(self, *kinds: Carried) -> Sequence[Event]: ...
     def of(self, *kinds: Carried) -> Sequence[Event]:

@@ -9,8 +9,59 @@ sentence; `view` adds them up instead.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, TypeVar
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import (
+    AbortFired,
+    BaselineMeasured,
+    EvaluationMeasured,
+    EvidenceMeasured,
+    FaultFailed,
+    FaultHealed,
+    FaultHealFailed,
+    FaultHealing,
+    FaultInjected,
+    FaultInjecting,
+    FaultSkipped,
+    HarnessStalled,
+    JanitorDied,
+    LearnerFenced,
+    LearnerLeft,
+    LearnerNoticed,
+    Leaving,
+    LinkCleared,
+    LinkLost,
+    LinkOpened,
+    LinkShaped,
+    LinkStarted,
+    MemberJoined,
+    MemberLeft,
+    MemberRecovered,
+    MemberRefused,
+    MemberSuspected,
+    NodeExited,
+    NodeStarted,
+    NodeStressed,
+    OfInjection,
+    OfLearner,
+    Payload,
+    PhaseEntered,
+    PhaseReached,
+    ResidueFound,
+    RunFinished,
+    RunSettled,
+    RunStarted,
+    StreamRefused,
+    SyncerBlocked,
+    SyncerFreed,
+    SyncerHeld,
+    SyncerReady,
+    SyncerStopped,
+    kind_of,
+)
+
+_P = TypeVar("_P", bound=Payload)
 
 
 class Tone(StrEnum):
@@ -37,10 +88,13 @@ def describe(event: Event) -> Sentence | None:
     if found is None:
         return None
     tone, write = found
-    is_orderly = event.data.get("exit_code") == 0 or event.data.get("reason") == "said_goodbye"
-    if tone is Tone.BAD and is_orderly:
+    said = event.payload
+    is_orderly = (isinstance(said, NodeExited) and said.exit_code == 0) or (
+        isinstance(said, MemberLeft) and said.reason is Leaving.SAID_GOODBYE
+    )
+    if is_orderly:
         tone = Tone.PLAIN
-    return Sentence(time_s=event.time_s, text=write(event), tone=tone)
+    return Sentence(time_s=event.time_s, text=write(said), tone=tone)
 
 
 def seconds(value: float) -> str:
@@ -49,212 +103,229 @@ def seconds(value: float) -> str:
     return f"{value:.{digits}f} s"
 
 
-def _run_started(event: Event) -> str:
-    reserve = len(event.names("reserve")) if "reserve" in event.data else 0
-    more = f" and {reserve} in reserve" if reserve else ""
+def _run_started(said: RunStarted) -> str:
+    more = f" and {len(said.reserve)} in reserve" if said.reserve else ""
     return (
-        f"{event.text('plan')} begins: {len(event.names('learners'))} learners{more}, "
-        f"{event.text('algorithm')}, fleet {event.text('fleet')}, seed {event.integer('seed')}"
+        f"{said.plan} begins: {len(said.learners)} learners{more}, "
+        f"{said.algorithm}, fleet {said.fleet}, seed {said.seed}"
     )
 
 
-def _baseline(event: Event) -> str:
-    if not event.flag("is_steady"):
-        return f"the baseline is not steady: {event.text('reason')}"
-    gap = seconds(event.number("gap_s_median"))
-    return f"steady baseline: a round every {gap}, {event.number('tokens_per_s'):,.0f} tokens/s"
+def _baseline(said: BaselineMeasured) -> str:
+    if not said.is_steady:
+        return f"the baseline is not steady: {said.reason}"
+    if said.gap_s_median is None or said.tokens_per_s is None:
+        return "steady baseline"
+    gap = seconds(said.gap_s_median)
+    return f"steady baseline: a round every {gap}, {said.tokens_per_s:,.0f} tokens/s"
 
 
-def _run_settled(event: Event) -> str:
-    if event.flag("is_settled"):
+def _run_settled(said: RunSettled) -> str:
+    if said.is_settled:
         return "settled: everything has converged again"
-    return f"not settled, still pending: {', '.join(event.names('pending'))}"
+    return f"not settled, still pending: {', '.join(said.pending)}"
 
 
-def _run_finished(event: Event) -> str:
-    reason = event.data.get("reason")
-    return f"the run is {event.text('outcome')}" + (f": {reason}" if reason else "")
+def _run_finished(said: RunFinished) -> str:
+    reason = said.reason
+    return f"the run is {said.outcome}" + (f": {reason}" if reason else "")
 
 
-def _node_started(event: Event) -> str:
-    incarnation = event.integer("incarnation")
-    return f"{event.text('node')} started: incarnation {incarnation}, pid {event.integer('pid')}"
+def _node_started(said: NodeStarted) -> str:
+    incarnation = said.incarnation
+    return f"{said.node} started: incarnation {incarnation}, pid {said.pid}"
 
 
-def _node_exited(event: Event) -> str:
-    signal, code = event.data.get("signal"), event.data.get("exit_code")
-    return f"{event.text('node')} exited: {signal or f'exit code {code}'}"
+def _node_exited(said: NodeExited) -> str:
+    signal, code = said.signal, said.exit_code
+    return f"{said.node} exited: {signal or f'exit code {code}'}"
 
 
-def _stress_registry(event: Event) -> str:
-    settings = event.mapping("settings")
+def _stress_registry(said: NodeStressed) -> str:
+    settings = said.settings
     asked = ", ".join(f"{key} {value}" for key, value in settings.items() if key not in _UNSAID)
-    return f"{event.text('node')} bears {event.text('burden')} ({asked}): {event.text('mechanism')}"
+    return f"{said.node} bears {said.stressor} ({asked}): {said.mechanism}"
 
 
 _UNSAID = frozenset({"mechanism", "for_s"})
 
 
-def _ready(event: Event) -> str:
-    text = f"the syncer listens on {event.text('address')}"
-    if event.data.get("is_recovered") is True:
-        text += f", going on from its disk after {event.integer('rounds')} rounds"
+def _ready(said: SyncerReady) -> str:
+    text = f"the syncer listens on {said.address}"
+    if said.is_recovered:
+        text += f", going on from its disk after {said.rounds} rounds"
     return text
 
 
-def _reached(event: Event) -> str:
-    waits = ", and waits" if event.data.get("is_held") is True else ""
-    keys = ("round", "fragment", "version")
-    where = ", ".join(f"{key} {event.data[key]}" for key in keys if key in event.data)
-    return f"{event.source} is at {event.text('phase')}{f' ({where})' if where else ''}{waits}"
+def _reached(said: PhaseReached) -> str:
+    waits = ", and waits" if said.is_held else ""
+    known = {"round": said.round, "fragment": said.fragment, "version": said.version}
+    where = ", ".join(f"{key} {value}" for key, value in known.items() if value is not None)
+    return f"{said.node or said.learner} is at {said.phase}{f' ({where})' if where else ''}{waits}"
 
 
-def _joined(event: Event) -> str:
-    donor = event.data.get("donor")
-    return (
-        f"{_who(event)} joined, state from {donor or event.text('source')}, "
-        f"{event.integer('members')} members"
-    )
+def _joined(said: MemberJoined) -> str:
+    donor = said.donor
+    return f"{_who(said)} joined, state from {donor or said.source}, {said.members} members"
 
 
-def _fault(verb: str) -> Callable[[Event], str]:
-    def write(event: Event) -> str:
-        reason = event.data.get("reason")
-        return (
-            f"{event.text('injection')} {verb}: {event.text('fault')} on "
-            f"{', '.join(event.names('targets'))}" + (f" ({reason})" if reason else "")
-        )
-
-    return write
+def _fault(verb: str) -> Callable[[OfInjection], str]:
+    return lambda said: f"{said.injection} {verb}: {said.fault} on {', '.join(said.targets)}"
 
 
-def _who(event: Event) -> str:
-    return f"{event.text('learner')} (incarnation {event.integer('incarnation')})"
+def _refused(verb: str) -> Callable[[FaultFailed | FaultSkipped | FaultHealFailed], str]:
+    return lambda said: f"{_fault(verb)(said)}{_because(said.reason)}"
 
 
-def _idle(event: Event) -> str:
-    return seconds(event.number("idle_s"))
+def _healed(verb: str) -> Callable[[FaultHealing | FaultHealed], str]:
+    return lambda said: f"{_fault(verb)(said)}{_because(said.because)}"
 
 
-def _settings(event: Event) -> str:
-    told = ", ".join(f"{key} {value}" for key, value in event.mapping("settings").items())
+def _because(reason: str) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _who(said: OfLearner) -> str:
+    return f"{said.learner} (incarnation {said.incarnation})"
+
+
+def _idle(said: MemberSuspected | MemberRecovered) -> str:
+    return seconds(said.idle_s)
+
+
+def _settings(said: LinkShaped) -> str:
+    told = ", ".join(f"{key} {value}" for key, value in said.settings.items())
     return f" ({told})" if told else ""
 
 
-def _janitor_died(event: Event) -> str:
-    pid = event.data.get("successor")
+def _janitor_died(said: JanitorDied) -> str:
+    pid = said.successor
     then = f"process {pid} took its place" if pid is not None else "and nobody took its place"
-    return f"the janitor died ({event.text('how')}): {then}"
+    return f"the janitor died ({said.how}): {then}"
 
 
-_SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Event], str]]] = {
-    Kind.RUN_STARTED: (Tone.PLAIN, _run_started),
-    Kind.PHASE_ENTERED: (Tone.PLAIN, lambda e: f"phase {e.text('phase')}"),
-    Kind.BASELINE_MEASURED: (Tone.PLAIN, _baseline),
-    Kind.RUN_SETTLED: (Tone.PLAIN, _run_settled),
-    Kind.RUN_FINISHED: (Tone.PLAIN, _run_finished),
-    Kind.NODE_STARTED: (Tone.PLAIN, _node_started),
-    Kind.NODE_EXITED: (Tone.BAD, _node_exited),
-    Kind.NODE_STRESSED: (Tone.PLAIN, _stress_registry),
-    Kind.SYNCER_READY: (Tone.PLAIN, _ready),
-    Kind.SYNCER_BLOCKED: (
-        Tone.BAD,
-        lambda e: (
-            f"the syncer's disk refuses what it writes, nothing is published: {e.text('reason')}"
+def _of(
+    payload: type[_P], tone: Tone, write: Callable[[_P], str]
+) -> tuple[Kind, tuple[Tone, Callable[[Any], str]]]:
+    """The tone and the sentence of events with this payload."""
+    return kind_of(payload), (tone, write)
+
+
+_SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
+    [
+        _of(RunStarted, Tone.PLAIN, _run_started),
+        _of(PhaseEntered, Tone.PLAIN, lambda e: f"phase {e.phase}"),
+        _of(BaselineMeasured, Tone.PLAIN, _baseline),
+        _of(RunSettled, Tone.PLAIN, _run_settled),
+        _of(RunFinished, Tone.PLAIN, _run_finished),
+        _of(NodeStarted, Tone.PLAIN, _node_started),
+        _of(NodeExited, Tone.BAD, _node_exited),
+        _of(NodeStressed, Tone.PLAIN, _stress_registry),
+        _of(SyncerReady, Tone.PLAIN, _ready),
+        _of(
+            SyncerBlocked,
+            Tone.BAD,
+            lambda e: f"the syncer's disk refuses what it writes, nothing is published: {e.reason}",
         ),
-    ),
-    Kind.SYNCER_FREED: (
-        Tone.GOOD,
-        lambda e: (
-            f"the syncer's disk takes what it writes again, after {seconds(e.number('blocked_s'))}"
+        _of(
+            SyncerFreed,
+            Tone.GOOD,
+            lambda e: f"the syncer's disk takes what it writes again, after {seconds(e.blocked_s)}",
         ),
-    ),
-    Kind.PHASE_REACHED: (Tone.FAULT, _reached),
-    Kind.MEMBER_JOINED: (Tone.GOOD, _joined),
-    Kind.STREAM_REFUSED: (
-        Tone.BAD,
-        lambda e: (
-            f"{e.integer('count')} turned away ({e.text('reason')}), the last from {e.text('peer')}"
+        _of(PhaseReached, Tone.FAULT, _reached),
+        _of(MemberJoined, Tone.GOOD, _joined),
+        _of(
+            StreamRefused,
+            Tone.BAD,
+            lambda e: f"{e.count} turned away ({e.reason}), the last from {e.peer}",
         ),
-    ),
-    Kind.MEMBER_REFUSED: (Tone.BAD, lambda e: f"{_who(e)} was refused: {e.text('reason')}"),
-    Kind.SYNCER_HELD: (
-        Tone.PLAIN,
-        lambda e: f"training is at its end ({e.text('reason')}), and goes on for the faults",
-    ),
-    Kind.SYNCER_STOPPED: (Tone.PLAIN, lambda e: f"training has ended: {e.text('reason')}"),
-    Kind.MEMBER_SUSPECTED: (
-        Tone.BAD,
-        lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",
-    ),
-    Kind.MEMBER_RECOVERED: (Tone.GOOD, lambda e: f"{_who(e)} steps again after {_idle(e)}"),
-    Kind.MEMBER_LEFT: (
-        Tone.BAD,
-        lambda e: f"{_who(e)} left ({e.text('reason')}), {e.integer('members')} members",
-    ),
-    Kind.LEARNER_FENCED: (Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.text('reason')}"),
-    Kind.LEARNER_NOTICED: (Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"),
-    Kind.LEARNER_LEFT: (Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.text('reason')}"),
-    Kind.EVALUATION_MEASURED: (
-        Tone.PLAIN,
-        lambda e: (
-            f"evaluation loss {e.number('loss'):.4f} "
-            f"at {e.number('committed_tokens'):,.0f} committed tokens"
+        _of(MemberRefused, Tone.BAD, lambda e: f"{_who(e)} was refused: {e.reason}"),
+        _of(
+            SyncerHeld,
+            Tone.PLAIN,
+            lambda e: f"training is at its end ({e.reason}), and goes on for the faults",
         ),
-    ),
-    Kind.LINK_STARTED: (
-        Tone.PLAIN,
-        lambda e: (
-            f"{e.text('link')} dials {e.text('upstream')} itself"
-            if e.text("kind") == "none"
-            else f"{e.text('link')} reaches {e.text('upstream')} by {e.text('address')} "
-            f"({e.text('kind')})"
+        _of(SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
+        _of(
+            MemberSuspected,
+            Tone.BAD,
+            lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",
         ),
-    ),
-    Kind.LINK_OPENED: (
-        Tone.PLAIN,
-        lambda e: (
-            f"{_who(e)} reached the syncer after {seconds(e.number('after_s'))}, "
-            f"{e.integer('attempts')} dials"
+        _of(MemberRecovered, Tone.GOOD, lambda e: f"{_who(e)} steps again after {_idle(e)}"),
+        _of(
+            MemberLeft,
+            Tone.BAD,
+            lambda e: f"{_who(e)} left ({e.reason}), {e.members} members",
         ),
-    ),
-    Kind.LINK_SHAPED: (
-        Tone.FAULT,
-        lambda e: (
-            f"the link of {e.text('link')} is shaped by {e.text('injection')}: "
-            f"{e.text('effect')} {e.text('direction')}{_settings(e)}"
+        _of(LearnerFenced, Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.reason}"),
+        _of(LearnerNoticed, Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"),
+        _of(LearnerLeft, Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.reason}"),
+        _of(
+            EvaluationMeasured,
+            Tone.PLAIN,
+            lambda e: f"evaluation loss {e.loss:.4f} at {e.committed_tokens:,.0f} committed tokens",
         ),
-    ),
-    Kind.LINK_CLEARED: (
-        Tone.FAULT,
-        lambda e: f"the link of {e.text('link')} is cleared of {e.text('injection')}",
-    ),
-    Kind.LINK_LOST: (
-        Tone.BAD,
-        lambda e: f"the {e.text('kind')} links are lost: {e.text('reason')}",
-    ),
-    Kind.FAULT_INJECTING: (Tone.FAULT, _fault("begins")),
-    Kind.FAULT_INJECTED: (Tone.FAULT, _fault("is in")),
-    Kind.FAULT_FAILED: (Tone.BAD, _fault("failed")),
-    Kind.FAULT_SKIPPED: (Tone.BAD, _fault("was skipped")),
-    Kind.FAULT_HEALING: (Tone.FAULT, _fault("is being healed")),
-    Kind.FAULT_HEALED: (Tone.GOOD, _fault("is healed")),
-    Kind.FAULT_HEAL_FAILED: (Tone.BAD, _fault("could not be undone")),
-    Kind.EVIDENCE_MEASURED: (
-        Tone.FAULT,
-        lambda e: f"evidence on {e.text('target')}, {e.text('status')}: {e.text('text')}",
-    ),
-    Kind.HARNESS_STALLED: (
-        Tone.BAD,
-        lambda e: f"the harness stood still for {seconds(e.number('silent_s'))}",
-    ),
-    Kind.JANITOR_DIED: (Tone.BAD, _janitor_died),
-    Kind.ABORT_FIRED: (
-        Tone.BAD,
-        lambda e: f"abort rule {e.text('rule')} fired: {e.data.get('observed')}",
-    ),
-    Kind.RESIDUE_FOUND: (
-        Tone.BAD,
-        lambda e: f"left over: {e.text('what')} in {e.text('where')}; {e.text('remedy')}",
-    ),
-}
+        _of(
+            LinkStarted,
+            Tone.PLAIN,
+            lambda e: (
+                f"{e.link} dials {e.upstream} itself"
+                if e.kind == "none"
+                else f"{e.link} reaches {e.upstream} by {e.address} ({e.kind})"
+            ),
+        ),
+        _of(
+            LinkOpened,
+            Tone.PLAIN,
+            lambda e: (
+                f"{_who(e)} reached the syncer after {seconds(e.after_s)}, {e.attempts} dials"
+            ),
+        ),
+        _of(
+            LinkShaped,
+            Tone.FAULT,
+            lambda e: (
+                f"the link of {e.link} is shaped by {e.injection}: "
+                f"{e.effect} {e.direction}{_settings(e)}"
+            ),
+        ),
+        _of(
+            LinkCleared,
+            Tone.FAULT,
+            lambda e: f"the link of {e.link} is cleared of {e.injection}",
+        ),
+        _of(
+            LinkLost,
+            Tone.BAD,
+            lambda e: f"the {e.kind} links are lost: {e.reason}",
+        ),
+        _of(FaultInjecting, Tone.FAULT, _fault("begins")),
+        _of(FaultInjected, Tone.FAULT, _fault("is in")),
+        _of(FaultFailed, Tone.BAD, _refused("failed")),
+        _of(FaultSkipped, Tone.BAD, _refused("was skipped")),
+        _of(FaultHealing, Tone.FAULT, _healed("is being healed")),
+        _of(FaultHealed, Tone.GOOD, _healed("is healed")),
+        _of(FaultHealFailed, Tone.BAD, _refused("could not be undone")),
+        _of(
+            EvidenceMeasured,
+            Tone.FAULT,
+            lambda e: f"evidence on {e.target}, {e.status}: {e.text}",
+        ),
+        _of(
+            HarnessStalled,
+            Tone.BAD,
+            lambda e: f"the harness stood still for {seconds(e.silent_s)}",
+        ),
+        _of(JanitorDied, Tone.BAD, _janitor_died),
+        _of(
+            AbortFired,
+            Tone.BAD,
+            lambda e: f"abort rule {e.rule} fired: {e.observed}",
+        ),
+        _of(
+            ResidueFound,
+            Tone.BAD,
+            lambda e: f"left over: {e.what} in {e.where}; {e.remedy}",
+        ),
+    ]
+)

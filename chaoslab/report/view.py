@@ -9,9 +9,28 @@ syncer has merged a contribution of that incarnation.
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.events import Event, Kind, MalformedEvent
+from chaoslab.core.payloads import (
+    CountsSampled,
+    FaultInjecting,
+    LearnerStep,
+    Leaving,
+    MemberJoined,
+    MemberLeft,
+    MemberRecovered,
+    MemberSuspected,
+    NodeExited,
+    NodeProbed,
+    NodeStarted,
+    OfInjection,
+    PhaseEntered,
+    RoundMerged,
+    RunFinished,
+    RunOutcome,
+    RunStarted,
+)
 from chaoslab.plan.model import Stop
 from chaoslab.report.lanes import FaultBar, Lane, LaneState, Rounds
 from chaoslab.report.sentences import Sentence, Tone, describe, seconds
@@ -28,7 +47,7 @@ class ViewModel:
         self.rounds = Rounds()
         self.lanes: dict[str, Lane] = {}
         self.faults: dict[str, FaultBar] = {}
-        self.counts: Mapping[str, Json] = {}
+        self.counts: Mapping[str, int] = {}
         self.recent: deque[Sentence] = deque(maxlen=64)
         self.unreadable = 0
         """Events whose data did not keep the contract of their kind; shown, not hidden."""
@@ -80,37 +99,43 @@ class ViewModel:
 
     # ------------------------------------------------------------ one method per kind of news
 
-    def _run_started(self, event: Event) -> None:
+    def _run_started(self, event: Event[RunStarted]) -> None:
         """A run begins; a second one is the fault-free twin, and nothing of the first is shown."""
         self.is_twin = bool(self.plan)
         self.rounds, self.faults, self.counts, self.phase = Rounds(), {}, {}, ""
         self.recent.clear()
-        self.plan, self.seed = event.text("plan"), event.integer("seed")
-        self.fleet = event.text("fleet")
-        self.lanes = {name: Lane(learner=name) for name in event.names("learners")}
-        for name in event.names("reserve") if "reserve" in event.data else ():
+        self.plan, self.seed = event.payload.plan, event.payload.seed
+        self.fleet = event.payload.fleet
+        self.lanes = {name: Lane(learner=name) for name in event.payload.learners}
+        for name in event.payload.reserve:
             self.lanes[name] = Lane(learner=name, state=LaneState.RESERVE, is_new=True)
 
-    def _phase(self, event: Event) -> None:
-        self.phase = event.text("phase")
+    def _phase(self, event: Event[PhaseEntered]) -> None:
+        self.phase = event.payload.phase
 
     def _baseline(self, _event: Event) -> None:
         self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
 
-    def _run_finished(self, event: Event) -> Sentence | None:
-        if not self.has_twin or self.is_twin or event.text("outcome") != "completed":
+    def _run_finished(self, event: Event[RunFinished]) -> Sentence | None:
+        if not self.has_twin or self.is_twin or event.payload.outcome is not RunOutcome.COMPLETED:
             return None
         text = "the fault-free twin is next: as long again, or no time if one is kept"
         return Sentence(time_s=event.time_s, text=text)
 
-    def _counts(self, event: Event) -> None:
-        self.counts = event.data
+    def _counts(self, event: Event[CountsSampled]) -> None:
+        said = event.payload
+        self.counts = {
+            "alive": said.alive,
+            "believed": said.believed,
+            "stepping": said.stepping,
+            "contributing": said.contributing,
+        }
 
-    def _node_started(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("node"))
+    def _node_started(self, event: Event[NodeStarted]) -> None:
+        lane = self.lanes.get(event.payload.node)
         if lane is None:
             return
-        lane.incarnation = event.integer("incarnation")
+        lane.incarnation = event.payload.incarnation
         if lane.is_new:
             lane.state, lane.back_s = LaneState.JOINING, event.time_s
             return
@@ -118,8 +143,8 @@ class ViewModel:
         lane.state = LaneState.STARTING if is_first else LaneState.REJOINING
         lane.back_s = None if is_first else self._way_back_s(lane, event)
 
-    def _node_exited(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("node"))
+    def _node_exited(self, event: Event[NodeExited]) -> None:
+        lane = self.lanes.get(event.payload.node)
         if lane is not None:
             if self.phase in {"stop", "evaluate"}:
                 lane.state = LaneState.ENDED
@@ -127,56 +152,56 @@ class ViewModel:
                 lane.state = LaneState.DEAD
             lane.step_s, lane.gone_s = None, event.time_s
 
-    def _node_probed(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("node"))
-        if lane is not None and event.text("state") == "T":
+    def _node_probed(self, event: Event[NodeProbed]) -> None:
+        lane = self.lanes.get(event.payload.node)
+        if lane is not None and event.payload.state == "T":
             lane.state, lane.step_s = LaneState.PAUSED, None
 
-    def _step(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("learner"))
+    def _step(self, event: Event[LearnerStep]) -> None:
+        lane = self.lanes.get(event.payload.learner)
         is_late = {LaneState.DEAD, LaneState.LEFT, LaneState.ENDED}
-        if (
-            lane is None
-            or lane.state in is_late
-            or lane.incarnation != event.integer("incarnation")
-        ):
+        if lane is None or lane.state in is_late or lane.incarnation != event.payload.incarnation:
             return  # its last words, read after its exit
-        lane.step, lane.loss = event.integer("step"), event.number("loss")
-        lane.step_s = event.number("step_s")
+        lane.step, lane.loss = event.payload.step, event.payload.loss
+        lane.step_s = event.payload.step_s
         if lane.state is not LaneState.DROPPED:
             lane.state = lane.at_work
 
-    def _joined(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("learner"))
+    def _joined(self, event: Event[MemberJoined]) -> None:
+        lane = self.lanes.get(event.payload.learner)
         if lane is not None and lane.state is LaneState.DROPPED:
             lane.state, lane.back_s = LaneState.REJOINING, self._way_back_s(lane, event)
 
-    def _suspected(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("learner"))
+    def _suspected(self, event: Event[MemberSuspected]) -> None:
+        lane = self.lanes.get(event.payload.learner)
         at_work = {LaneState.STEPPING, LaneState.JOINING, LaneState.REJOINING}
         if lane is not None and lane.state in at_work:
             lane.state, lane.step_s = LaneState.SUSPECTED, None
 
-    def _recovered(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("learner"))
+    def _recovered(self, event: Event[MemberRecovered]) -> None:
+        lane = self.lanes.get(event.payload.learner)
         if lane is not None and lane.state in {LaneState.SUSPECTED, LaneState.PAUSED}:
             lane.state = lane.at_work
 
-    def _left(self, event: Event) -> None:
-        lane = self.lanes.get(event.text("learner"))
+    def _left(self, event: Event[MemberLeft]) -> None:
+        lane = self.lanes.get(event.payload.learner)
         is_gone = {LaneState.DEAD, LaneState.ENDED, LaneState.REJOINING}
-        if lane is not None and lane.state not in is_gone and event.text("reason") != "closed":
-            said_goodbye = event.text("reason") == "said_goodbye"
+        if (
+            lane is not None
+            and lane.state not in is_gone
+            and event.payload.reason is not Leaving.CLOSED
+        ):
+            said_goodbye = event.payload.reason is Leaving.SAID_GOODBYE
             gone = LaneState.ENDED if self.phase == "stop" else LaneState.LEFT
             lane.state = gone if said_goodbye else LaneState.DROPPED
             lane.gone_s = event.time_s
 
-    def _merged(self, event: Event) -> Sentence | None:
-        self.rounds.merge(event.time_s, event.number("committed_tokens"))
+    def _merged(self, event: Event[RoundMerged]) -> Sentence | None:
+        self.rounds.merge(event.time_s, event.payload.committed_tokens)
         back: list[str] = []
         new: list[str] = []
-        for item in event.items("contributors"):
-            lane = self.lanes.get(str(item.get("learner"))) if isinstance(item, Mapping) else None
+        for contributor in event.payload.contributors:
+            lane = self.lanes.get(contributor.learner)
             if lane is None:
                 continue
             lane.contributed_s = event.time_s
@@ -190,17 +215,17 @@ class ViewModel:
             return None
         return Sentence(time_s=event.time_s, text="; ".join(said), tone=Tone.GOOD)
 
-    def _injecting(self, event: Event) -> None:
-        name = event.text("injection")
+    def _injecting(self, event: Event[FaultInjecting]) -> None:
+        name = event.payload.injection
         self.faults[name] = FaultBar(
             injection=name,
-            fault=event.text("fault"),
-            targets=event.names("targets"),
+            fault=event.payload.fault,
+            targets=event.payload.targets,
             from_s=event.time_s,
         )
 
-    def _fault_moved(self, event: Event) -> None:
-        bar = self.faults.get(event.text("injection"))
+    def _fault_moved(self, event: Event[OfInjection]) -> None:
+        bar = self.faults.get(event.payload.injection)
         if bar is None:
             return
         bar.status = event.kind.partition(".")[2]
@@ -209,7 +234,7 @@ class ViewModel:
         if event.kind in {Kind.FAULT_HEALED, Kind.FAULT_FAILED}:
             bar.healed_s = event.time_s
 
-    _FOLDS: ClassVar[Mapping[Kind, Callable[["ViewModel", Event], Sentence | None]]] = {
+    _FOLDS: ClassVar[Mapping[Kind, Callable[["ViewModel", Event[Any]], Sentence | None]]] = {
         Kind.RUN_STARTED: _run_started,
         Kind.PHASE_ENTERED: _phase,
         Kind.BASELINE_MEASURED: _baseline,

@@ -6,7 +6,7 @@ Nothing is judged here; a number that the verdict does not know is not made up.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chaoslab.checks.answer_checks import asked
@@ -14,7 +14,8 @@ from chaoslab.checks.answers import Return
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.timeline import baseline_end_s, longest_gap, training_end_s
 from chaoslab.checks.verdict import Verdict
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Event, Json, MalformedEvent
+from chaoslab.core.payloads import RunStarted
 from chaoslab.record.journal import History
 from chaoslab.report.sentences import Tone, seconds
 
@@ -110,7 +111,21 @@ def value(found: Json) -> str:
 
 def begun(history: History) -> Mapping[str, str]:
     """What the first line of a record says: plan, seed, fleet, algorithm, version; or `unknown`."""
-    started = history.last(Kind.RUN_STARTED)
-    data = started.data if started else {}
-    keys = ("plan", "seed", "fleet", "algorithm", "version")
-    return {key: str(data.get(key, "unknown")) for key in keys}
+    started = history.last(RunStarted)
+    return {key: _said(started, value) for key, value in _BEGUN.items()}
+
+
+_BEGUN: Mapping[str, Callable[[RunStarted], str | int]] = {
+    "plan": lambda started: started.plan,
+    "seed": lambda started: started.seed,
+    "fleet": lambda started: started.fleet,
+    "algorithm": lambda started: started.algorithm,
+    "version": lambda started: started.version,
+}
+
+
+def _said(started: Event[RunStarted] | None, value: Callable[[RunStarted], str | int]) -> str:
+    try:
+        return str(value(started.payload)) if started else "unknown"
+    except MalformedEvent:  # a broken line makes the verdict UNKNOWN; a report is written still
+        return "unknown"

@@ -40,7 +40,7 @@ def test_a_payload_is_made_once_and_holds_what_the_line_says() -> None:
 def test_what_older_records_lack_has_a_default() -> None:
     event = said(Kind.RUN_STARTED, {"plan": "old", "learners": []})
     assert isinstance(event.payload, RunStarted)
-    assert (event.payload.record, event.payload.reserve, event.payload.entries) == (1, (), None)
+    assert (event.payload.record, event.payload.reserve, event.payload.entries) == (1, (), ())
 
 
 def test_an_older_key_is_read_under_its_new_name() -> None:

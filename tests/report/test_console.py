@@ -87,7 +87,8 @@ def test_the_live_view_redraws_by_the_run_s_clock_and_leaves_its_last_picture() 
         drawings = []
         for step in range(100):
             before = stream.tell()
-            live.see(told(step / 100, Kind.COUNTS_SAMPLED, alive=step))
+            counts = dict.fromkeys(("believed", "stepping", "contributing"), 0)
+            live.see(told(step / 100, Kind.COUNTS_SAMPLED, alive=step, **counts))
             drawings.append(stream.tell() > before)
         assert sum(drawings) <= 4
         for event in a_short_run():

@@ -50,7 +50,6 @@ from chaoslab.core.payloads.learner import (
     LearnerStarted,
     LearnerStep,
     LeftBecause,
-    OfLearner,
     RefusedFile,
     UpdateTampered,
 )
@@ -99,12 +98,14 @@ from chaoslab.core.payloads.run import (
 )
 from chaoslab.core.payloads.syncer import (
     Contributor,
+    Leaving,
     MemberJoined,
     MemberLeft,
     MemberRecovered,
     MemberRefused,
     Membership,
     MemberSuspected,
+    OfLearner,
     PushAccepted,
     PushBounded,
     Pushed,
@@ -154,6 +155,7 @@ __all__ = [
     "LearnerPushed",
     "LearnerStarted",
     "LearnerStep",
+    "Leaving",
     "LeftBecause",
     "LinkCleared",
     "LinkClosed",

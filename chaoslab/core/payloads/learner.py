@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from chaoslab.core.events import Kind
 from chaoslab.core.payload import Payload, item, payload_of
-from chaoslab.core.payloads.syncer import Membership, Pushed
+from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed
 
 
 class LeftBecause(StrEnum):
@@ -21,14 +21,6 @@ class LeftBecause(StrEnum):
     def _missing_(cls, value: object) -> "LeftBecause | None":
         """Older records add to `stopped` why training ended."""
         return cls.STOPPED if str(value).startswith("stopped") else None
-
-
-@item
-class OfLearner(Payload):
-    """Who says it."""
-
-    learner: str
-    incarnation: int
 
 
 @payload_of(Kind.LEARNER_STARTED)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payload import Payload, payload_of
-from chaoslab.core.payloads.learner import OfLearner
+from chaoslab.core.payloads.syncer import OfLearner
 
 
 @payload_of(Kind.LINK_MEASURED)

@@ -38,7 +38,7 @@ class RunStarted(Payload):
     """Names of those that are there from the start."""
     reserve: tuple[str, ...] = ()
     """Names of those that may join later."""
-    entries: tuple[PlanEntry, ...] | None = None
+    entries: tuple[PlanEntry, ...] = ()
     """`spec`, `fault` and `injections` (how many were scheduled) of each of the plan's `faults`."""
     schedule_hash: str = ""
     version: str

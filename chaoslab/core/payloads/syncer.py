@@ -2,9 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import StrEnum
 
 from chaoslab.core.events import Kind
 from chaoslab.core.payload import Payload, item, payload_of
+
+
+class Leaving(StrEnum):
+    """Why the syncer ended a membership."""
+
+    CLOSED = "closed"
+    NO_PROGRESS = "no_progress"
+    SAID_GOODBYE = "said_goodbye"
+    FENCED = "fenced"
 
 
 @payload_of(Kind.SYNCER_READY)
@@ -45,11 +55,17 @@ class SyncerFreed(Payload):
 
 
 @item
-class Membership(Payload):
-    """Whose membership it is."""
+class OfLearner(Payload):
+    """Which life of which learner."""
 
     learner: str
     incarnation: int
+
+
+@item
+class Membership(OfLearner):
+    """Which membership of it."""
+
     epoch: int
 
 
@@ -62,12 +78,9 @@ class MemberJoined(Membership):
 
 
 @payload_of(Kind.MEMBER_REFUSED)
-class MemberRefused(Payload):
-    """It was not let in, and nothing changed."""
+class MemberRefused(OfLearner):
+    """It was not let in, and nothing changed; learner and incarnation as it called itself."""
 
-    learner: str
-    """As it called itself; so is the incarnation."""
-    incarnation: int
     reason: str
 
 
@@ -105,8 +118,8 @@ class MemberRecovered(Membership):
 @payload_of(Kind.MEMBER_LEFT)
 class MemberLeft(Membership):
     members: int
-    reason: str
-    """A `diloco.syncer.membership.Leaving`: closed, no_progress, said_goodbye or fenced."""
+    reason: Leaving
+    """closed, no_progress, said_goodbye or fenced."""
 
 
 @item
