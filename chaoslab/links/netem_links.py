@@ -34,7 +34,6 @@ from chaoslab.links.effects import (
 )
 from chaoslab.links.gateway import INTERFACE, Ends, Forwarding, Gateway
 from chaoslab.links.kernel_queues import Queued, Queues
-from chaoslab.links.netfilter import Drops
 from chaoslab.links.packet_rules import KernelPackets
 from chaoslab.undo.base import NoUndoLog
 
@@ -279,7 +278,7 @@ class _There:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
 
-    def drops(self) -> Drops:
+    def drops(self) -> GatewayDrops:
         """In the chains of the link."""
         return GatewayDrops(self._gateway.run)
 

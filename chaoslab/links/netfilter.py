@@ -1,7 +1,7 @@
 """Packet loss: the kernel drops a share of one port's packets, and TCP sends them again.
 
-    Drops.add(rule) ──► INPUT: count all of port P; drop a share of them     (iptables, else nft)
-    Drops.remove(rule) ──► exactly the rules that carry this rule's comment
+    Iptables.add(drop) ───────► INPUT: count all of port P; drop a share of them
+    Iptables.remove(comment) ─► exactly the rules that carry this rule's comment
 
 The rules match packets that come in on one interface (loopback by default) from or to the link's
 own port, so nobody else's traffic is touched. On loopback a packet holds up to 64 KiB: a share of
@@ -9,23 +9,18 @@ packets there is a larger share of a transfer's time than on a wire with 1500-by
 root (CAP_NET_ADMIN); `is_available` says whether it works here, by trying it.
 """
 
-import json
 import secrets
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
 from chaoslab.links.kernel import Run, may_administer_network, run, which, why_no_namespace
 from chaoslab.links.ports import HeldPort
-
-_TABLE = "chaoslab"
-_FINEST = 1_000_000
-"""nft draws a number below it: shares are kept to a millionth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,70 +46,22 @@ class Seen:
         return Seen(packets=self.packets + other.packets, dropped=self.dropped + other.dropped)
 
 
-class Drops(Protocol):
-    """One of the two tools that write the kernel's rules."""
-
-    tool: str
-
-    def add(self, drop: Drop) -> None:
-        """From now on. FleetError if the kernel refuses."""
-        ...
-
-    def rehearse(self, drop: Drop) -> None:
-        """Whether `add` would do; nothing is left of it. FleetError if the kernel refuses."""
-        ...
-
-    def remove(self, comment: str) -> Seen:
-        """Take exactly these rules away; returns what they did. Safe to repeat."""
-        ...
-
-    def seen(self, comment: str) -> Seen:
-        """What they have done."""
-        ...
-
-    def count(self, comment: str) -> int:
-        """How many there are."""
-        ...
-
-
 def is_available() -> tuple[bool, str]:
-    """Whether packets can be dropped here, and why not, or by which tool."""
+    """Whether packets can be dropped here, and why not, or by what."""
     if not may_administer_network():
         return False, "it needs root (CAP_NET_ADMIN): run as root, or in a container that has it"
-    kinds = (Iptables, Nft)
-    found = [kind for kind in kinds if which(kind.tool) is not None]
-    reasons = [] if found else ["neither is on PATH: install iptables or nftables"]
-    for kind in found:
-        reason = _try(kind)
-        if not reason:
-            return True, f"by {kind.tool}"
-        reasons.append(reason)
-    return False, "; ".join(reasons)
+    if which(Iptables.tool) is None:
+        return False, "iptables is not on PATH: install iptables"
+    reason = _refusal()
+    return not reason, reason or f"by {Iptables.tool}"
 
 
-def drops() -> Drops:
-    """The tool that works here; AbilityError if there is none."""
+def drops() -> "Iptables":
+    """What writes rules here; AbilityError if nothing can."""
     can, how = is_available()
     if not can:
         raise AbilityError(f"packets cannot be dropped here: {how}")
-    return Iptables() if how.endswith(Iptables.tool) else Nft()
-
-
-def undo(tool: str, comment: str) -> None:
-    """Take the rules with this comment away, for whoever cleans up after a dead harness."""
-    _by(tool).remove(comment)
-
-
-def count(tool: str, comment: str) -> int:
-    """How many rules with this comment the kernel has; FleetError if it cannot be asked."""
-    return _by(tool).count(comment)
-
-
-def _by(tool: str) -> "Iptables | Nft":
-    return Iptables() if tool == Iptables.tool else Nft()
-
-
-# ---------------------------------------------------------------- iptables
+    return Iptables()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +83,8 @@ class Iptables:
 
     def __init__(self, *, within: Sequence[str] = (), tools: Run | None = None) -> None:
         """`within` is put before the tool, `tools` runs it: where else than here it shall act."""
-        self._command = _command(self.tool, within)
+        # the whole path inside another program, which may not look where we do
+        self._command = (*within, which(self.tool) or self.tool) if within else (self.tool,)
         self._run_tool = tools or run
 
     def spot(self, drop: Drop) -> Spot:
@@ -198,110 +146,9 @@ def _comment(words: Sequence[str]) -> str | None:
     return words[words.index("--comment") + 1] if "--comment" in words[:-1] else None
 
 
-# ---------------------------------------------------------------- nftables
-
-
-class Nft:
-    """Rules in a table of our own, which disappears with the last of them."""
-
-    tool = "nft"
-
-    def __init__(self, *, within: Sequence[str] = ()) -> None:
-        """`within` is put before the tool: where else than here it shall act."""
-        self._command = _command(self.tool, within)
-
-    def add(self, drop: Drop) -> None:
-        """Table and chain are made if need be."""
-        self._apply(*self._lines(drop))
-
-    def rehearse(self, drop: Drop) -> None:
-        """The kernel checks it and takes nothing. FleetError if it refuses."""
-        self._apply(*self._lines(drop), is_check=True)
-
-    def _lines(self, drop: Drop) -> Sequence[str]:
-        side = "dport" if drop.way is Direction.UP else "sport"
-        match = f'iifname "{drop.interface}" tcp {side} {drop.port}'
-        label = f'comment "{drop.comment}"'
-        limit = max(1, round(drop.share * _FINEST))
-        chance = f"numgen random mod {_FINEST} < {limit}"
-        chain = f"inet {_TABLE} input"
-        return (
-            f"add table inet {_TABLE}",
-            f"add chain {chain} {{ type filter hook input priority 0; }}",
-            f"add rule {chain} {match} counter {label}",
-            f"add rule {chain} {match} {chance} counter drop {label}",
-        )
-
-    def remove(self, comment: str) -> Seen:
-        """Deleted by the handles that the kernel gave them."""
-        rules = self._rules()
-        seen = _total(rules, comment)
-        doomed = [rule for rule in rules if rule.comment == comment]
-        if len(doomed) == len(rules):
-            self._apply(*([f"delete table inet {_TABLE}"] if rules else []))
-        else:
-            self._apply(*(f"delete rule inet {_TABLE} input handle {r.handle}" for r in doomed))
-        return seen
-
-    def seen(self, comment: str) -> Seen:
-        """By the kernel's own counters."""
-        return _total(self._rules(), comment)
-
-    def count(self, comment: str) -> int:
-        """As the kernel lists them."""
-        return sum(rule.comment == comment for rule in self._rules())
-
-    def _apply(self, *lines: str, is_check: bool = False) -> None:
-        """All of them or none."""
-        if lines:
-            flags = ("--check",) if is_check else ()
-            run(*self._command, *flags, "-f", "-", text="\n".join(lines) + "\n")
-
-    def _rules(self) -> list["_NftRule"]:
-        if f"table inet {_TABLE}" not in run(*self._command, "list", "tables").splitlines():
-            return []
-        listing = json.loads(run(*self._command, "-j", "list", "table", "inet", _TABLE))
-        return [_nft_rule(one["rule"]) for one in listing["nftables"] if "rule" in one]
-
-
-def _command(tool: str, within: Sequence[str]) -> Sequence[str]:
-    """With the whole path inside another program, which may not look where we do."""
-    return (*within, which(tool) or tool) if within else (tool,)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _NftRule:
-    handle: int
-    comment: str
-    packets: int
-    is_drop: bool
-
-
-def _nft_rule(rule: dict[str, object]) -> _NftRule:
-    parts = rule["expr"]
-    if not isinstance(parts, list):
-        raise FleetError(f"nft lists a rule that cannot be read: {rule}")
-    counters = [part["counter"]["packets"] for part in parts if "counter" in part]
-    return _NftRule(
-        handle=int(str(rule["handle"])),
-        comment=str(rule.get("comment", "")),
-        packets=sum(counters),
-        is_drop=any("drop" in part for part in parts),
-    )
-
-
-def _total(rules: Iterable[_NftRule], comment: str) -> Seen:
-    total = Seen()
-    for rule in rules:
-        if rule.comment == comment:
-            packets = rule.packets
-            total += Seen(dropped=packets) if rule.is_drop else Seen(packets=packets)
-    return total
-
-
 @cache
-def _try(kind: type[Iptables | Nft]) -> str:
-    """Why the tool cannot do it; empty if it can.
+def _refusal() -> str:
+    """Why iptables cannot do it; empty if it can.
 
     Tried in a network namespace that vanishes. Where none can be made (no CAP_SYS_ADMIN) it is
     tried in place: on a port that nobody else can have meanwhile, and taken back at once.
@@ -311,9 +158,9 @@ def _try(kind: type[Iptables | Nft]) -> str:
         drop = Drop(comment=comment, port=port.number, way=Direction.UP, share=0.5)
         try:
             if why_no_namespace():
-                kind().rehearse(drop)
+                Iptables().rehearse(drop)
             else:
-                kind(within=("unshare", "-n")).add(drop)
+                Iptables(within=("unshare", "-n")).add(drop)
         except FleetError as error:
             return str(error)
     return ""

@@ -18,7 +18,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.links import netem, netfilter
 from chaoslab.links.effects import Direction, LinkAbility, Loss, PacketEffect
 from chaoslab.links.netem import FIRST_BAND, Shake
-from chaoslab.links.netfilter import Drop, Drops, Seen
+from chaoslab.links.netfilter import Drop, Iptables, Seen
 from chaoslab.undo.base import UndoLog
 
 BY_NETEM = frozenset({LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT})
@@ -56,7 +56,7 @@ class Place(Protocol):
 
     interface: str
 
-    def drops(self) -> Drops:
+    def drops(self) -> Iptables:
         """What writes them. FleetError or AbilityError if there is nothing that does."""
         ...
 
@@ -74,8 +74,8 @@ class Here:
 
     interface = INTERFACES[0]
 
-    def drops(self) -> Drops:
-        """By iptables or nft."""
+    def drops(self) -> Iptables:
+        """By iptables."""
         return netfilter.drops()
 
     def can_drop(self) -> tuple[bool, str]:
@@ -183,7 +183,7 @@ class KernelPackets:
                 )
 
     def _drop(self, drop: Drop) -> _Rule:
-        tool: Drops = self._place.drops()
+        tool = self._place.drops()
         owed = self._undo_log.open(UNDO_DROPS, tool=tool.tool, comment=drop.comment)
         tool.add(drop)
         return _Rule(what=drop, undo_entry=owed)

@@ -92,7 +92,7 @@ class RuleFacts(Facts):
     comment: str
 
     def __post_init__(self) -> None:
-        require(self.tool in ("iptables", "nft"), f"no tool for rules is called {self.tool!r}")
+        require(self.tool == netfilter.Iptables.tool, f"no tool for rules is called {self.tool!r}")
         require(
             comments_of(self.directory).fullmatch(self.comment) is not None,
             f"a rule with the comment {self.comment!r} is not one of this run",
@@ -153,12 +153,12 @@ def _proxy(facts: OwnProxyFacts) -> str:
 def _drop_rules(facts: RuleFacts) -> Healed:
     """Take exactly these rules out of the kernel; FleetError if it refuses."""
     what = _rules(facts)
-    netfilter.undo(facts.tool, facts.comment)
+    netfilter.Iptables().remove(facts.comment)
     return Healed(actions=tuple(f"{one}, removed" for one in what))
 
 
 def _rules(facts: RuleFacts) -> tuple[str, ...]:
-    is_there = netfilter.count(facts.tool, facts.comment) > 0
+    is_there = netfilter.Iptables().count(facts.comment) > 0
     return (f"rules of the kernel for packets ({facts.comment})",) if is_there else ()
 
 
@@ -178,7 +178,7 @@ def _bands(facts: BandFacts) -> tuple[str, ...]:
 
 
 def _unnamed_rules(runs_root: Path) -> Iterator[Leftover]:
-    """By iptables or nft, those with our label that no book names; only root sees any."""
+    """Of iptables, those with our label that no book names; only root sees any."""
     if not kernel.may_administer_network():
         return
     named = {
@@ -191,10 +191,6 @@ def _unnamed_rules(runs_root: Path) -> Iterator[Leftover]:
         if comment is not None and comment not in named:
             yield Leftover(what=f"a rule for packets ({comment})", where="iptables, INPUT",
                           remedy=f"iptables -D {line.removeprefix('-A ')}")  # fmt: skip
-    code, listed = kernel.ask(("nft", "list", "table", "inet", "chaoslab"))
-    if code == 0 and not any(comment and comment in listed for comment in named):
-        yield Leftover(what="a table of rules for packets", where="nft, inet chaoslab",
-                      remedy="nft delete table inet chaoslab")  # fmt: skip
 
 
 def _legible(run: Path) -> tuple[UndoEntry, ...]:

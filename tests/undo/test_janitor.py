@@ -333,8 +333,8 @@ def test_what_links_left_is_named_and_undone(
     what: str,
 ) -> None:
     undone: list[object] = []
-    monkeypatch.setattr(netfilter, "undo", lambda *done: undone.append(done))
-    monkeypatch.setattr(netfilter, "count", lambda *_: 2)
+    monkeypatch.setattr(netfilter.Iptables, "remove", lambda _, *done: undone.append(done))
+    monkeypatch.setattr(netfilter.Iptables, "count", lambda *_: 2)
     monkeypatch.setattr(netem, "has_bands", lambda _: True)
     monkeypatch.setattr(netem, "close_bands", lambda *done: undone.append(done) or True)
     monkeypatch.setattr(proxy_undo, "delete", lambda *done: undone.append(done))
