@@ -6,7 +6,7 @@
 Plain records of the frame (training, limits) need nothing here: `shape.record` serves them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final
 
 from pydantic import PlainValidator, WithJsonSchema
@@ -70,56 +70,40 @@ def _regions(value: object) -> dict[str, int | tuple[str, ...]]:
     return found
 
 
-def _programs(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-        raise PlanError(f"must be like {{learner: my_package.my_learner}}, got {value!r}")
-    return dict(value)
+def _texts(example: str) -> Callable[[object], dict[str, str]]:
+    """What reads a mapping of text to text."""
+
+    def read(value: object) -> dict[str, str]:
+        if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+            raise PlanError(f"must be like {example}, got {value!r}")
+        return dict(value)
+
+    return read
 
 
-def _profiles(value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-        raise PlanError(f"must be like {{eu: transatlantic}}, got {value!r}")
-    return dict(value)
+def _shape(read: Callable[[object], object], form: dict[str, Any]) -> Shape:
+    """The shape of what `read` makes of a value; `form` is its JSON Schema."""
+    return Annotated[Any, PlainValidator(lambda value: built(read, value)), WithJsonSchema(form)]
 
 
-VERSION: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_version, value)),
-    WithJsonSchema({"const": VERSION_KNOWN}),
-]
-_LABELS_OF_ONE: Final[Tree] = {"type": "object", "additionalProperties": {"type": "string"}}
-_LABELS: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_labels, value)),
-    WithJsonSchema({"type": "object", "additionalProperties": _LABELS_OF_ONE}),
-]
-_MEMBERS: Final[Tree] = {
-    "anyOf": [
-        {"type": "integer", "minimum": 1},
-        {"type": "array", "items": {"type": "string"}, "minItems": 1},
-    ]
-}
-_REGIONS: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_regions, value)),
-    WithJsonSchema({"type": "object", "additionalProperties": _MEMBERS}),
-]
-_PROFILES: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_profiles, value)),
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": "string"}}),
-]
-_PROGRAMS: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_programs, value)),
-    WithJsonSchema(
-        {
-            "type": "object",
-            "properties": {role: {"type": "string"} for role in PROGRAMS},
-            "additionalProperties": False,
-        }
-    ),
-]
+def _by_name(form: Tree) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": form}
+
+
+VERSION: Final = _shape(_version, {"const": VERSION_KNOWN})
+_TEXT: Final[Tree] = {"type": "string"}
+_NAMES: Final[Tree] = {"type": "array", "items": _TEXT, "minItems": 1}
+_LABELS: Final = _shape(_labels, _by_name(_by_name(_TEXT)))
+_REGIONS: Final = _shape(_regions, _by_name({"anyOf": [{"type": "integer", "minimum": 1}, _NAMES]}))
+_PROFILES: Final = _shape(_texts("{eu: transatlantic}"), _by_name(_TEXT))
+_PROGRAMS: Final = _shape(
+    _texts("{learner: my_package.my_learner}"),
+    {
+        "type": "object",
+        "properties": dict.fromkeys(PROGRAMS, _TEXT),
+        "additionalProperties": False,
+    },
+)
 _FLEET_DOCS: Final = field_docs(FleetSpec)
 
 
