@@ -1,1 +1,1 @@
-"""Words of every part: events, errors, units, clocks, and processes known by identity."""
+"""Types and functions that all packages use: events, errors, units, clocks, processes, files."""

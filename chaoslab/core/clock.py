@@ -1,6 +1,6 @@
 """Clock of a run: seconds since it began, and the calendar time.
 
-Nothing else in the harness reads a clock; a function that needs the time takes it as an argument
+No other module of the harness reads a clock; a function that needs the time takes it as an argument
 or holds a `Clock`.
 """
 
@@ -10,25 +10,25 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Monotonic seconds since the run began, and the calendar time that goes with it."""
+    """Monotonic seconds since the run began, and the calendar time."""
 
     def now_s(self) -> float:
         """Seconds since the run began; never decreases."""
         ...
 
     def wall(self) -> str:
-        """The same instant as ISO 8601 in UTC with milliseconds."""
+        """The calendar time as ISO 8601 in UTC with milliseconds."""
         ...
 
 
 class WallClock:
-    """Real time, starting at zero when it is built."""
+    """Real time in seconds since the clock was created."""
 
     def __init__(self) -> None:
         self._origin_s = time.monotonic()
 
     def now_s(self) -> float:
-        """Seconds since this clock was built."""
+        """Seconds since this clock was created."""
         return time.monotonic() - self._origin_s
 
     def wall(self) -> str:
@@ -37,5 +37,5 @@ class WallClock:
 
 
 def iso(moment: datetime) -> str:
-    """ISO 8601 in UTC with milliseconds."""
+    """The moment as ISO 8601 in UTC with milliseconds."""
     return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -1,12 +1,12 @@
-"""Every exception the harness raises, each with the exit code that the command line returns for it.
+"""Exceptions of the harness, each with the exit code of the command line.
 
-    PlanError    the user    2   what was written, why it cannot work, what to write
-    AbilityError the place   2   the plan needs something this fleet or machine lacks
-    PackageError a package   2   what it brings to chaoslab cannot be used
-    FleetError   the world   4   a process, a socket or a disk did not do its part
-    HarnessBug   us          4   an internal rule was broken; please report
+    PlanError    user        2   what was written, why it cannot work, what to write
+    AbilityError fleet       2   the plan needs something that this fleet or machine lacks
+    PackageError package     2   an installed package brings something unusable
+    FleetError   environment 4   a process, a socket or a disk failed
+    HarnessBug   chaoslab    4   an internal rule was broken; please report
 
-Exit codes are the whole contract with CI: 0 pass, 1 fail, 2 refused, 3 unknown, 4 harness broke,
+Exit codes are the interface to CI: 0 pass, 1 fail, 2 refused, 3 unknown, 4 harness broke,
 130 interrupted.
 """
 
@@ -14,7 +14,7 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """What `chaoslab` returns to the shell."""
+    """Exit code of `chaoslab`."""
 
     PASS = 0
     FAIL = 1
@@ -25,13 +25,13 @@ class ExitCode(IntEnum):
 
 
 class ChaoslabError(Exception):
-    """Base of all errors that are meant to be read by a person."""
+    """Base of all errors that are shown to users without a traceback."""
 
     exit_code = ExitCode.BROKEN
 
 
 class _Refused(ChaoslabError):
-    """Nothing was started. `where` is `file:line:column` when known."""
+    """Refused before anything was started. `where` is `file:line:column` if known."""
 
     exit_code = ExitCode.REFUSED
 
@@ -40,30 +40,30 @@ class _Refused(ChaoslabError):
         self.message = message
         self.where = where
         self.key = key
-        """The dotted key below what is being built, where one value alone is wrong."""
+        """Dotted key of the wrong value, below the object that is built; may be empty."""
 
 
 class PlanError(_Refused):
-    """The plan, an override or an argument cannot work; nothing was started.
+    """A plan, an override or an argument is invalid; nothing was started.
 
     The message names the key and what to write instead.
     """
 
 
 class AbilityError(_Refused):
-    """The plan is sound, but this fleet or machine cannot carry it out; nothing was started."""
+    """The plan is valid, but this fleet or machine cannot run it; nothing was started."""
 
 
 class PackageError(_Refused):
-    """What an installed package brings to chaoslab cannot be loaded or used; nothing was started.
+    """A part that an installed package brings to chaoslab is unusable; nothing was started.
 
     The message names the package and its entry point.
     """
 
 
 class FleetError(ChaoslabError):
-    """The world did not do its part: a node did not start, a disk is full, a socket is gone."""
+    """The environment failed: a node did not start, a disk is full, a socket is closed."""
 
 
 class HarnessBug(ChaoslabError):
-    """An internal rule was broken. The run is healed and stopped; the record says where."""
+    """An internal rule was broken. The run is healed and stopped; the record has the traceback."""

@@ -1,8 +1,8 @@
-"""How the exit of a node is read: what ended it, and whether that was what the harness sent.
+"""Interpretation of a node's exit: what ended it, and whether the harness had sent that.
 
 A process that was sent SIGKILL dies by SIGKILL; one that was asked to leave (SIGTERM, SIGINT, or
-SIGHUP as a notice) may also exit with code 0. Whatever ends in another way ended by itself, even
-right after the harness had sent it a signal.
+SIGHUP as a notice) may also exit with code 0. Any other end is the process's own, even right after
+a signal of the harness.
 """
 
 from chaoslab.core.events import Event
@@ -15,7 +15,7 @@ _ASKING_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGTERM"})
 
 
 def how_it_ended(exited: Event) -> str:
-    """The signal's name, or the exit code in words: text for people."""
+    """Signal name or exit code, as text for people."""
     died_by = exited.data.get("signal")
     return str(died_by) if died_by else f"exit code {exited.data.get('exit_code')}"
 
@@ -26,23 +26,23 @@ def has_code_0(exited: Event) -> bool:
 
 
 def sent_signals(exited: Event) -> frozenset[str] | None:
-    """Names of the signals that the harness had sent to end it; None in a record without them."""
+    """Names of the signals that the harness sent to end it; None in a record without them."""
     if "sent" not in exited.data:
         return None
     return frozenset(exited.names("sent"))
 
 
 def is_answer_to(exited: Event, signal: str) -> bool:
-    """Whether a process that is sent this signal ends like that."""
+    """Whether a process that is sent `signal` may end in this way."""
     if signal in _ASKING_SIGNALS and has_code_0(exited):
         return True
     return exited.data.get("signal") == signal
 
 
 def was_ended_by(exited: Event, signal: str) -> bool:
-    """Whether the harness sent this signal, and the process ended by it.
+    """Whether the harness sent `signal` and the process ended by it.
 
-    In a record that does not tell what was sent the way in which it ended decides.
+    In a record without the sent signals, the way in which it ended decides.
     """
     sent = sent_signals(exited)
     return is_answer_to(exited, signal) and (sent is None or signal in sent)

@@ -1,13 +1,13 @@
-"""Files that only their owner can have written: opened without following links, others refused.
+"""Private files: opened without following links, refused if other users could have written them.
 
     open_file(RUN, "control", "obligations.jsonl")
         /  ─►  …  ─►  RUN  ─►  control  ─►  obligations.jsonl
-        └─ above ──┘  └─ this user's own, writable by nobody else, no link in between
-           a folder that everybody may write to has the sticky bit
+        └─ above ──┘  └─ owned by this user, writable by no other, no link in between
+              a folder that all users may write to has the sticky bit
 
-Whoever acts on what a file says (`heal`, `halt`, the janitor) opens it here: a book of obligations
-tells root which processes to kill, so root believes none but its own. Each step is taken from the
-folder opened before it, so what was looked at is what is opened.
+Files that decide on actions (`heal`, `halt`, the janitor) are opened here: an undo log names
+processes to kill, and root must not act on one that another user wrote. Each step starts from the
+folder opened before it, so the checked file is the one that is opened.
 """
 
 import errno
@@ -23,24 +23,24 @@ from chaoslab.core.errors import FleetError
 
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-"""Nobody waits for the writer of a pipe that was put in a file's place."""
+"""O_NONBLOCK: do not wait for the writer if a pipe was put in the file's place."""
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-"""A file that was not there before; a link that is there is refused."""
+"""Flags for a new file; an existing file or link is refused."""
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 
 class NotPrivate(FleetError):
-    """Somebody else may have written it, or it is a link."""
+    """A file or folder that another user may have written, or a link."""
 
 
 class NotOwned(NotPrivate):
-    """It belongs to another user."""
+    """A file or folder of another user."""
 
 
 def make_folder(path: Path) -> None:
-    """A new folder that is this user's alone (0700); those above it are made as usual.
+    """Create a folder for this user only (0700); missing parents get the usual mode.
 
-    FileExistsError if it is there; NotPrivate if the way to it can be changed by everybody.
+    FileExistsError if it exists; NotPrivate if a parent can be changed by all users.
     """
     path.mkdir(mode=0o700, parents=True)
     with open_folder(path):
@@ -48,10 +48,10 @@ def make_folder(path: Path) -> None:
 
 
 def open_file(root: Path, *names: str, flags: int = os.O_RDONLY) -> int:
-    """Descriptor of the file at these names below `root`; a new one is for its owner alone.
+    """Descriptor of the file at these names below `root`; a new one gets mode 0600.
 
     NotPrivate if it, or a folder from `root` on, can be written by others, belongs to another user
-    or is a link. OSError as the kernel says it, FileNotFoundError for one that is not there.
+    or is a link. Other OSErrors as from the kernel, such as FileNotFoundError.
     """
     *folders, name = names
     with open_folder(root, *folders) as folder:
@@ -68,7 +68,7 @@ def open_file(root: Path, *names: str, flags: int = os.O_RDONLY) -> int:
 
 @contextmanager
 def open_folder(root: Path, *names: str) -> Iterator[int]:
-    """Descriptor of a folder, for the time of the block; errors as for `open_file`."""
+    """Descriptor of a folder, open during the block; errors as for `open_file`."""
     above = Path(os.path.realpath(root))
     here = os.open("/", _FOLDER)
     try:
@@ -84,7 +84,7 @@ def open_folder(root: Path, *names: str) -> Iterator[int]:
 
 
 def read(root: Path, *names: str) -> bytes | None:
-    """What the file holds; None if it is not there. Errors as for `open_file`."""
+    """Content of the file; None if it does not exist. Errors as for `open_file`."""
     try:
         file = open_file(root, *names)
     except FileNotFoundError:
@@ -94,10 +94,10 @@ def read(root: Path, *names: str) -> bytes | None:
 
 
 def replace_file(path: Path, text: str) -> None:
-    """Put a file in the place of what is at `path`, whole or not at all; a link there is replaced.
+    """Atomically replace the file at `path`; a link there is replaced, not followed.
 
-    Not even the half-written file follows one: whoever owns the folder may have put it there, and a
-    record is judged by other users, too. FleetError when the disk refuses.
+    The temporary file does not follow a link either: the folder may belong to another user, whose
+    record is judged. FleetError if the disk refuses.
     """
     new = path.with_name(f".{path.name}.new")
     try:
@@ -107,11 +107,11 @@ def replace_file(path: Path, text: str) -> None:
         new.replace(path)
     except OSError as error:
         new.unlink(missing_ok=True)
-        raise FleetError(f"{path} cannot be written: {error}") from error
+        raise FleetError(f"{path}: cannot be written: {error}") from error
 
 
 def remove(root: Path, *names: str) -> None:
-    """Remove a file, if it is there. Errors as for `open_folder`."""
+    """Remove a file if it exists. Errors as for `open_folder`."""
     with open_folder(root, *names[:-1]) as folder:
         try:
             os.unlink(names[-1], dir_fd=folder)
@@ -119,18 +119,18 @@ def remove(root: Path, *names: str) -> None:
             return
 
 
-# ---------------------------------------------------------------- one step
+# ---------------------------------------------------------------- checks
 
 
 def _steps(root: Path, names: tuple[str, ...]) -> Iterator[tuple[Path, str, bool]]:
-    """Each folder on the way, its name, and whether it lies above the root."""
+    """Each folder from / on, its name, and whether it is above `root`."""
     way = Path("/")
     for name in root.parts[1:]:
         way = way / name
         yield way, name, way != root
     for name in names:
         if name in ("", ".", "..") or "/" in name:
-            raise NotPrivate(f"{way}: {name!r} is not the name of a folder in it")
+            raise NotPrivate(f"{way}: {name!r} is not a file name")
         way = way / name
         yield way, name, False
 
@@ -141,36 +141,36 @@ def _links_refused(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise NotPrivate(f"{path} is a link, which is not followed here") from error
+            raise NotPrivate(f"{path}: is a link, and links are not followed") from error
         raise
 
 
 def _require_sticky(path: Path, seen: os.stat_result) -> None:
     if seen.st_mode & stat.S_IWOTH and not seen.st_mode & stat.S_ISVTX:
         raise NotPrivate(
-            f"{path} can be written by everybody, so anybody can replace what lies in it: "
+            f"{path}: all users can write to it, so any of them can replace its files: "
             f"`chmod +t {path}`, or keep runs elsewhere with --out"
         )
 
 
 def _require_own(path: Path, seen: os.stat_result) -> None:
     if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
-        raise NotPrivate(f"{path} is neither a file nor a folder: it is not read")
+        raise NotPrivate(f"{path}: must be a file or a folder")
     if seen.st_uid != os.geteuid():
         whose, mine = _user(seen.st_uid), _user(os.geteuid())
         raise NotOwned(
-            f"{path} belongs to {whose}, and {mine} does not act on another user's record: "
+            f"{path}: belongs to {whose}, and {mine} does not act on another user's record: "
             f"run the command as {whose} (`sudo -u {whose} chaoslab …`)"
         )
     if seen.st_mode & _OTHERS and not _is_only_mine(seen):
         raise NotPrivate(
-            f"{path} can be written by others (mode {stat.S_IMODE(seen.st_mode):04o}), who may "
-            f"have changed it: look at it, then `chmod go-w {path}`"
+            f"{path}: other users can write to it (mode {stat.S_IMODE(seen.st_mode):04o}) and may "
+            f"have changed it: check it, then `chmod go-w {path}`"
         )
 
 
 def _is_only_mine(seen: os.stat_result) -> bool:
-    """Whether its group, which may write, is this user's own and has no other member."""
+    """Whether the group that may write is this user's own and has no other member."""
     if seen.st_mode & stat.S_IWOTH:
         return False
     try:

@@ -1,11 +1,12 @@
-"""Identity of a process, which neither a reused pid nor a clock that is set can blur.
+"""Identity of a process, safe against reused pids and changes of the wall clock.
 
-    pid ── identify ──► Identity: pid, start_ticks, boot_id, namespaces ── facts ──► obligations
-    facts ── meant_by ──► Identity ── is_same ──► send: it reaches that very process, or nobody
+    pid ── identify ──► Identity: pid, start_ticks, boot_id, namespaces ── facts ──► undo log
+    facts ── identity_of ──► Identity ── is_same ──► send: signals that very process, or none
 
-The start is counted in clock ticks since the boot (field 22 of /proc/PID/stat), so setting the wall
-clock does not move it; a process of another boot is gone. A pid counts in its pid namespace, and
-the ticks in their time namespace: from another one nobody can tell, which is an error, not "gone".
+The start is counted in clock ticks since the boot (field 22 of /proc/PID/stat), so the wall clock
+has no influence; a process of another boot is gone. A pid is valid in its pid namespace, and ticks
+in their time namespace: for a process of another namespace the state is unknown, which is an error,
+not "gone".
 """
 
 import os
@@ -21,53 +22,53 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 
 NODE_MARK = "CHAOSLAB_NODE"
-"""Set in every node's environment and inherited by all it starts: which run, node, incarnation."""
+"""Environment variable of every node, inherited by its children: run, node and incarnation."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _SAME_START_S = 1.01
-"""Older files date a process by the wall clock, which the kernel may correct by 1 s."""
+"""Tolerance for older files, which have wall-clock times that the kernel may correct by 1 s."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """One process and no other."""
+    """Identity of one process."""
 
     pid: int
     start_ticks: int
-    """When it started: clock ticks since the boot."""
+    """Start of the process in clock ticks since the boot."""
     boot_id: str
     namespaces: str
-    """Those in which the pid and the ticks count."""
+    """Namespaces in which pid and ticks are valid."""
 
     @property
     def facts(self) -> dict[str, Json]:
-        """It as `meant_by` reads it."""
+        """Fields as `identity_of` reads them."""
         return asdict(self)
 
 
 def identify(pid: int) -> Identity | None:
-    """The process that has this pid now, zombies included; None if there is none."""
+    """Identity of the process with this pid, zombies included; None if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    fields_from_3 = stat.rpartition(")")[2].split()  # the name in field 2 may hold anything
+    fields_from_3 = stat.rpartition(")")[2].split()  # the name in field 2 may contain anything
     return Identity(
         pid=pid, start_ticks=int(fields_from_3[19]), boot_id=boot_id(), namespaces=_namespaces()
     )
 
 
 def is_same(identity: Identity) -> bool:
-    """Whether the pid still belongs to that process, dead and unreaped included."""
+    """Whether the pid still belongs to that process, zombies included."""
     return identify(identity.pid) == identity
 
 
 def send(identity: Identity, number: int) -> bool:
-    """Whether the signal went to that process; False: it is gone. PermissionError: not ours."""
+    """Signal that process; False if it is gone. PermissionError if it is another user's."""
     try:
         pidfd = os.pidfd_open(identity.pid)
     except ProcessLookupError:
         return False
-    except (AttributeError, OSError):  # a kernel without it: a moment is left for a reused pid
+    except (AttributeError, OSError):  # no pidfd: a pid could be reused between check and kill
         if is_same(identity):
             os.kill(identity.pid, number)
             return True
@@ -85,16 +86,16 @@ def send(identity: Identity, number: int) -> bool:
 
 @cache
 def boot_id() -> str:
-    """The boot of this kernel, which no other has."""
+    """Identifier of this boot of the kernel."""
     return _BOOT_ID.read_text(encoding="ascii").strip()
 
 
-def meant_by(facts: Mapping[str, Json]) -> Identity:
-    """The process that an entry means. FleetError if it means none, or one of which nobody can
-    tell from here whether it lives.
+def identity_of(facts: Mapping[str, Json]) -> Identity:
+    """Identity in the facts of an undo entry. FleetError if there is none, or if the process
+    belongs to another namespace, where its state is unknown.
     """
     if not names_process(facts):
-        raise FleetError(f"no process is meant by {dict(facts)!r}")
+        raise FleetError(f"facts: must name a process, got {dict(facts)!r}")
     pid = int(str(facts["pid"]))
     if "start_ticks" not in facts:
         return _dated(pid, float(str(facts["start_time"])), str(facts.get("mark", "")))
@@ -106,15 +107,15 @@ def meant_by(facts: Mapping[str, Json]) -> Identity:
     )
     if meant.boot_id == boot_id() and meant.namespaces != _namespaces():
         raise FleetError(
-            f"process {pid} is one of another namespace ({meant.namespaces}, here "
-            f"{_namespaces()}) and cannot be known from here: call chaoslab there, or, if that "
-            "container is gone, take the line out"
+            f"process {pid} belongs to another namespace ({meant.namespaces}, here "
+            f"{_namespaces()}), so its state is unknown here: run chaoslab there, or, if that "
+            "container is gone, remove the line"
         )
     return meant
 
 
 def names_process(facts: Mapping[str, Json]) -> bool:
-    """Whether an entry names one: by ticks, or by the wall clock as earlier versions did."""
+    """Whether facts name a process: by ticks, or by wall-clock time as earlier versions did."""
     if not _is_whole(facts.get("pid")):
         return False
     started = facts.get("start_ticks", facts.get("start_time"))
@@ -122,8 +123,8 @@ def names_process(facts: Mapping[str, Json]) -> bool:
 
 
 def _dated(pid: int, start_time: float, mark: str) -> Identity:
-    """Of an older file. By its date it is known if the clock was not set since; if it does not
-    agree, by the mark that each process of ours has in its environment.
+    """Identity from an older file: by its wall-clock start, or, if the clock was set since, by the
+    mark in the environment.
     """
     now = identify(pid)
     if now is None:
@@ -135,16 +136,16 @@ def _dated(pid: int, start_time: float, mark: str) -> Identity:
         if mark:
             return now if process.environ().get(NODE_MARK) == mark else _gone(pid)
     except (psutil.Error, OSError):
-        return _gone(pid)  # gone meanwhile, or another user's, which we did not start
+        return _gone(pid)  # it ended, or belongs to another user, which chaoslab did not start
     raise FleetError(
-        f"whether process {pid} is the one that is meant cannot be told: an older version of "
-        "chaoslab wrote its start by the wall clock, which was set since, or it is another: look "
-        f"at it (`ps -fp {pid}`), do by hand what is left to do, and take the line out"
+        f"process {pid}: cannot be identified, because an older version of chaoslab recorded its "
+        "start by the wall clock, which was set since, or it is another process: check it "
+        f"(`ps -fp {pid}`), do by hand what is left to do, and remove the line"
     )
 
 
 def _gone(pid: int) -> Identity:
-    """A process that there is not: none starts before the boot."""
+    """Identity that no process has: none starts before the boot."""
     return Identity(pid=pid, start_ticks=-1, boot_id="", namespaces="")
 
 
@@ -154,6 +155,6 @@ def _is_whole(value: object) -> bool:
 
 @cache
 def _namespaces() -> str:
-    """As the kernel names them; a kernel may have none for time."""
+    """Namespaces as the kernel names them; some kernels have none for time."""
     links = (Path(f"/proc/self/ns/{kind}") for kind in ("pid", "time"))
     return " ".join(str(link.readlink()) for link in links if link.is_symlink())

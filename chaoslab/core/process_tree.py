@@ -1,10 +1,10 @@
-"""A process and everything below it: found, signalled and ended without ever hitting a stranger.
+"""Process trees: a process and its descendants, found, signalled and ended by identity.
 
     Identity                ──► still the same process? ──► its group and descendants
-    mark in the environment ──► what such a process left behind when it died ──────┴──► signal
+    mark in the environment ──► processes that outlived their main process ────────┴──► signal
 
-A process is known by its `identity`, never by its name: a pid may be reused. What is left of a tree
-whose main process is dead is known by the mark that the fleet put into its environment.
+A process is known by its `identity`, never by its name, because a pid may be reused. The rest of a
+tree whose main process is dead is found by the mark that the fleet put into its environment.
 """
 
 import os
@@ -18,10 +18,10 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify, is_same, send
-from chaoslab.core.realtime import first_in_line
+from chaoslab.core.realtime import realtime_priority
 
 SPAWN_GUARD = Path(__file__).with_name("spawn_guard.py")
-"""The program that a new process runs until it becomes what it was started for."""
+"""Program that a new process runs before it executes the node's program."""
 _PAUSE_S = 0.005
 
 
@@ -35,7 +35,7 @@ def is_running(pid: int) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """One process from outside: R running, S sleeping, D in the kernel, T stopped, Z, or gone."""
+    """State of a process: R running, S sleeping, D in the kernel, T stopped, Z zombie, or gone."""
 
     state: str
     rss_bytes: int = 0
@@ -46,7 +46,7 @@ GONE = Look(state="gone")
 
 
 def look(identity: Identity) -> Look:
-    """What the kernel says of the process now; GONE when the pid is another's."""
+    """State of the process now; GONE if its pid belongs to another one."""
     if not is_same(identity):
         return GONE
     process = psutil.Process(identity.pid)
@@ -77,14 +77,13 @@ _STATES = {
 def signal_trees(mains: Iterable[Identity], number: int) -> None:
     """Send a signal to main processes, their groups and all descendants.
 
-    As close together as this machine allows: who is meant is found out before the first signal
-    (which wakes its receivers, and they want a core), then all groups follow one another at once,
-    then those who left them. A main process whose pid belongs to another one by now, and what was
-    below it, gets none.
+    The signals are sent as close together as possible: all receivers are found first (receivers
+    wake up and compete for cores), then all groups are signalled, then processes outside the
+    groups. A main process whose pid was reused, and its descendants, are left out.
     """
     groups: list[int] = []
     outsiders: list[Identity] = []
-    with first_in_line():
+    with realtime_priority():
         for main in filter(is_same, mains):
             below = {one: _group(one.pid) for one in _known(_below(main.pid))}
             groups += {main.pid} & set(below.values())
@@ -97,9 +96,9 @@ def signal_trees(mains: Iterable[Identity], number: int) -> None:
 
 
 def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
-    """Kill the tree and what is left of it, and wait until it is gone.
+    """Kill the tree and the processes with its mark; wait until they are gone.
 
-    Returns the pids that are still there after `limit_s` (a process inside the kernel may be).
+    Returns the pids that remain after `limit_s` seconds (such as a process blocked in the kernel).
     """
     deadline = time.monotonic() + limit_s
     while remaining := _living(main, mark):
@@ -113,10 +112,10 @@ def end_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
 
 
 def resume_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]:
-    """Let the whole tree go on, and see that it does.
+    """Resume the whole tree and check that every process runs.
 
-    Returns the pids that were never seen going on within `limit_s`. That is seen once for each:
-    something else may stop it again, such as a duty cycle.
+    Returns the pids that were never seen running within `limit_s` seconds. Each is checked until it
+    was seen once: something else, such as a duty cycle, may stop it again.
     """
     deadline = time.monotonic() + limit_s
     signal_trees([main], signal.SIGCONT)
@@ -131,12 +130,12 @@ def resume_tree(main: Identity, mark: str, *, limit_s: float) -> tuple[int, ...]
 
 
 def stopped(main: Identity, mark: str) -> tuple[int, ...]:
-    """Those processes of the tree that are stopped, by pid."""
+    """Pids of the stopped processes of the tree."""
     return tuple(sorted(one.pid for one in _living(main, mark) if look(one).state == "T"))
 
 
 def living(main: Identity, mark: str) -> tuple[int, ...]:
-    """All running processes of the tree, and those that carry its mark, by pid."""
+    """Pids of all running processes of the tree and of those with its mark."""
     return tuple(sorted(one.pid for one in _living(main, mark)))
 
 
@@ -148,12 +147,12 @@ def _living(main: Identity, mark: str) -> set[Identity]:
 
 
 def _known(pids: Iterable[int]) -> Iterator[Identity]:
-    """Those of them that are there."""
+    """Identities of the pids that exist."""
     return (one for one in map(identify, pids) if one is not None)
 
 
 def _below(main: int) -> set[int]:
-    """The process, all its descendants, and the group that it leads."""
+    """The process, all its descendants, and the process group that it leads."""
     found = {main, *_descendants(main)}
     if _group(main) == main:
         found |= {pid for pid in psutil.pids() if _group(pid) == main}
@@ -161,7 +160,7 @@ def _below(main: int) -> set[int]:
 
 
 def _descendants(main: int) -> set[int]:
-    """By the kernel's lists of children where it keeps them, else by everybody's parent."""
+    """By the kernel's lists of children if it has them, else by the parent of every process."""
     if not Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").exists():
         try:
             return {child.pid for child in psutil.Process(main).children(recursive=True)}
@@ -185,20 +184,20 @@ def _words(path: Path) -> list[str]:
 
 
 def _marked(mark: str) -> set[Identity]:
-    """The processes with this mark in their environment, as far as we may read it."""
+    """Processes with this mark in their environment, as far as it is readable."""
     found = set()
     for pid in psutil.pids():
-        who = identify(pid)  # first: should the pid be another's by now, it is not who is found
+        who = identify(pid)  # first, so that a reused pid is not taken for the process found
         try:
             if who and pid != os.getpid() and psutil.Process(pid).environ().get(NODE_MARK) == mark:
                 found.add(who)
         except (psutil.Error, OSError):
-            continue  # gone meanwhile, a zombie, or another user's, which we did not start
+            continue  # it ended, is a zombie, or belongs to another user
     return found
 
 
 def _group(pid: int) -> int | None:
-    """The process group, None when the process is gone."""
+    """The process group; None if the process is gone."""
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -206,6 +205,6 @@ def _group(pid: int) -> int | None:
 
 
 def _send(who: Identity, number: int) -> None:
-    """Who is not ours is passed over: `living` says afterwards who remains."""
+    """Ignore a process that may not be signalled: `living` reports who remains."""
     with suppress(PermissionError):
         send(who, number)

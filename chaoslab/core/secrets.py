@@ -1,10 +1,10 @@
-"""Secrets of a plan: values from the environment that nothing the harness writes may show.
+"""Secrets of a plan: values from the environment that must not appear in any file of a run.
 
     {"data": "s3://key@host", "steps": 4} ─ hide ─► {"data": "s3://${env:KEY}@host", "steps": 4}
 
-Hidden are texts within a structure, before it is encoded: never a key, a number or a mark. What is
-too short, or a word like those that records are made of, cannot be hidden and is refused where the
-plan names it.
+Texts within a structure are hidden before it is encoded; keys and numbers are not. A value that is
+too short, or that looks like a word of a record, cannot be hidden reliably; the plan that names it
+is refused.
 """
 
 import json
@@ -20,25 +20,25 @@ from chaoslab.core.events import Json, encode
 LEAST_CHARACTERS = 8
 _LONGEST_WORD = 24
 _WORD = re.compile(r"[A-Za-z]+([._-][A-Za-z]+)*[._-]?\d*")
-"""Such as completed, no_progress, learner-12."""
+"""Words such as completed, no_progress, learner-12."""
 
 
 def why_not_hidden(value: str) -> str:
-    """Why a value would be hidden where it is none; empty if it can be a secret."""
+    """Why a value cannot be hidden reliably; empty if it can be a secret."""
     if len(value) < LEAST_CHARACTERS:
         return f"is shorter than {LEAST_CHARACTERS} characters"
     if len(value) < _LONGEST_WORD and _WORD.fullmatch(value):
-        return "is a plain word, as records are made of"
+        return "looks like a word that records contain"
     return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Secrets:
-    """What is to be hidden, by the name of its environment variable; by default nothing."""
+    """Values to hide, by the name of their environment variable; none by default."""
 
     values: Mapping[str, str] = field(default_factory=dict)
     _names: Mapping[str, str] = field(init=False, repr=False, compare=False)
-    """By each form in which a value may stand in a text."""
+    """Name of the variable by each form in which its value may appear."""
     _pattern: re.Pattern[str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -48,13 +48,13 @@ class Secrets:
         object.__setattr__(self, "_pattern", re.compile("|".join(map(re.escape, longest_first))))
 
     def text(self, text: str) -> str:
-        """The text with `${env:NAME}` in the place of each secret."""
+        """The text with each secret replaced by `${env:NAME}`."""
         if not self._names:
             return text
         return self._pattern.sub(lambda found: reference(self._names[found[0]]), text)
 
     def hide(self, value: Json) -> Json:
-        """The value with every text in it hidden; keys and numbers stay as they are."""
+        """The value with every text in it hidden; keys and numbers are unchanged."""
         if not self._names:
             return value
         if isinstance(value, str):
@@ -66,15 +66,15 @@ class Secrets:
         return value
 
     def data(self, data: Mapping[str, Json]) -> Mapping[str, Json]:
-        """As `hide`."""
+        """The mapping with every text in its values hidden."""
         return {key: self.hide(item) for key, item in data.items()} if self._names else data
 
     def lines(self, lines: Iterable[str]) -> Iterator[str]:
-        """Lines of JSON, as `hide`."""
+        """The lines, each one JSON value, with every text hidden."""
         return (encode(self.hide(json.loads(line))) if self._names else line for line in lines)
 
     def rewrite(self, path: Path) -> None:
-        """Hide them in a file of text, line by line; FleetError if the disk refuses."""
+        """Hide the secrets in a text file, line by line; FleetError if the disk refuses."""
         partial = path.with_name(f".{path.name}.partial")
         try:
             with (
@@ -85,16 +85,16 @@ class Secrets:
             partial.replace(path)
         except OSError as error:
             partial.unlink(missing_ok=True)
-            raise FleetError(f"{path} cannot be freed of secrets: {error}") from error
+            raise FleetError(f"{path}: secrets could not be removed: {error}") from error
 
 
 def reference(name: str) -> str:
-    """How a plan names a secret, and how a record does."""
+    """The placeholder of a secret in plans and records."""
     return f"${{env:{name}}}"
 
 
 def _forms(value: str) -> Iterator[str]:
-    """As it is, as JSON, Python and a shell quote it, and each of its lines that is long enough."""
+    """The value as it is, as JSON, Python and a shell quote it, and each of its long lines."""
     lines = [line for line in value.splitlines() if len(line) >= LEAST_CHARACTERS]
     for part in (value, *lines):
         yield part

@@ -1,22 +1,22 @@
-"""What becomes a node: the few lines a new process runs before it turns into the node's program.
+"""Spawn guard: the program of a new process until it executes the node's program.
 
     fork ──► spawn guard ── die with the parent ── wait for the word "go" ── exec ──► node
 
-Run as a script by a bare interpreter (`python -I -S spawn_guard.py GO_FD PARENT_PID PROGRAM …`),
-so it imports nothing of chaoslab. Between fork and exec it makes sure that
+Run as a script by a bare interpreter (`python -I -S spawn_guard.py GO_FD PARENT_PID PROGRAM …`), so
+it imports nothing of chaoslab. Between fork and exec it ensures that
 
 - the kernel kills the node when the harness dies (Linux; elsewhere only the janitor does);
-- nothing runs that was not written down: the harness sends one byte after it has recorded how to
+- nothing runs that is not in the undo log: the harness sends one byte after it has recorded how to
   undo the start, and a harness that dies before that closes the pipe instead;
-- what its children leave behind when they die becomes its own child, so that its tree stays whole;
-- the hooks of the node contract (SIGUSR1 hang, SIGUSR2 go on, SIGHUP notice) are ignored until the
-  program takes them up, so a fault on a program without them does nothing instead of killing it.
+- orphaned descendants become children of the node, so that its tree stays complete; - the hooks of
+the node contract (SIGUSR1 hang, SIGUSR2 continue, SIGHUP notice) are ignored until the
+  program handles them, so that a fault does not kill a program without handlers.
 
-The node leads a process group, but no session: Linux shares the cores out among sessions first
-(autogroups), and does that so coarsely for processes of many threads that a learner beside three
-others was seen to get no core for a second, where 50 ms are usual within one session.
+The node leads a process group, but not a session: Linux distributes cores among sessions first
+(autogroups), so coarsely for processes with many threads that a learner beside three others got no
+core for a second, where 50 ms are usual within one session.
 
-Exit codes before the exec: 125 the harness is gone, 127 there is no such program.
+Exit codes before the exec: 125 the harness is gone, 127 the program does not exist.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ NO_PROGRAM = 127
 
 
 def main(arguments: list[str]) -> int:
-    """Become the program in `arguments`; returns only when that cannot be done."""
+    """Execute the program in `arguments`; returns only if that fails."""
     go, parent, *program = arguments
     _ask_the_kernel(PR_SET_PDEATHSIG, signal.SIGKILL)
     _ask_the_kernel(PR_SET_CHILD_SUBREAPER, 1)
@@ -43,14 +43,14 @@ def main(arguments: list[str]) -> int:
     for changed_by_python in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(changed_by_python, signal.SIG_DFL)
     try:
-        os.execvp(program[0], program)  # noqa: S606 - starting the node's program is the job
+        os.execvp(program[0], program)  # noqa: S606 - the purpose of this program
     except OSError as error:
-        sys.stderr.write(f"{program[0]} cannot be started: {error}\n")
+        sys.stderr.write(f"{program[0]}: cannot be started: {error}\n")
     return NO_PROGRAM
 
 
 def _ask_the_kernel(option: int, value: int) -> None:
-    """On Linux; elsewhere there is nobody to ask."""
+    """Call prctl(2); no effect where it does not exist."""
     prctl = getattr(ctypes.CDLL(None), "prctl", None)
     if prctl is not None:
         prctl(option, value, 0, 0, 0)

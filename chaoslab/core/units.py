@@ -1,20 +1,20 @@
-"""Quantities as people write them: durations, sizes, rates, percentages, counts, factors.
+"""Quantities of plans: durations, sizes, rates, percentages, counts, factors, as text and numbers.
 
     "1m30s" ── duration_s ──► 90.0 ── show_duration ──► "1m30s"
 
 Every parser takes the text of a plan and returns base units (seconds, bytes, shares of one); every
-printer is its exact inverse. A text that does not parse is a PlanError that says what was written
-and what would be right; a bare number never passes for a quantity.
+formatter is its exact inverse. Invalid text raises a PlanError that says what to write; a number
+without a unit is never a quantity.
 
-The settings of faults and checks declare what they are by their type, so that one decoder serves
-them all:
+The settings of faults and checks declare their quantity by suffix or type, so that one decoder
+serves all:
 
     within_s: float = 30.0          # by suffix: `within: 30s` in the plan
     max_delta: Share = 0.05         # by type: `max_delta: 5%`
     max_slowdown: Factor = 1.25     # `max_slowdown: 1.25x`
     max_gap: Bound = Relative(factor=3.0)   # `max_gap: 3x baseline` or `max_gap: 2s`
 
-Times and sizes are parsed and printed in decimal arithmetic, so 0.1 stays 0.1.
+Times and sizes use decimal arithmetic, so 0.1 stays 0.1.
 """
 
 import re
@@ -30,7 +30,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Relative:
-    """A bound that is a multiple of what the run itself did before any fault: `3x baseline`."""
+    """A bound that is a multiple of the run's own value before the first fault: `3x baseline`."""
 
     factor: float
     of: Literal["baseline"] = "baseline"
@@ -41,7 +41,7 @@ class Relative:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quantity(Generic[_T]):
-    """One kind of quantity: how it is read, printed, described and completed by an editor."""
+    """One kind of quantity: its parser, formatter, description and JSON Schema pattern."""
 
     name: str
     parse: Callable[[str], _T]
@@ -50,7 +50,7 @@ class Quantity(Generic[_T]):
     """Regular expression without anchors, also valid in JSON Schema."""
     examples: tuple[str, ...]
     is_bare_number: bool = False
-    """Whether a number without a unit is one of them (counts only)."""
+    """Whether a number without a unit is valid (counts only)."""
 
 
 # ---------------------------------------------------------------- durations
@@ -79,7 +79,7 @@ def duration_s(text: str) -> float:
 
 
 def show_duration(seconds: float) -> str:
-    """The shortest usual way to write it: `250ms`, `6s`, `1m30s`, `1h`."""
+    """The shortest usual text: `250ms`, `6s`, `1m30s`, `1h`."""
     left = _exact(seconds)
     if 0 < left < 1:
         return f"{_plain(left * 1000)}ms"
@@ -127,7 +127,7 @@ def size_bytes(text: str) -> int:
 
 
 def show_size(size: int) -> str:
-    """The shortest exact way to write it: `64MiB`, `1.5GB`, `1234567B`."""
+    """The shortest exact text: `64MiB`, `1.5GB`, `1234567B`."""
     return _shortest(_exact(size), _BYTES)
 
 
@@ -141,7 +141,7 @@ def rate_bytes_per_s(text: str) -> float:
 
 
 def show_rate(bytes_per_s: float) -> str:
-    """The shortest exact way to write it, in bytes per second: `2MB/s`."""
+    """The shortest exact text in bytes per second: `2MB/s`."""
     return _shortest(_exact(bytes_per_s), _BYTES) + "/s"
 
 
@@ -151,7 +151,7 @@ _THOUSANDS: Final[Mapping[str, int]] = {"": 1, "k": 10**3, "M": 10**6, "B": 10**
 
 
 def share(text: str) -> float:
-    """The share of one in `50%`; PlanError otherwise. What it may be at most, its user knows."""
+    """The share of one in `50%`; PlanError otherwise. Its upper limit is checked by the caller."""
     if not re.fullmatch(rf"{_NUMBER}%", text):
         number = Decimal(text) if _is_number(text) else Decimal(50)
         hint = _plain(number if number > 1 else number * 100)
@@ -160,7 +160,7 @@ def share(text: str) -> float:
 
 
 def show_share(value: float) -> str:
-    """As a percentage: `50%`."""
+    """The share as a percentage: `50%`."""
     return f"{_plain(_exact(value) * 100)}%"
 
 
@@ -176,7 +176,7 @@ def count(text: str | int) -> int:
 
 
 def show_count(number: int) -> str:
-    """The shortest exact way to write it: `200k`, `2M`, `1234`."""
+    """The shortest exact text: `200k`, `2M`, `1234`."""
     return _shortest(_exact(number), _THOUSANDS)
 
 
@@ -188,7 +188,7 @@ def factor(text: str) -> float:
 
 
 def show_factor(value: float) -> str:
-    """As `1.25x`."""
+    """The factor as text: `1.25x`."""
     return f"{_plain(_exact(value))}x"
 
 
@@ -201,7 +201,7 @@ def rounds(text: str) -> int:
 
 
 def show_rounds(number: int) -> str:
-    """As `12 rounds`."""
+    """The number of rounds as text: `12 rounds`."""
     return f"{number} rounds"
 
 
@@ -216,11 +216,11 @@ def bound(text: str) -> float | Relative:
 
 
 def show_bound(value: float | Relative) -> str:
-    """As `2s` or `3x baseline`."""
+    """The bound as text: `2s` or `3x baseline`."""
     return str(value) if isinstance(value, Relative) else show_duration(value)
 
 
-# ---------------------------------------------------------------- what a setting can be
+# ---------------------------------------------------------------- types of settings
 
 DURATION: Final = Quantity(
     name="duration", parse=duration_s, show=show_duration, pattern=_DURATION,
@@ -281,7 +281,7 @@ def _split(text: str) -> tuple[Decimal, str]:
 
 
 def _shortest(number: Decimal, units: Mapping[str, int]) -> str:
-    """The shortest exact text; in a tie the unit that is listed first."""
+    """The shortest exact text; among equals that with the unit listed first."""
     texts = [f"{_plain(number / scale)}{unit}" for unit, scale in units.items() if number >= scale]
     parsed = [text for text in texts if _split(text)[0] * units[_split(text)[1]] == number]
     return min(parsed, key=len, default=f"{_plain(number)}{next(iter(units))}")
@@ -294,7 +294,7 @@ def _is_number(text: str) -> bool:
 def _wrong(
     text: str, what: str, example: str, examples: str, *, units: Mapping[str, object]
 ) -> PlanError:
-    """The error for a text that is not `what`, with the likeliest repair first."""
+    """PlanError for a text that is not `what`, with the most likely correction."""
     match = re.fullmatch(rf"\s*({_NUMBER})\s*(\S*)\s*", text)
     if match and not match[2]:
         unit = _split(example)[1]

@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from chaoslab.links.effects import Direction
 from chaoslab.links.kernel import Run
-from chaoslab.links.netfilter import Drop, Iptables, Spot
+from chaoslab.links.netfilter import Drop, Iptables, RulePlace
 
 _HOLE: Final = "1:2"
 """The class of the queue whose packets go nowhere."""
@@ -31,11 +31,11 @@ class ProxyDrops(Iptables):
         super().__init__(tools=tools)
         self._has_hole = False
 
-    def spot(self, drop: Drop) -> Spot:
+    def spot(self, drop: Drop) -> RulePlace:
         """What comes in is met before the proxy, what goes out behind it."""
         if drop.way is Direction.UP:
             return super().spot(drop)
-        return Spot(
+        return RulePlace(
             table="mangle",
             chain="POSTROUTING",
             match=("-o", drop.interface, "-p", "tcp", "--sport", str(drop.port)),
@@ -67,10 +67,10 @@ class GatewayDrops(Iptables):
     def __init__(self, tools: Run) -> None:
         super().__init__(tools=tools)
 
-    def spot(self, drop: Drop) -> Spot:
+    def spot(self, drop: Drop) -> RulePlace:
         """Whatever comes by there is the link's."""
         chain = chain_of(drop.port, drop.way)
-        return Spot(table="filter", chain=chain, match=("-p", "tcp"))
+        return RulePlace(table="filter", chain=chain, match=("-p", "tcp"))
 
 
 def chain_of(port: int, way: Direction) -> str:

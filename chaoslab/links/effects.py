@@ -1,11 +1,11 @@
-"""What can be done to a link: frozen data in base units, checked when built.
+"""Effects on a link: frozen data in base units, validated when created.
 
-    Latency, Bandwidth, Slice, LimitData        the stream arrives, but later, slower, in pieces
+    Latency, Bandwidth, Slice, LimitData        the stream is delayed, limited or cut into pieces
     Freeze, Blackhole, Refuse, Reset, HalfOpen  the stream stops, is lost, ends
-    Loss, Duplicate, Reorder, Corrupt           packets below the stream suffer; TCP repairs it
+    Loss, Duplicate, Reorder, Corrupt           packets below the stream; TCP repairs it
 
-An effect says what a link must be able to do for it (`needs`) and in which directions it can act
-(`directions`). How it is done is each link's own business. Every error is a PlanError.
+An effect states the abilities that a link needs for it (`needs`) and the directions in which it can
+act (`directions`). Each kind of link implements it in its own way. Every error is a PlanError.
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from chaoslab.core.errors import PlanError
 
 
 class Direction(StrEnum):
-    """Which way bytes travel: `up` from the learner to the syncer, `down` back, or both ways."""
+    """Direction of bytes: `up` from the learner to the syncer, `down` back, or both."""
 
     UP = "up"
     DOWN = "down"
@@ -24,16 +24,16 @@ class Direction(StrEnum):
 
     @property
     def ways(self) -> "tuple[Direction, ...]":
-        """The single directions in it."""
+        """The single directions that it includes."""
         return (Direction.UP, Direction.DOWN) if self is Direction.BOTH else (self,)
 
 
 class LinkAbility(StrEnum):
-    """What a kind of link may be able to do."""
+    """Ability that a kind of link may have."""
 
     LATENCY = "latency"
     JITTER_SHAPES = "jitter shapes"
-    """Jitter that is not uniform."""
+    """Distributions of jitter other than uniform."""
     BANDWIDTH = "bandwidth"
     SHARED_BANDWIDTH = "shared bandwidth"
     """One rate for all connections of a link together."""
@@ -42,7 +42,7 @@ class LinkAbility(StrEnum):
     FREEZE = "freeze"
     RESET = "reset"
     RESET_OPEN = "reset open connections"
-    """A real RST on connections that are open; without it they end with a FIN."""
+    """A RST on open connections; without it they end with a FIN."""
     SLICE = "slice"
     LIMIT_DATA = "limit data"
     HALF_OPEN = "half open"
@@ -55,12 +55,12 @@ class LinkAbility(StrEnum):
 
 
 class JitterShape(StrEnum):
-    """How delays spread around their mean."""
+    """Distribution of delays around their mean."""
 
     UNIFORM = "uniform"
-    """Evenly in mean ± jitter, as Toxiproxy does."""
+    """Uniform in mean ± jitter, as in Toxiproxy."""
     NORMAL = "normal"
-    """`jitter` is the standard deviation; what falls below zero becomes zero."""
+    """`jitter` is the standard deviation; values below zero become zero."""
     LOGNORMAL = "lognormal"
     """`jitter` is the standard deviation."""
     PARETO = "pareto"
@@ -68,10 +68,10 @@ class JitterShape(StrEnum):
 
 
 class Per(StrEnum):
-    """What a rate is the rate of."""
+    """Scope of a rate."""
 
     LINK = "link"
-    """All connections of the link together, each direction for itself."""
+    """All connections of the link together, each direction separately."""
     CONNECTION = "connection"
 
 
@@ -80,35 +80,35 @@ def _set(*abilities: LinkAbility) -> frozenset[LinkAbility]:
 
 
 class _Effect:
-    """What holds for most effects."""
+    """Defaults of most effects."""
 
     __slots__ = ()
     kind: ClassVar[str]
     directions: ClassVar[frozenset[Direction]] = frozenset(Direction)
     is_act: ClassVar[bool] = False
-    """It is done at once and leaves nothing to clear."""
+    """Done at once; there is nothing to clear."""
     ability: ClassVar[LinkAbility]
 
     @property
     def needs(self) -> frozenset[LinkAbility]:
-        """What a link must be able to do for it."""
+        """Abilities that a link needs for it."""
         return _set(self.ability)
 
 
-# ---------------------------------------------------------------- the stream suffers
+# ---------------------------------------------------------------- effects on the stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency(_Effect):
-    """Every byte arrives later; order stays. One way: a round trip takes the sum of both ways.
+    """Every byte is delayed; the order is kept. One way: a round trip takes the sum of both ways.
 
-    A chunk never overtakes an earlier one, so with jitter and dense traffic the mean delay is
-    above `mean_s`.
+    A chunk never overtakes an earlier one, so with jitter and dense traffic the mean delay is above
+    `mean_s`.
     """
 
     mean_s: float
     jitter_s: float = 0.0
-    """Half the width of the uniform shape, the standard deviation of the others."""
+    """Half the width of the uniform distribution, the standard deviation of the others."""
     shape: JitterShape = JitterShape.UNIFORM
 
     kind: ClassVar[str] = "latency"
@@ -116,27 +116,27 @@ class Latency(_Effect):
 
     def __post_init__(self) -> None:
         if not 0 <= self.mean_s <= _LATENCY_S_MAX or not 0 <= self.jitter_s <= _LATENCY_S_MAX:
-            raise PlanError(f"a latency and its jitter lie between 0s and {_LATENCY_S_MAX:g}s")
+            raise PlanError(f"latency and jitter: must be between 0s and {_LATENCY_S_MAX:g}s")
         if self.jitter_s > self.mean_s:
             raise PlanError(
-                f"a jitter of {self.jitter_s:g}s around a latency of {self.mean_s:g}s would need "
-                "bytes that arrive before they are sent: use a jitter of at most the latency"
+                f"jitter: must be at most the latency of {self.mean_s:g}s, got {self.jitter_s:g}s; "
+                "bytes cannot arrive before they are sent"
             )
 
     @property
     def needs(self) -> frozenset[LinkAbility]:
-        """Shapes other than uniform are an ability of their own."""
+        """Distributions other than uniform are a separate ability."""
         is_plain = self.shape is JitterShape.UNIFORM or not self.jitter_s
         return _set(self.ability) | (_set() if is_plain else _set(LinkAbility.JITTER_SHAPES))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth(_Effect):
-    """At most so many bytes of the stream per second and direction; the sender is held back."""
+    """Limit of the stream in bytes per second and direction; the sender is held back."""
 
     rate_bytes_per_s: float
     per: Per = Per.LINK
-    """A kind of link without SHARED_BANDWIDTH limits each connection, and says so (`caveats`)."""
+    """Links without SHARED_BANDWIDTH limit each connection, and say so (`caveats`)."""
 
     kind: ClassVar[str] = "bandwidth"
     ability: ClassVar[LinkAbility] = LinkAbility.BANDWIDTH
@@ -144,14 +144,14 @@ class Bandwidth(_Effect):
     def __post_init__(self) -> None:
         if not _RATE_MIN <= self.rate_bytes_per_s <= _RATE_MAX:
             raise PlanError(
-                f"a rate of {self.rate_bytes_per_s:g} B/s cannot be kept: use 100B/s to 100GB/s, "
-                "or freeze the link"
+                f"rate: must be 100B/s to 100GB/s, got {self.rate_bytes_per_s:g} B/s; to stop all "
+                "traffic, freeze the link"
             )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(_Effect):
-    """The stream arrives in pieces of at most `size_bytes`, `delay_s` apart."""
+    """The stream is delivered in pieces of at most `size_bytes`, `delay_s` apart."""
 
     size_bytes: int
     delay_s: float = 0.0
@@ -161,14 +161,14 @@ class Slice(_Effect):
 
     def __post_init__(self) -> None:
         if self.size_bytes < 1:
-            raise PlanError("a slice has at least 1B")
+            raise PlanError("slice: must be at least 1B")
         if not 0 <= self.delay_s <= _LATENCY_S_MAX:
-            raise PlanError(f"the delay between slices lies between 0s and {_LATENCY_S_MAX:g}s")
+            raise PlanError(f"delay between slices: must be 0s to {_LATENCY_S_MAX:g}s")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitData(_Effect):
-    """A connection ends once it has carried so many bytes this way, counted from the injection."""
+    """A connection ends after this many bytes in this direction, counted from the injection."""
 
     size_bytes: int
 
@@ -177,15 +177,15 @@ class LimitData(_Effect):
 
     def __post_init__(self) -> None:
         if self.size_bytes < 1:
-            raise PlanError("a limit of data is at least 1B: to let nothing through, refuse")
+            raise PlanError("limit of data: must be at least 1B; to let nothing through, refuse")
 
 
-# ---------------------------------------------------------------- the stream stops
+# ---------------------------------------------------------------- interruptions of the stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze(_Effect):
-    """Nothing moves and nothing is lost: after the heal the stream goes on where it stood."""
+    """Nothing is delivered and nothing is lost; after the heal the stream continues."""
 
     kind: ClassVar[str] = "freeze"
     ability: ClassVar[LinkAbility] = LinkAbility.FREEZE
@@ -193,9 +193,9 @@ class Freeze(_Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blackhole(_Effect):
-    """Bytes vanish. Connections open and stay silent; the heal ends those that were open.
+    """Bytes are lost. Connections are accepted and stay silent; the heal ends the open ones.
 
-    They cannot go on: their stream has a hole.
+    Those cannot continue, because bytes of their stream are missing.
     """
 
     kind: ClassVar[str] = "blackhole"
@@ -204,7 +204,7 @@ class Blackhole(_Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refuse(_Effect):
-    """Open connections end and new ones are refused, as if nobody listened."""
+    """Open connections end and new ones are refused, as without a listener."""
 
     kind: ClassVar[str] = "refuse"
     ability: ClassVar[LinkAbility] = LinkAbility.REFUSE
@@ -213,7 +213,7 @@ class Refuse(_Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reset(_Effect):
-    """Open connections break off at once; new ones are let in. Done when `shape` returns."""
+    """Open connections are reset; new ones are accepted. Done when `shape` returns."""
 
     kind: ClassVar[str] = "reset"
     ability: ClassVar[LinkAbility] = LinkAbility.RESET
@@ -223,33 +223,33 @@ class Reset(_Effect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen(_Effect):
-    """Open connections lose one end and the other is not told; new ones work. The heal tells it.
+    """Open connections lose one end without notice to the other; new ones work. The heal notifies.
 
-    `up`: the learner's end breaks and the syncer keeps a silent connection. `down`: the syncer's
-    end breaks and the learner keeps one. `both`: the middle forgot it and both ends keep theirs.
+    `up`: the learner's end is closed, the syncer keeps a silent connection. `down`: the syncer's
+    end is closed, the learner keeps one. `both`: the path forgot it and both ends keep theirs.
     """
 
     kind: ClassVar[str] = "half_open"
     ability: ClassVar[LinkAbility] = LinkAbility.HALF_OPEN
 
 
-# ---------------------------------------------------------------- packets suffer
+# ---------------------------------------------------------------- effects on packets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfPackets(_Effect):
-    """Something that happens to a share of the packets, each for itself, by chance."""
+    """An effect on a random share of the packets."""
 
     share: float
 
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
-            raise PlanError(f"a share of packets lies above 0% and below 100%, not {self.share:%}")
+            raise PlanError(f"share: must be above 0% and below 100%, got {self.share:%}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss(_OfPackets):
-    """A share of the packets is dropped below TCP, which sends them again."""
+    """A share of the packets is dropped below TCP, which retransmits them."""
 
     kind: ClassVar[str] = "loss"
     ability: ClassVar[LinkAbility] = LinkAbility.LOSS
@@ -265,7 +265,7 @@ class Duplicate(_OfPackets):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reorder(_OfPackets):
-    """A share of the packets overtakes the others, which are `delay_s` late."""
+    """A share of the packets overtakes the others, which are delayed by `delay_s`."""
 
     delay_s: float = 0.01
 
@@ -275,7 +275,7 @@ class Reorder(_OfPackets):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corrupt(_OfPackets):
-    """A share of the packets has one bit flipped, which the checksum notices."""
+    """One bit is flipped in a share of the packets, which the checksum detects."""
 
     kind: ClassVar[str] = "corrupt"
     ability: ClassVar[LinkAbility] = LinkAbility.CORRUPT

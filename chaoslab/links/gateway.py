@@ -1,14 +1,14 @@
-"""A gateway between learners and the syncer: what it must offer, and the rules that it forwards by.
+"""Gateway between learners and the syncer: its interface, and its forwarding rules.
 
     learner ── address:4701 ──► PREROUTING: to the syncer ─► FORWARD: chain up-4701 ─► syncer:4600
                                                              FORWARD: chain down-4701 ◄─┘
-    Forwarding.lead    the link's port leads to an address       .hold    nothing but bare ACKs
-    Forwarding.refuse  nobody listens                            .end     open connections break
-              .halve   one end of them breaks                    .tell    and the other hears of it
+    Forwarding.lead    the link's port leads to an address   .hold  only bare ACKs pass
+    Forwarding.refuse  new connections are refused           .end   open connections are reset
+              .halve   one end of them is reset              .tell  the other end is reset too
 
-The kernel forwards, no process touches the bytes. Of a connection that is ended the kernel forgets
-what it knew; a SYN into it (`knock`) makes an idle end say where it stands, and what belongs to no
-known connection is answered with a RST. It keeps no book of effects: that is `forwarded`'s.
+The kernel forwards; no process copies the bytes. For a connection that is ended, the kernel deletes
+its conntrack entry; a SYN into it (`knock`) makes an idle end answer, and packets of unknown
+connections are answered with a RST. Which effects are in force is kept by `netem_links`.
 """
 
 import re
@@ -21,14 +21,14 @@ from chaoslab.links.container_packet_loss import chain_of
 from chaoslab.links.effects import Direction, LinkAbility
 
 INTERFACE: Final = "eth0"
-"""The one on the run's network: what comes in and what goes out."""
+"""Interface of the gateway on the run's network, for both directions."""
 _PAYLOAD: Final = (
     "9,"
-    "177 0 0 0,80 0 0 12,84 0 0 240,116 0 0 2,"  # the TCP header's length, after the IP header's …
-    "12 0 0 0,7 0 0 0,"  # … added to that
-    "40 0 0 2,28 0 0 0,22 0 0 0"  # the packet's length less both: not zero, it matches
+    "177 0 0 0,80 0 0 12,84 0 0 240,116 0 0 2,"  # length of the TCP header, after the IP header's …
+    "12 0 0 0,7 0 0 0,"  # … added to it
+    "40 0 0 2,28 0 0 0,22 0 0 0"  # length of the packet minus both: matches if not zero
 )
-"""A filter program of the kernel: packets with a payload, which a match by length cannot tell."""
+"""BPF program that matches packets with a payload, which a match by length cannot do."""
 _ALL: Final = f"""\
 *raw
 -A OUTPUT -p tcp --syn -j CT --notrack
@@ -47,7 +47,7 @@ COMMIT
 -A hold -p tcp -m bpf --bytecode "{_PAYLOAD}" -j DROP
 COMMIT
 """
-"""For all links: knocks are nobody's connection; what is held lets handshakes and ACKs through."""
+"""Rules for all links: knocks are not tracked; the chain `hold` lets handshakes and ACKs pass."""
 _OF_ONE: Final = """\
 *nat
 -I POSTROUTING -m conntrack --ctorigdstport {port} --ctdir ORIGINAL -m comment --comment open-{port}
@@ -63,81 +63,81 @@ _FLOW: Final = re.compile(
     r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+) [^\n]*?"
     r"src=(\S+) dst=(\S+) sport=(\d+) dport=(\d+)"
 )
-"""Of conntrack's listing: what the learner sends, and what the syncer answers."""
+"""An entry of conntrack's listing: the learner's direction, then the syncer's."""
 
 Ends = tuple[str, int, str, int]
-"""From which address and port to which."""
+"""Source address and port, destination address and port."""
 
 
-class Hands(Protocol):
-    """The tools of some host, at work there."""
+class NetworkTools(Protocol):
+    """The network tools of a host."""
 
     def run(self, tool: str, *words: str, text: str = "") -> str:
-        """See `kernel.Run`."""
+        """Output of the tool. FleetError with its error output if it fails."""
         ...
 
     def ask(self, command: Sequence[str], text: str = "") -> tuple[int, str]:
-        """Exit code and output, or error output if it failed."""
+        """Exit code, and output (error output if it failed)."""
         ...
 
     def knock(self, ends: Sequence[Ends]) -> None:
-        """Send a bare SYN from each first end to its second."""
+        """Send a bare SYN from the source to the destination of each entry."""
         ...
 
 
-class Gateway(Hands, Protocol):
-    """A host whose kernel forwards."""
+class Gateway(NetworkTools, Protocol):
+    """A host whose kernel forwards between learners and syncer."""
 
     def open(self) -> str:
-        """Begin; its address, which learners dial. FleetError."""
+        """Start it; the address that learners dial. FleetError."""
         ...
 
     def locate(self, host: str) -> str | None:
-        """A node's address now; empty if it is not there, None if nobody can say."""
+        """Current address of a node; empty if it is gone, None if that is unknown."""
         ...
 
     def ended(self) -> str:
-        """How it has ended, as half a sentence; empty while it runs."""
+        """How the gateway ended, as a clause; empty while it runs."""
         ...
 
     def close(self) -> None:
-        """End it. Safe to repeat."""
+        """Stop the gateway. May be repeated."""
         ...
 
     def lacks(self) -> dict[LinkAbility, str]:
-        """What the kernel under it cannot do, and why; by trying it elsewhere, before `open`."""
+        """Missing abilities of its kernel with the reason, found by trying before `open`."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What one link has carried."""
+    """Connections of one link."""
 
     open_now: int
     opened: int
 
 
 class Forwarding:
-    """The rules of one gateway. Every verb raises FleetError when the kernel refuses."""
+    """Rules of one gateway. Methods raise FleetError if the kernel refuses."""
 
-    def __init__(self, hands: Hands) -> None:
+    def __init__(self, hands: NetworkTools) -> None:
         self._hands = hands
         self._leads: dict[int, str] = {}
-        """By port: address:port that it leads to."""
+        """Destination address:port by port of the gateway."""
         self._run("iptables-restore", "--noflush", text=_ALL)
 
     def add(self, port: int) -> None:
-        """Rules for a link on this port, which leads nowhere yet: connections are refused."""
+        """Add the rules of a link on this port, without a destination: connections are refused."""
         up, down = (chain_of(port, way) for way in Direction.BOTH.ways)
         rules = _OF_ONE.format(port=port, up=up, down=down)
         self._run("iptables-restore", "--noflush", text=rules)
 
     def leads_to(self, port: int) -> str:
-        """address:port; empty if it leads nowhere."""
+        """Destination address:port of a link; empty if there is none."""
         return self._leads.get(port, "")
 
     def lead(self, port: int, to: str) -> None:
-        """Let the link's new connections go to address:port `to`; empty: they are refused."""
+        """Set the destination of the link's new connections; empty: they are refused."""
         before = self.leads_to(port)
         rule = f"PREROUTING -p tcp --dport {port} -j DNAT --to-destination"
         lines = [f"-D {rule} {before}"] * bool(before) + [f"-A {rule} {to}"] * bool(to)
@@ -145,23 +145,23 @@ class Forwarding:
         self._leads[port] = to
 
     def hold(self, port: int, way: Direction, *, is_on: bool, whose: str) -> None:
-        """What carries bytes, or ends a connection, is dropped that way; the rest goes on."""
+        """Drop packets that carry bytes or end a connection, in one direction; others pass."""
         rule = (chain_of(port, way), *_whose(whose), "-j", "hold")
         self._run("iptables", "-w", "5", "-A" if is_on else "-D", *rule)
 
     def refuse(self, port: int, *, is_on: bool, whose: str) -> None:
-        """New connections get a RST."""
+        """Answer new connections with a RST."""
         new = ("-p", "tcp", "-m", "conntrack", "--ctstate", "NEW")
         reset = ("-j", "REJECT", "--reject-with", "tcp-reset")
         rule = (chain_of(port, Direction.UP), *new, *_whose(whose), *reset)
         self._run("iptables", "-w", "5", "-A" if is_on else "-D", *rule)
 
     def end(self, port: int) -> None:
-        """Break the open connections of a link off: both ends get a RST."""
+        """Reset the open connections of a link: both ends get a RST."""
         self._hands.knock([end for ends in self._forget(port) for end in ends])
 
     def halve(self, port: int, broken: Direction, whose: str) -> tuple[Ends, ...]:
-        """Break one end off and leave the other one untold, or both; who was not told.
+        """Reset one end of the open connections, or none; return the ends that were not told.
 
         `broken` is `up` for the learner's end, `down` for the syncer's, `both` for neither.
         """
@@ -177,27 +177,27 @@ class Forwarding:
         return tuple(untold)
 
     def tell(self, untold: Sequence[Ends], whose: str) -> None:
-        """Let those hear of the end of their connections."""
+        """Reset the ends that `halve` returned."""
         for end in untold:
             self._silence("-D", end, whose)
         self._hands.knock(untold)
 
     def _silence(self, verb: str, end: Ends, whose: str) -> None:
-        """What an end says finds nobody."""
+        """Drop what an end sends, so that it gets no answer."""
         _, port, host, from_port = end
         what = ("-p", "tcp", "-s", host, "--sport", str(from_port), "--dport", str(port))
         where = ("-t", "mangle", verb, "PREROUTING")
         self._run("iptables", "-w", "5", *where, *what, *_whose(whose), "-j", "DROP")
 
     def _forget(self, port: int) -> list[tuple[Ends, Ends]]:
-        """The kernel knows nothing of the link's connections any more; whose they were."""
+        """Delete the link's entries from conntrack; return the two ends of each."""
         code, said = self._hands.ask(("conntrack", "-D", *_of(port)))
         if code and "0 flow entries" not in said:
-            raise FleetError(f"the connections of port {port} could not be ended: {said}")
+            raise FleetError(f"port {port}: connections could not be ended: {said}")
         return _both_ends(said)
 
     def traffic(self, port: int) -> Traffic:
-        """By the kernel's own count."""
+        """Connections as the kernel counts them."""
         listed = self._run("conntrack", "-L", *_of(port))
         rules = self._run("iptables", "-w", "5", "-t", "nat", "-S", "POSTROUTING", "-v")
         (counting,) = (line for line in rules.splitlines() if f" open-{port} " in f"{line} ")
@@ -207,7 +207,7 @@ class Forwarding:
         )
 
     def written(self) -> str:
-        """All rules and queues as they stand, without what they count."""
+        """All rules and queues without their counters, to detect changes by others."""
         rules = self._run("iptables-save").splitlines()
         kept = [line.split(" [")[0] for line in rules if not line.startswith("#")]
         queues = self._run("tc", "class", "show", "dev", INTERFACE)
@@ -226,7 +226,7 @@ def _of(port: int) -> tuple[str, ...]:
 
 
 def _both_ends(listed: str) -> list[tuple[Ends, Ends]]:
-    """Of each connection, as whom to knock at the learner and as whom at the syncer."""
+    """Of each connection: the entry for a SYN to the learner, and the one to the syncer."""
     found = []
     for flow in _FLOW.finditer(listed):
         learner, gateway, port, dialled, syncer, back, served, masked = flow.groups()

@@ -1,4 +1,4 @@
-"""Asking the kernel's network tools: with a deadline, and with what they said when they fail."""
+"""Calls of the kernel's network tools, with a deadline and their error output."""
 
 import shlex
 import shutil
@@ -14,10 +14,10 @@ _CAP_NET_ADMIN = 12
 
 
 class Run(Protocol):
-    """Runs one tool, here as `run` does, or in another network."""
+    """Runs one tool, on this host as `run` does, or in another network."""
 
     def __call__(self, tool: str, *words: str, text: str = "") -> str:
-        """What the tool prints. FleetError with what it said if it fails."""
+        """Output of the tool. FleetError with its error output if it fails."""
         ...
 
 
@@ -32,18 +32,18 @@ def may_administer_network() -> bool:
 
 
 def why_no_namespace() -> str:
-    """Why no network namespace can be made to try things in; empty if one can (CAP_SYS_ADMIN)."""
+    """Why no network namespace can be created for trials (CAP_SYS_ADMIN); empty if one can."""
     code, said = ask(("unshare", "-n", "true"))
     return (said or f"exit code {code}") if code else ""
 
 
 def which(program: str) -> str | None:
-    """Where it is; system administrators' programs are not on everybody's PATH."""
+    """Path of a program, also in the system administrators' folders; None if it is missing."""
     return shutil.which(program) or shutil.which(program, path="/usr/sbin:/sbin")
 
 
 def run(tool: str, *words: str, text: str = "") -> str:
-    """What the tool prints. FleetError with what it said if it fails."""
+    """Output of the tool. FleetError with its error output if it fails."""
     code, said = ask((tool, *words), text)
     if code:
         raise FleetError(f"{tool} {shlex.join(words)} failed: {said}")
@@ -51,7 +51,7 @@ def run(tool: str, *words: str, text: str = "") -> str:
 
 
 def ask(command: Sequence[str], text: str = "") -> tuple[int, str]:
-    """Exit code and output, or error output if it failed."""
+    """Exit code, and output (error output if it failed); 127 if the program is missing."""
     program = which(command[0])
     if program is None:
         return 127, f"{command[0]} is not on PATH"

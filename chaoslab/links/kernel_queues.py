@@ -1,11 +1,11 @@
-"""Queues of a gateway's kernel: one for each way of each link that is thinner or later than it was.
+"""Queues of a gateway's kernel: rate, delay and packet effects per link and direction.
 
-    a link's packets of one way ── CLASSIFY ──► htb class: at most so many bytes a second
-                                                  └► bfifo, or netem: later, twice, out of order …
+    packets of a link, one way ── CLASSIFY ──► htb class: limited rate
+                                                 └► bfifo, or netem: delay, duplicates, reordering …
 
-All other packets pass at once. Rates need htb alone, the rest netem. Links whose packets are only
-duplicated, by the same share, use one class: since 2025 kernels refuse a netem that duplicates
-beside any other one.
+All other packets pass without a queue. Rates need htb only, everything else netem. Links whose
+packets are only duplicated, by the same share, use one class: since 2025 kernels refuse a netem
+that duplicates next to another one.
 """
 
 from collections.abc import Sequence
@@ -25,32 +25,32 @@ from chaoslab.links.effects import (
 from chaoslab.links.kernel import Run
 
 Queued = Bandwidth | Latency | Duplicate | Reorder | Corrupt
-"""Effects that a queue carries out."""
+"""Effects that are implemented by a queue."""
 _ON_THE_WIRE: Final = 1514 / 1448
 """Bytes of an Ethernet frame for each byte of the stream in it, in full frames."""
 _UNBOUND: Final = 12.5e9
 _BURST_S: Final = 0.002
 _BURST_BYTES_LEAST: Final = 2000
 _WAITING_S: Final = 0.25
-"""What may wait in a queue is what passes in so long: then packets are lost, as on a router."""
+"""Length of a queue, in seconds of its rate; beyond it packets are dropped, as on a router."""
 _WAITING_BYTES_LEAST: Final = 128 << 10
-"""But at least two of the large packets that TCP hands to a virtual network."""
+"""Least length of a queue: two of the large packets that TCP passes to a virtual network."""
 
 
 @dataclass(slots=True)
 class Queues:
-    """Those of one interface, written by `run`."""
+    """Queues of one interface, written by `run`."""
 
     run: Run
     interface: str
     _standing: dict[tuple[int, Direction], tuple[int, tuple[str, ...]]] = field(
         default_factory=dict
     )
-    """By port and way: the class, and the words of what hangs in it."""
+    """By port and direction: the class, and the arguments of its queue."""
     _has_root: bool = False
 
     def put(self, port: int, way: Direction, effects: Sequence[Effect]) -> None:
-        """Exactly these effects on the packets of that way; none: there is no queue for them."""
+        """Set exactly these effects on the packets of one direction; none removes the queue."""
         shaping = [one for one in effects if isinstance(one, Queued)]
         if not shaping:
             self._remove(port, way)
@@ -79,7 +79,7 @@ class Queues:
         self._standing[port, way] = minor, leaf
 
     def _shared(self, leaf: tuple[str, ...]) -> int:
-        """The class in which that hangs, or a new one; all below those of a link's own."""
+        """Class with this queue, or a new one; numbered below the classes of single links."""
         classes = {hangs: minor for minor, hangs in self._standing.values()}
         return classes.get(leaf) or next(n for n in count(2) if n not in classes.values())
 
@@ -93,7 +93,7 @@ class Queues:
             del self._standing[port, way]
 
     def _classify(self, verb: str, minor: int, port: int, way: Direction) -> None:
-        """By what the connection was dialled as, whichever way the packet goes."""
+        """Rule that sends packets to the class, by the port that the connection was opened to."""
         sense = "ORIGINAL" if way is Direction.UP else "REPLY"
         whose = ("-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", sense)
         target = ("-j", "CLASSIFY", "--set-class", _id(minor))
@@ -109,7 +109,7 @@ def _id(minor: int) -> str:
 
 
 def _leaf(effects: Sequence[Queued], rate: float) -> tuple[str, ...]:
-    """A queue of bytes if nothing but the rate is asked for, else netem for all of it."""
+    """A queue of bytes if only the rate is limited, otherwise netem."""
     words: list[str] = []
     delays = [one for one in effects if isinstance(one, Latency)]
     late = [one for one in effects if isinstance(one, Reorder)]

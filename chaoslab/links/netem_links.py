@@ -1,12 +1,12 @@
-"""Links that the kernel forwards, in a gateway of its own: `links: netem`. No proxy, no copying.
+"""Links forwarded by the kernel of a gateway: `links: netem`. No proxy, no copying.
 
-    shape(injection, direction, effect) ─► rate, delay: a queue   (`queues`)
+    shape(injection, direction, effect) ─► rate, delay: a queue   (`kernel_queues`)
                                         ├► freeze, blackhole, refuse, reset …: rules   (`gateway`)
-                                        └► loss: rules that count   (`packets`, `container_drops`)
+                                        └► loss: rules that count   (`packet_rules`)
 
-TCP goes from learner to syncer end to end, so what happens is what TCP makes of it: a frozen link
-goes on when the sender tries again. The book of what an injection put on a link is kept here. The
-rules live in the gateway's network and vanish with it: nobody owes their removal.
+TCP connects learner and syncer end to end, so effects are subject to its retransmission: a frozen
+link continues when the sender tries again. The effects of each injection are kept here. The rules
+exist in the gateway's network and vanish with it, so they need no undo entries.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -46,23 +46,23 @@ ABILITIES: Final = frozenset(
         LinkAbility.CORRUPT, LinkAbility.HALF_OPEN,
     }
 )  # fmt: skip
-"""Where the kernel under the gateway has all of it."""
+"""Abilities if the kernel under the gateway has all features."""
 
 
 class ForwardedLink:
-    """One link of one learner: a port of the gateway. Made by `NetemLinks`."""
+    """Link of one learner: a port of the gateway. Made by `NetemLinks`."""
 
     def __init__(self, name: str, port: int, upstream: str, links: "NetemLinks") -> None:
         self.name, self.upstream = name, upstream
         self.address = f"{links.host}:{port}"
         self._port, self._links = port, links
         self._standing: dict[tuple[str, Direction, str], Effect] = {}
-        """By injection, single direction and kind of effect."""
+        """Effects in force, by injection, single direction and kind of effect."""
         self._untold: dict[str, list[Ends]] = {}
-        """By injection: ends of connections whose other end is gone."""
+        """By injection: ends of connections whose other end was reset."""
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """See `base.Link.shape`."""
+        """Apply an effect for an injection; see `base.Link.shape`."""
         require(self._links, direction, effect)
         with self._links.changing() as rules:
             if isinstance(effect, Reset):
@@ -78,7 +78,7 @@ class ForwardedLink:
                 rules.end(self._port)
 
     def clear(self, injection: str) -> None:
-        """See `base.Link.clear`. Goes on where it failed when it is repeated."""
+        """Remove an injection's effects; see `base.Link.clear`. May be repeated."""
         mine = [key for key in self._standing if key[0] == injection]
         if not mine and injection not in self._untold:
             return
@@ -96,7 +96,7 @@ class ForwardedLink:
             self._links.packets.remove(injection, self._port)
 
     def counters(self) -> Counters:
-        """Connections and packets, as the kernel counts them; of bytes it counts headers, too."""
+        """Connections and packets by the kernel's counters; bytes would include headers."""
         traffic = self._links.rules.traffic(self._port)
         packets, dropped = self._links.packets.count(self._port) or (None, None)
         return Counters(
@@ -109,17 +109,17 @@ class ForwardedLink:
         )
 
     def follow(self, address: str) -> None:
-        """Let the port lead to where the syncer is now; empty: nowhere, and dials are refused."""
+        """Forward to the syncer's present address; empty: connections are refused."""
         to = f"{address}:{self.upstream.rpartition(':')[2]}" if address else ""
         if to == self._links.rules.leads_to(self._port):
             return
         with self._links.changing() as rules:
             rules.lead(self._port, to)
             if address:
-                rules.end(self._port)  # what is open leads to where it was
+                rules.end(self._port)  # open connections lead to the old address
 
     def _put(self, key: tuple[str, Direction, str], effect: Effect) -> None:
-        """In the book, and in the kernel; in neither if that refuses."""
+        """Record an effect and apply it in the kernel; on FleetError neither."""
         before = self._standing.get(key)
         self._standing[key] = effect
         try:
@@ -143,12 +143,12 @@ class ForwardedLink:
         injection, way, kind = key
         whose = f"{injection}/{kind}/{way}"
         if kind == Refuse.kind:
-            if way is Direction.UP:  # who dials meets it there
+            if way is Direction.UP:  # new connections come from the learner
                 self._links.rules.refuse(self._port, is_on=is_on, whose=whose)
         elif kind in (Freeze.kind, Blackhole.kind):
             self._links.rules.hold(self._port, way, is_on=is_on, whose=whose)
         else:
-            raise HarnessBug(f"{kind} is no rule")
+            raise HarnessBug(f"{kind}: not implemented by a rule")
 
 
 class NetemLinks:
@@ -157,37 +157,35 @@ class NetemLinks:
     kind: ClassVar[str] = "netem"
 
     def __init__(self, gateway: Gateway) -> None:
-        """Nothing is begun before it is entered."""
+        """Nothing is started before the context is entered."""
         self.gateway = gateway
         self.host = ""
-        self.packets = KernelPackets(NoUndoLog(), _There(gateway))
+        self.packets = KernelPackets(NoUndoLog(), _GatewayPlace(gateway))
         self._links: dict[str, ForwardedLink] = {}
         self._rules: Forwarding | None = None
         self._queues: Queues | None = None
         self._left = ""
-        """What stood in the kernel when we last changed it."""
+        """Rules and queues in the kernel after our last change."""
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
-        """What the kernel under the gateway has."""
+        """Abilities of the kernel under the gateway."""
         return ABILITIES - self.gateway.lacks().keys()
 
     def why_not(self, ability: LinkAbility) -> str:
-        """What the kernel said, or that a gateway never looks into the stream."""
+        """The kernel's reason, or that a gateway does not process the stream."""
         missing = self.gateway.lacks().get(ability)
-        return missing or "a gateway forwards packets and no bytes of a stream: links: embedded can"
+        return missing or "a gateway forwards packets, not streams: use links: embedded"
 
     def caveats(self, effect: Effect) -> Sequence[str]:
-        """See `base.Links.caveats`."""
+        """Deviations of the effect on netem links; see `base.Links.caveats`."""
         match effect:
             case Bandwidth(per=Per.CONNECTION):
-                return ("netem links keep one rate for all connections of a link together",)
+                return ("netem links limit all connections of a link together",)
             case Freeze():
-                return ("a link that the kernel froze goes on when TCP tries again, seconds later",)
+                return ("a frozen link continues only when TCP retransmits, seconds later",)
             case Latency(jitter_s=jitter_s) if jitter_s:
-                return (
-                    "jitter by netem is uniform and unseeded, and lets packets overtake others",
-                )
+                return ("jitter by netem is uniform and unseeded, and packets may overtake others",)
             case Duplicate():
                 return ("kernels since 2025 refuse duplicates beside other netem effects",)
             case _:
@@ -206,7 +204,7 @@ class NetemLinks:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """The rules go with the gateway's network."""
+        """The rules vanish with the gateway's network."""
         self.gateway.close()
         self._rules = self._queues = None
 
@@ -216,9 +214,9 @@ class NetemLinks:
         return dict(self._links)
 
     def create(self, name: str, upstream: str) -> ForwardedLink:
-        """A port of the gateway that leads to where `upstream` is, whenever that is somewhere."""
+        """Add a port of the gateway that leads to `upstream`, once that has an address."""
         if name in self._links:
-            raise FleetError(f"there is a link for {name} already")
+            raise FleetError(f"link {name}: exists already")
         port = _FIRST_PORT + len(self._links)
         with self.changing() as rules:
             rules.add(port)
@@ -227,15 +225,15 @@ class NetemLinks:
         return self._links[name]
 
     def troubles(self) -> Sequence[str]:
-        """The gateway has ended, or its rules are not as we left them; follows the syncer, too."""
+        """Report a gateway that ended or was changed; also follow the syncer's address."""
         if how := self.gateway.ended():
-            return (f"the gateway carries no link any more: {how}",)
+            return (f"the gateway ended, and all links with it: {how}",)
         try:
             is_as_left = self.rules.written() == self._left
             self._follow()
         except FleetError as error:
             return (str(error),)
-        return () if is_as_left else ("somebody else changed the rules of the gateway",)
+        return () if is_as_left else ("the rules of the gateway were changed by another program",)
 
     def _follow(self) -> None:
         hosts = {link.upstream.rpartition(":")[0] for link in self._links.values()}
@@ -249,29 +247,29 @@ class NetemLinks:
 
     @property
     def rules(self) -> Forwarding:
-        """Those of the gateway."""
+        """Forwarding rules of the gateway; HarnessBug outside the context."""
         if self._rules is None:
             raise HarnessBug("links are used between entering and leaving their context")
         return self._rules
 
     @property
     def queues(self) -> Queues:
-        """Those of the gateway."""
+        """Queues of the gateway; HarnessBug outside the context."""
         if self._queues is None:
             raise HarnessBug("links are used between entering and leaving their context")
         return self._queues
 
     @contextmanager
     def changing(self) -> Iterator[Forwarding]:
-        """What stands afterwards is ours, also after a change that failed half-way."""
+        """Record the rules afterwards as ours, also after a change that failed half-way."""
         try:
             yield self.rules
         finally:
             self._left = self.rules.written()
 
 
-class _There:
-    """The gateway as a place for rules on packets; see `packets.Place`."""
+class _GatewayPlace:
+    """The gateway's network, for packet rules; see `packet_rules.Place`."""
 
     interface = INTERFACE
 
@@ -279,14 +277,14 @@ class _There:
         self._gateway = gateway
 
     def drops(self) -> GatewayDrops:
-        """In the chains of the link."""
+        """Loss rules in the chains of the link."""
         return GatewayDrops(self._gateway.run)
 
     def can_drop(self) -> tuple[bool, str]:
-        """See `Gateway.lacks`."""
+        """Whether the gateway's kernel can drop packets; see `Gateway.lacks`."""
         why = self._gateway.lacks().get(LinkAbility.LOSS, "")
         return not why, why
 
-    def can_shake(self) -> tuple[bool, str]:
-        """Not by rules: the gateway has queues for that."""
+    def can_use_netem(self) -> tuple[bool, str]:
+        """Never by rules: the gateway has queues for that."""
         return False, "queues do it"

@@ -1,12 +1,12 @@
-"""Packet loss: the kernel drops a share of one port's packets, and TCP sends them again.
+"""Packet loss by netfilter: the kernel drops a share of one port's packets, TCP resends them.
 
-    Iptables.add(drop) ───────► INPUT: count all of port P; drop a share of them
-    Iptables.remove(comment) ─► exactly the rules that carry this rule's comment
+    Iptables.add(drop) ───────► INPUT: count all packets of port P; drop a share of them
+    Iptables.remove(comment) ─► exactly the rules with this comment
 
-The rules match packets that come in on one interface (loopback by default) from or to the link's
-own port, so nobody else's traffic is touched. On loopback a packet holds up to 64 KiB: a share of
-packets there is a larger share of a transfer's time than on a wire with 1500-byte packets. Needs
-root (CAP_NET_ADMIN); `is_available` says whether it works here, by trying it.
+The rules match packets that arrive on one interface (loopback by default) from or to the link's
+port, so other traffic is not affected. On loopback a packet holds up to 64 KiB: a share of packets
+there is a larger share of a transfer's time than on a wire with 1500-byte packets. Needs root
+(CAP_NET_ADMIN); `is_available` tries it.
 """
 
 import secrets
@@ -25,7 +25,7 @@ from chaoslab.links.ports import HeldPort
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
-    """Drop this share of the packets of one port that travel one way (`up`: to the port)."""
+    """Drop this share of the packets of one port in one direction (`up`: to the port)."""
 
     comment: str
     """Unique; letters, digits and . _ - / : only."""
@@ -36,18 +36,20 @@ class Drop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What a rule has done so far."""
+class PacketCounts:
+    """Counters of a rule: packets that matched, packets dropped."""
 
     packets: int = 0
     dropped: int = 0
 
-    def __add__(self, other: "Seen") -> "Seen":
-        return Seen(packets=self.packets + other.packets, dropped=self.dropped + other.dropped)
+    def __add__(self, other: "PacketCounts") -> "PacketCounts":
+        return PacketCounts(
+            packets=self.packets + other.packets, dropped=self.dropped + other.dropped
+        )
 
 
 def is_available() -> tuple[bool, str]:
-    """Whether packets can be dropped here, and why not, or by what."""
+    """Whether packets can be dropped here, and why not, or by which tool."""
     if not may_administer_network():
         return False, "it needs root (CAP_NET_ADMIN): run as root, or in a container that has it"
     if which(Iptables.tool) is None:
@@ -57,16 +59,16 @@ def is_available() -> tuple[bool, str]:
 
 
 def drops() -> "Iptables":
-    """What writes rules here; AbilityError if nothing can."""
+    """The tool that writes rules here; AbilityError if there is none."""
     can, how = is_available()
     if not can:
-        raise AbilityError(f"packets cannot be dropped here: {how}")
+        raise AbilityError(f"packet loss is not possible here: {how}")
     return Iptables()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Spot:
-    """Where the packets of a drop are met, and what is done with those that chance picks."""
+class RulePlace:
+    """Chain and match for the packets of a drop, and what is done with those chosen at random."""
 
     table: str
     chain: str
@@ -75,26 +77,26 @@ class Spot:
 
 
 class Iptables:
-    """Two rules for each drop: one that counts, one that drops."""
+    """Rules by iptables: for each drop one that counts and one that drops."""
 
     tool = "iptables"
     chains: ClassVar[tuple[tuple[str, str], ...]] = (("filter", "INPUT"),)
-    """Tables and chains in which its rules stand; an empty name: in any chain of the table."""
+    """Tables and chains that may hold its rules; an empty chain: any chain of the table."""
 
     def __init__(self, *, within: Sequence[str] = (), tools: Run | None = None) -> None:
-        """`within` is put before the tool, `tools` runs it: where else than here it shall act."""
-        # the whole path inside another program, which may not look where we do
+        """`within`: command put before the tool; `tools`: runs it, here or in another network."""
+        # the full path if run by another program, whose PATH may differ
         self._command = (*within, which(self.tool) or self.tool) if within else (self.tool,)
         self._run_tool = tools or run
 
-    def spot(self, drop: Drop) -> Spot:
-        """Where both ends of a link are on this machine, what leaves comes in, too."""
+    def spot(self, drop: Drop) -> RulePlace:
+        """Place of the rules; on one machine both directions arrive on INPUT."""
         side = "--dport" if drop.way is Direction.UP else "--sport"
         match = ("-i", drop.interface, "-p", "tcp", side, str(drop.port))
-        return Spot(table="filter", chain="INPUT", match=match)
+        return RulePlace(table="filter", chain="INPUT", match=match)
 
     def add(self, drop: Drop) -> None:
-        """The counting rule stands first; both match the same packets."""
+        """The counting rule comes first; both match the same packets."""
         spot = self.spot(drop)
         match = ("-t", spot.table, "-A", spot.chain, *spot.match)
         label = ("-m", "comment", "--comment", drop.comment)
@@ -103,33 +105,35 @@ class Iptables:
         self._run(*match, *chance, *label, *spot.end)
 
     def rehearse(self, drop: Drop) -> None:
-        """Added and taken away again: the tool has no other trial. FleetError if it is refused."""
+        """Adds the rules and removes them: iptables has no dry run. FleetError if refused."""
         try:
             self.add(drop)
         finally:
             self.remove(drop.comment)
 
-    def remove(self, comment: str) -> Seen:
-        """Deleted by what they say, as the kernel lists them."""
+    def remove(self, comment: str) -> PacketCounts:
+        """Rules are deleted by their specification, as the kernel lists them."""
         seen = self.seen(comment)
         for table, words in self._rules(comment):
             self._run("-t", table, "-D", *words[1:])
         return seen
 
-    def seen(self, comment: str) -> Seen:
-        """By the kernel's own counters."""
-        total = Seen()
+    def seen(self, comment: str) -> PacketCounts:
+        """From the kernel's counters."""
+        total = PacketCounts()
         for _, words in self._rules(comment, "-v"):
             packets = int(words[words.index("-c") + 1])
-            total += Seen(dropped=packets) if "-j" in words else Seen(packets=packets)
+            total += (
+                PacketCounts(dropped=packets) if "-j" in words else PacketCounts(packets=packets)
+            )
         return total
 
     def count(self, comment: str) -> int:
-        """As the kernel lists them."""
+        """From the kernel's listing."""
         return len(self._rules(comment))
 
     def _rules(self, comment: str, *flags: str) -> list[tuple[str, list[str]]]:
-        """Those with this comment, each after its table."""
+        """Rules with this comment, each with its table."""
         lines = [
             (table, shlex.split(line))
             for table, chain in self.chains
@@ -142,16 +146,16 @@ class Iptables:
 
 
 def _comment(words: Sequence[str]) -> str | None:
-    """What a rule says of itself, as iptables lists it; None if it says nothing."""
+    """Comment of a rule as iptables lists it; None if it has none."""
     return words[words.index("--comment") + 1] if "--comment" in words[:-1] else None
 
 
 @cache
 def _refusal() -> str:
-    """Why iptables cannot do it; empty if it can.
+    """Why iptables does not work; empty if it does.
 
-    Tried in a network namespace that vanishes. Where none can be made (no CAP_SYS_ADMIN) it is
-    tried in place: on a port that nobody else can have meanwhile, and taken back at once.
+    Tried in a temporary network namespace. If none can be created (no CAP_SYS_ADMIN), it is tried
+    in place, on a port that is held meanwhile, and removed at once.
     """
     with closing(HeldPort()) as port:
         comment = f"chaoslab:trial:{secrets.token_hex(4)}"

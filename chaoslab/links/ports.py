@@ -1,10 +1,10 @@
-"""A TCP port that stays ours, whoever listens on it and whenever.
+"""Held ports: TCP ports that stay reserved, whether or not a proxy listens on them.
 
-    HeldPort: bound, never listening ──► connections are refused, nobody is given this port
-    a proxy that binds it with SO_REUSEADDR and listens ──► connections are let in
+    HeldPort: bound, never listening ──► connections are refused, the port is not given away
+    a proxy that binds it with SO_REUSEADDR and listens ──► connections are accepted
 
-Linux lets several sockets bind one port if all of them set SO_REUSEADDR and none listens yet, as
-ours does not. So a proxy may stop listening and find its port free afterwards.
+Linux lets several sockets bind one port if all of them set SO_REUSEADDR and none listens yet. So a
+proxy may stop listening and find its port free afterwards.
 """
 
 import socket
@@ -17,7 +17,7 @@ class HeldPort:
     """A free port of `host`, held until `close`."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
-        """OSError when there is none."""
+        """OSError if there is no free port."""
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -29,23 +29,23 @@ class HeldPort:
 
     @property
     def address(self) -> str:
-        """host:port."""
+        """The address as host:port."""
         return f"{self.host}:{self.number}"
 
     @property
     def listen(self) -> str:
-        """The same: a proxy of this machine listens where it is dialled."""
+        """Address to listen on; equal to `address`, because the proxy is on this machine."""
         return self.address
 
     def close(self) -> None:
-        """Anybody may have it now."""
+        """Release the port."""
         self._socket.close()
 
 
 def established(port: int, net: Path = Path("/proc/net")) -> int | None:
-    """How many TCP connections this machine has on that local port now; None if it cannot say.
+    """Number of TCP connections on that local port now; None if it is unknown.
 
-    `net` is where the kernel shows a network: that of this process, or of another one.
+    `net` is the kernel's view of a network: of this process, or of another one.
     """
     try:
         lines = (net / "tcp").read_text().splitlines()[1:]

@@ -1,12 +1,13 @@
-"""Named paths through the world, as latency + jitter + rate, each with where its numbers come from.
+"""Named network profiles: latency, jitter and rate of typical paths, with the source of the
+numbers.
 
     profile("cross-us") ─► Profile.shapings ─► link.shape(injection, direction, effect) for each
 
 Latency is one way: a round trip takes twice as much. Jitter is uniform and all times are whole
-milliseconds, so that every kind of links can carry them. Distances become times by
-`great circle x 1.6 / 204,000 km/s` (light in fibre; cables are longer than great circles. For the
-public Internet Bozkurt et al., "Dissecting Latency in the Internet's Fiber Infrastructure", 2018,
-find a factor of about 2.1). What is an assumption says so; measure your own path and write a trace.
+milliseconds, so that every kind of link can apply them. Distances become times by `great circle x
+1.6 / 204,000 km/s` (light in fibre; cables are longer than great circles. For the public Internet
+Bozkurt et al., "Dissecting Latency in the Internet's Fiber Infrastructure", 2018, find a factor of
+about 2.1). Assumptions are marked; measure your own path and write a trace.
 """
 
 from collections.abc import Mapping
@@ -23,11 +24,11 @@ _MBIT = 1e6 / 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One way to reach the syncer. Rates are bytes of the stream per second, for the whole link."""
+    """A path to the syncer. Rates are bytes of the stream per second, for the whole link."""
 
     name: str
     latency_s: float
-    """One way, in both directions."""
+    """One-way latency, equal in both directions."""
     jitter_s: float
     up_bytes_per_s: float
     down_bytes_per_s: float
@@ -35,7 +36,7 @@ class Profile:
 
     @property
     def shapings(self) -> tuple[Shaping, ...]:
-        """What puts it on a link."""
+        """Effects that apply the profile to a link."""
         latency = Latency(mean_s=self.latency_s, jitter_s=self.jitter_s)
         up = Bandwidth(rate_bytes_per_s=self.up_bytes_per_s)
         down = Bandwidth(rate_bytes_per_s=self.down_bytes_per_s)
@@ -46,12 +47,12 @@ class Profile:
 
 
 def profile(name: str) -> Profile:
-    """The profile of that name; PlanError with the nearest ones otherwise."""
+    """The profile of that name; PlanError with similar names otherwise."""
     if name in PROFILES:
         return PROFILES[name]
     near = get_close_matches(name, PROFILES, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
-    raise PlanError(f"no profile is called {name!r}{hint}: use one of {', '.join(PROFILES)}")
+    raise PlanError(f"profile: must be one of {', '.join(PROFILES)}, got {name!r}{hint}")
 
 
 def _even(name: str, latency_ms: float, jitter_ms: float, rate: float, source: str) -> Profile:

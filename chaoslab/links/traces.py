@@ -1,12 +1,12 @@
-"""A link that changes as one did in the world: a CSV file as a schedule of effects.
+"""Traces: a link that changes over time as a CSV file says.
 
     time,rate,latency,jitter        read_trace ─► points ─► at each, link.shape for every shaping
     0s,20mbit,40ms,5ms
     10s,2mbit,180ms,60ms
 
-`time` counts from the injection and rises from 0s; of the other columns any may be left out, but a
-column that is there is filled in every row. Quantities carry their units as in a plan. The last
-point holds until the fault is healed. Shaping again only changes strengths: connections stay.
+`time` counts from the injection, ascending from 0s. Other columns may be left out, but a column
+must have a value in every row. Quantities have units as in a plan. The last point holds until the
+fault is healed. Later points only change strengths: connections stay open.
 """
 
 import csv
@@ -23,7 +23,7 @@ _COLUMNS = ("time", "rate", "latency", "jitter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TracePoint:
-    """What holds from `at_s` after the injection on."""
+    """Values of a link from `at_s` seconds after the injection on."""
 
     at_s: float
     rate_bytes_per_s: float | None
@@ -31,7 +31,7 @@ class TracePoint:
     jitter_s: float = 0.0
 
     def shapings(self, direction: Direction = Direction.BOTH) -> tuple[Shaping, ...]:
-        """What puts it on a link. The latency is one way."""
+        """Effects that apply the point to a link. The latency is one way."""
         found: list[Shaping] = []
         if self.latency_s is not None:
             latency = Latency(mean_s=self.latency_s, jitter_s=self.jitter_s)
@@ -42,9 +42,9 @@ class TracePoint:
 
 
 def read_trace(path: Path) -> tuple[TracePoint, ...]:
-    """The points of a file, at least one.
+    """Points of a file, at least one.
 
-    PlanError begins with the file's line; its `where` is left to whoever knows the plan's.
+    A PlanError begins with the line of the file; its `where` is set by the caller.
     """
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -52,16 +52,16 @@ def read_trace(path: Path) -> tuple[TracePoint, ...]:
             names = reader.fieldnames
             rows = [(f"{path}:{reader.line_num}", row) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise PlanError(f"the trace {path} cannot be read: {error}") from error
+        raise PlanError(f"trace {path}: cannot be read: {error}") from error
     if names is None:
-        raise PlanError(f"the trace {path} is empty: begin with a line `{','.join(_COLUMNS)}`")
+        raise PlanError(f"trace {path}: is empty; begin with a line `{','.join(_COLUMNS)}`")
     _check_columns(f"{path}:1", names)
     if not rows:
-        raise PlanError(f"{path}:1: no row follows the names of the columns: add one, from 0s on")
+        raise PlanError(f"{path}:1: must be followed by at least one row, from 0s on")
     points = tuple(_point(where, row) for where, row in rows)
     for (where, _), point, before in zip(rows, points, (None, *points), strict=False):
         if (point.at_s != 0) if before is None else (point.at_s <= before.at_s):
-            raise PlanError(f"{where}: the times of a trace begin at 0s and rise from row to row")
+            raise PlanError(f"{where}: time: must begin at 0s and rise from row to row")
     return points
 
 
@@ -70,17 +70,17 @@ def _check_columns(where: str, names: Sequence[str]) -> None:
     is_enough = "time" in names and not {"rate", "latency"}.isdisjoint(names)
     if unknown or not is_enough or len(set(names)) < len(names):
         raise PlanError(
-            f"{where}: the first line of a trace names its columns, and this one says "
-            f"{','.join(names)!r}: it needs time and at least one of rate and latency, and may "
-            f"have jitter, each once, such as `{','.join(_COLUMNS)}`"
+            f"{where}: the first line must name the columns: time, at least one of rate and "
+            f"latency, and optionally jitter, each once, such as `{','.join(_COLUMNS)}`; got "
+            f"{','.join(names)!r}"
         )
     if "jitter" in names and "latency" not in names:
-        raise PlanError(f"{where}: there is a jitter, but no latency to spread around")
+        raise PlanError(f"{where}: jitter: needs a latency column")
 
 
 def _point(where: str, row: Mapping[str, str]) -> TracePoint:
     if None in row or None in row.values():
-        raise PlanError(f"{where}: a row has one value for every column")
+        raise PlanError(f"{where}: a row must have one value for every column")
     try:
         point = TracePoint(
             at_s=duration_s(row["time"]),
@@ -88,7 +88,7 @@ def _point(where: str, row: Mapping[str, str]) -> TracePoint:
             latency_s=duration_s(row["latency"]) if "latency" in row else None,
             jitter_s=duration_s(row["jitter"]) if "jitter" in row else 0.0,
         )
-        point.shapings()  # an effect that cannot be is said here, with its line
+        point.shapings()  # an invalid effect raises here, with the line of the file
     except PlanError as error:
         raise PlanError(f"{where}: {error.message}") from error
     return point

@@ -16,7 +16,7 @@ from typing import NoReturn
 from chaoslab.core.events import Kind
 from chaoslab.core.exits import how_it_ended
 from chaoslab.core.payloads import RunOutcome
-from chaoslab.core.realtime import first_in_line
+from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.launch import SYNCER
@@ -72,7 +72,7 @@ class RunLoop:
         while not is_done():
             if self.recorder.now_s >= until_s:
                 return False
-            with first_in_line(is_urgent=self._is_due_soon()):
+            with realtime_priority(is_urgent=self._is_due_soon()):
                 self.recorder.read(min(until_s, self._next_due_s()))
                 self._show_life()
                 has_acted = self.injector.act()

@@ -27,8 +27,8 @@ from chaoslab.core.process_identity import (
     Identity,
     boot_id,
     identify,
+    identity_of,
     is_same,
-    meant_by,
     names_process,
 )
 from chaoslab.core.process_tree import is_running
@@ -219,7 +219,7 @@ def holder_of(run_directory: Path) -> Identity | None:
     """
     for one in _holders(run_directory):
         with suppress(FleetError):
-            who = None if _where_else(one) else meant_by(one)
+            who = None if _where_else(one) else identity_of(one)
             if who and is_same(who) and is_running(who.pid):
                 return who
     return None
@@ -301,7 +301,7 @@ def _why_unknown(holder: Mapping[str, Json]) -> str:
     if host := _where_else(holder):
         return f"it was run on {host}, and may still be: heal it there"
     try:
-        meant_by(holder)
+        identity_of(holder)
     except FleetError as error:
         return str(error)
     return ""

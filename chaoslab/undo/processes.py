@@ -16,7 +16,7 @@ from pathlib import Path
 
 import psutil
 
-from chaoslab.core.process_identity import NODE_MARK, Identity, is_same, meant_by, send
+from chaoslab.core.process_identity import NODE_MARK, Identity, identity_of, is_same, send
 from chaoslab.core.process_tree import end_tree, is_running, living, resume_tree, stopped
 from chaoslab.undo.facts import NODE, Facts, require, require_match
 from chaoslab.undo.verbs import Examined, Healed, Leftover, Maintenance, Verb, limited, ok
@@ -54,7 +54,7 @@ class ProcessFacts(Facts):
         """Which process it is. FleetError if that cannot be known from here."""
         names = ("pid", "start_ticks", "boot_id", "namespaces", "start_time", "mark")
         found = {name: getattr(self, name) for name in names}
-        return meant_by({name: value for name, value in found.items() if value is not None})
+        return identity_of({name: value for name, value in found.items() if value is not None})
 
 
 def _end_process(facts: ProcessFacts) -> Healed:

@@ -18,8 +18,8 @@ from chaoslab.core.process_identity import (
     NODE_MARK,
     Identity,
     identify,
+    identity_of,
     is_same,
-    meant_by,
     names_process,
     send,
 )
@@ -104,7 +104,7 @@ def test_a_process_of_another_boot_or_start_is_gone_and_gets_no_signal(
     for other in others:
         assert not is_same(other)
         assert not send(other, signal.SIGKILL)
-    assert meant_by(others[0].facts) == others[0]
+    assert identity_of(others[0].facts) == others[0]
     assert sleeper.poll() is None
 
 
@@ -170,11 +170,11 @@ def test_an_older_entry_is_known_by_its_date_or_by_its_mark(
     sleeper: subprocess.Popen[bytes],
 ) -> None:
     who = known(sleeper)
-    assert meant_by(dated(sleeper, off_by_s=0.5)) == who
-    assert meant_by(dated(sleeper, off_by_s=3600.0, mark=MARK)) == who
-    stranger = meant_by(dated(sleeper, off_by_s=3600.0, mark=f"{MARK}0"))
+    assert identity_of(dated(sleeper, off_by_s=0.5)) == who
+    assert identity_of(dated(sleeper, off_by_s=3600.0, mark=MARK)) == who
+    stranger = identity_of(dated(sleeper, off_by_s=3600.0, mark=f"{MARK}0"))
     assert not is_same(stranger)
-    assert not is_same(meant_by({"pid": NOBODY, "start_time": 1.0}))
+    assert not is_same(identity_of({"pid": NOBODY, "start_time": 1.0}))
 
 
 def test_an_older_entry_that_cannot_be_told_needs_a_hand(
@@ -216,4 +216,4 @@ def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
 def test_what_names_no_process_is_refused(facts: dict[str, Json]) -> None:
     assert not names_process(facts)
     with pytest.raises(FleetError, match="no process"):
-        meant_by(facts)
+        identity_of(facts)

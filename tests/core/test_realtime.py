@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from chaoslab.core.realtime import first_in_line
+from chaoslab.core.realtime import realtime_priority
 
 pytestmark = pytest.mark.skipif(
     not hasattr(os, "sched_getscheduler"), reason="this system has no such schedulers"
@@ -18,32 +18,32 @@ def policy() -> int:
 
 
 def may_be_first() -> bool:
-    with first_in_line():
+    with realtime_priority():
         return policy() != os.SCHED_OTHER
 
 
 def test_afterwards_everything_is_as_before() -> None:
     before = policy()
-    with first_in_line(), first_in_line():
+    with realtime_priority(), realtime_priority():
         pass
     assert policy() == before
 
 
 def test_an_error_ends_it_too() -> None:
     before = policy()
-    with pytest.raises(KeyError), first_in_line():
+    with pytest.raises(KeyError), realtime_priority():
         raise KeyError
     assert policy() == before
 
 
 def test_what_is_not_urgent_waits_its_turn() -> None:
-    with first_in_line(is_urgent=False):
+    with realtime_priority(is_urgent=False):
         assert policy() == os.SCHED_OTHER
 
 
 def test_children_are_not_first_in_line() -> None:
     ask = "import os; print(os.sched_getscheduler(0))"
-    with first_in_line():
+    with realtime_priority():
         said = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)
     assert int(said.stdout) == os.SCHED_OTHER
 
@@ -56,12 +56,12 @@ def test_without_the_right_to_it_the_block_runs_all_the_same(
 
     monkeypatch.setattr(os, "sched_setscheduler", refuse)
     ran = []
-    with first_in_line():
+    with realtime_priority():
         ran.append(policy())
     assert ran == [os.SCHED_OTHER]
 
 
 @pytest.mark.skipif(not may_be_first(), reason="this user may not ask for it")
 def test_the_block_is_first_in_line() -> None:
-    with first_in_line():
+    with realtime_priority():
         assert policy() & ~os.SCHED_RESET_ON_FORK == os.SCHED_RR

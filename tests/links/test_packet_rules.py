@@ -23,7 +23,7 @@ from chaoslab.links.base import (
 )
 from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.kernel import ask, which
-from chaoslab.links.netfilter import Drop, Iptables, Seen
+from chaoslab.links.netfilter import Drop, Iptables, PacketCounts
 from chaoslab.links.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
 from chaoslab.undo.actions import still_there, undo
 from chaoslab.undo.verbs import UndoEntry
@@ -73,9 +73,9 @@ def test_a_rule_is_removed_exactly(tool: Iptables) -> None:
 
 def test_removing_twice_or_what_never_was_does_nothing(tool: Iptables) -> None:
     tool.add(drop())
-    assert tool.remove(LABEL) == Seen()
-    assert tool.remove(LABEL) == Seen()
-    assert tool.remove(f"{LABEL}2") == Seen()
+    assert tool.remove(LABEL) == PacketCounts()
+    assert tool.remove(LABEL) == PacketCounts()
+    assert tool.remove(f"{LABEL}2") == PacketCounts()
 
 
 def test_one_rule_stays_when_the_other_goes(tool: Iptables) -> None:

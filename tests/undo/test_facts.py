@@ -330,7 +330,7 @@ def test_a_book_deletes_no_rule_of_somebody_else_s(tmp_path: Path) -> None:
         with UndoLogFile(tmp_path) as log:
             log.open("drop_rules", tool=tool.tool, comment=theirs.comment)
         assert "is not one of this run" in heal(tmp_path).remaining[0]
-        assert tool.seen(theirs.comment) == netfilter.Seen()
+        assert tool.seen(theirs.comment) == netfilter.PacketCounts()
         assert theirs.comment in netfilter.run(tool.tool, "-S")
     finally:
         tool.remove(theirs.comment)

@@ -157,7 +157,7 @@ class ContainerProxyHost:
         why = tried(self._engine).proxy_loss
         return not why, why
 
-    def can_shake(self) -> tuple[bool, str]:
+    def can_use_netem(self) -> tuple[bool, str]:
         """What comes in could not be told apart by link."""
         return False, "beside a proxy only loss is possible: use links: netem, if the kernel has it"
 

@@ -1,1 +1,1 @@
-"""The embedded proxy: what runs in its own process. Standard library only."""
+"""Embedded proxy, which runs as a process of its own. Standard library only."""

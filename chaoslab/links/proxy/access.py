@@ -1,12 +1,12 @@
-"""Who may call the proxy's API: programs on this machine, or whoever holds its token; no browser.
+"""Access to the proxy's API: local programs, or holders of its token; no browsers.
 
-    headers ─► Guard.require ─► 403 a browser, or a name that leads here by somebody's DNS
+    headers ─► Guard.require ─► 403 a browser, or a host name that another DNS leads here
                              ├► 401 no token, or another
-                             └► 415 a body that a page could send without asking
+                             └► 415 a body of a type that a web page can send without permission
 
-A page that a user of this machine has open can send requests to loopback. Browsers say so in
-headers that a page cannot change and programs do not send, and send a body of JSON only after
-asking.
+A web page open in a user's browser can send requests to loopback. Browsers mark these by headers
+that a page cannot change and that programs do not send, and ask for permission before they send a
+JSON body.
 """
 
 import base64
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from chaoslab.links.proxy.toxics import Refused
 
 TOKEN = "CHAOSLAB_PROXY_TOKEN"
-"""The environment variable with the token: other users cannot read it, as they can a command."""
+"""Environment variable with the token; unlike a command line it is hidden from other users."""
 _OF_BROWSERS = ("origin", "referer")
 _FETCH = "sec-fetch-"
 _BROWSER = "mozilla/"
@@ -28,31 +28,31 @@ _JSON = "application/json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
-    """What a request must bring."""
+    """Conditions that a request must meet."""
 
     token: str = field(default="", repr=False)
-    """As `Authorization: StressDriver TOKEN`, or as the password of `http://any:TOKEN@host:port`."""
+    """Sent as `Authorization: Bearer TOKEN`, or as the password of `http://any:TOKEN@host:port`."""
     is_loopback: bool = True
-    """The API listens on loopback alone, so it must be called by a name of loopback."""
+    """The API listens on loopback only, so the Host header must be a loopback name."""
 
     def require(self, headers: Mapping[str, str], *, has_body: bool) -> None:
-        """Refused unless the request may be carried out. Names of `headers` are lower case."""
+        """Raise Refused unless the request is allowed. Names of `headers` are lower case."""
         is_browser = headers.get("user-agent", "").lower().startswith(_BROWSER)
         if is_browser or any(key in _OF_BROWSERS or key.startswith(_FETCH) for key in headers):
-            raise Refused("this API is not for browsers", status=403)
+            raise Refused("requests from browsers are not allowed", status=403)
         if self.is_loopback and not _is_loopback(headers.get("host", "")):
             raise Refused(
-                f"this API is called localhost or 127.0.0.1, not {headers.get('host')!r}",
+                f"Host: must be localhost or 127.0.0.1, got {headers.get('host')!r}",
                 status=403,
             )
         if self.token and not _is_same(self.token, _token(headers.get("authorization", ""))):
             raise Refused(
-                "this API needs its token: `Authorization: StressDriver TOKEN`, or the password in "
+                "token required: `Authorization: Bearer TOKEN`, or the password in "
                 "http://any:TOKEN@host:port",
                 status=401,
             )
         if has_body and headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-            raise Refused(f"send a body as `Content-Type: {_JSON}`", status=415)
+            raise Refused(f"Content-Type: must be {_JSON}", status=415)
 
 
 def _is_same(wanted: str, got: str) -> bool:
@@ -72,7 +72,7 @@ def _token(authorization: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this address or name means this machine alone."""
+    """Whether this address or name is of this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""Toxiproxy's HTTP API over the proxied links, with what Toxiproxy lacks.
+"""HTTP API of the embedded proxy: Toxiproxy's, with extensions.
 
     GET  /version                              {version}
     GET  /proxies                              all, by name
@@ -7,14 +7,14 @@
     GET POST /proxies/{p}/toxics               all; {name, type, stream, toxicity, attributes}
     GET POST PATCH DELETE /proxies/{p}/toxics/{t}   show, {toxicity, attributes}, delete
     POST /populate                             [{name, listen, upstream, enabled}], all or none
-    POST /reset                                every proxy enabled, no toxic left
+    POST /reset                                enable every proxy, remove all toxics
     GET  /metrics                              bytes of each proxy, for Prometheus
   beyond Toxiproxy:
     GET  /proxies/{p}/counters                 live bytes and connections
-    POST /proxies/{p}/reset                    a RST on every open connection, now
+    POST /proxies/{p}/reset                    reset every open connection (RST)
 
-Toxiproxy's command line and its clients work with it. Stricter than Toxiproxy: what would not be
-read, or makes no sense, is refused.
+Toxiproxy's command line and clients work with it. Stricter than Toxiproxy: unknown keys and invalid
+values are refused.
 """
 
 import re
@@ -33,7 +33,7 @@ Answer: TypeAlias = tuple[int, Json]
 Body: TypeAlias = Mapping[str, Json]
 
 VERSION = "2.12.0+chaoslab"
-"""The version of Toxiproxy whose API this is."""
+"""Version of Toxiproxy with this API."""
 
 
 class Api:
@@ -43,7 +43,7 @@ class Api:
         self._links: dict[str, ProxyLink] = {}
 
     def handle(self, method: str, path: str, body: Json) -> Answer:
-        """Carry out one request. Refused with status 404 or 405 where there is nothing."""
+        """Handle one request. Refused with status 404 or 405 for unknown paths and methods."""
         verbs: Mapping[str, Callable[[], Answer]]
         match path.strip("/").split("/"):
             case ["version"]:
@@ -61,13 +61,13 @@ class Api:
             case _:
                 verbs = {}
         if not verbs:
-            raise Refused(f"there is no {path}", status=404)
+            raise Refused(f"{path}: not found", status=404)
         if method not in verbs:
-            raise Refused(f"{path} takes {' or '.join(verbs)}, not {method}", status=405)
+            raise Refused(f"{path}: method must be {' or '.join(verbs)}, got {method}", status=405)
         return verbs[method]()
 
     def close(self) -> None:
-        """End every connection and every listener."""
+        """Close every connection and every listener."""
         for link in self._links.values():
             link.disable()
 
@@ -105,7 +105,7 @@ class Api:
 
     def _link(self, name: str) -> ProxyLink:
         if name not in self._links:
-            raise Refused(f"there is no proxy {name!r}", status=404)
+            raise Refused(f"proxy {name!r}: not found", status=404)
         return self._links[name]
 
     def _index(self) -> Answer:
@@ -114,19 +114,19 @@ class Api:
     def _create(self, body: Body) -> Answer:
         link, is_enabled = _read_proxy(body)
         if link.name in self._links:
-            raise Refused(f"there is a proxy {link.name!r} already", status=409)
+            raise Refused(f"proxy {link.name!r}: exists already", status=409)
         if is_enabled:
             link.enable()
         self._links[link.name] = link
         return 201, link.to_json()
 
     def _populate(self, body: Json) -> Answer:
-        """Those that are there already, as asked, stay as they are; the others are made anew."""
+        """Keep proxies that exist with the same settings; create or replace the others."""
         if not isinstance(body, list):
-            raise Refused(f"the body is a list of proxies, not {body!r}")
+            raise Refused(f"body: must be a list of proxies, got {body!r}")
         asked = [_read_proxy(_object(one)) for one in body]
         if len({link.name for link, _ in asked}) < len(asked):
-            raise Refused("two of these proxies have the same name")
+            raise Refused("body: names of proxies must be different")
         made = [self._put(link, is_enabled=is_enabled) for link, is_enabled in asked]
         return 201, {"proxies": [link.to_json() for link in made]}
 
@@ -156,24 +156,24 @@ class Api:
 
 
 def _read_proxy(body: Body) -> tuple[ProxyLink, bool]:
-    """A new one, and whether it lets connections in."""
+    """A new link, and whether it is to be enabled."""
     only(body, _KEYS, "a proxy")
     name = body.get("name")
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refused(f"{name!r} names no proxy: use letters, digits and . _ - only")
+        raise Refused(f"name: must consist of letters, digits and . _ -, got {name!r}")
     if body.get("toxics"):
-        raise Refused("toxics are added to a proxy once it is there: leave them out")
+        raise Refused("toxics: must be added after the proxy was created; leave them out")
     listen = _address("listen", body.get("listen", "127.0.0.1:0"))
     is_enabled = _flag("enabled", body.get("enabled", True))
     return ProxyLink(name, listen, _upstream(body.get("upstream"))), is_enabled
 
 
 def _update(link: ProxyLink, body: Body) -> Answer:
-    """Switch it on or off, or have it listen or lead elsewhere; toxics stay, whatever is sent."""
+    """Enable or disable a link, or change its addresses; toxics are kept."""
     now = link.to_json()
     only(body, _KEYS, "an update of a proxy")
     if body.get("name", link.name) != link.name:
-        raise Refused(f"the name of a proxy stays {link.name}: delete it and create another")
+        raise Refused(f"name: cannot be changed from {link.name}; delete it and create another")
     is_enabled = _flag("enabled", body.get("enabled", link.is_enabled))
     listen = _address("listen", body.get("listen", now["listen"]))
     link.move(listen, _upstream(body.get("upstream", now["upstream"])))
@@ -194,7 +194,7 @@ def _break_off(link: ProxyLink) -> Answer:
 
 def _toxic(link: ProxyLink, name: str) -> Toxic:
     if name not in link.toxics:
-        raise Refused(f"there is no toxic {name!r} on {link.name}", status=404)
+        raise Refused(f"toxic {name!r}: not found on {link.name}", status=404)
     return link.toxics[name]
 
 
@@ -220,18 +220,18 @@ def _remove(link: ProxyLink, name: str) -> Answer:
 
 def _object(value: Json) -> Body:
     if not isinstance(value, Mapping):
-        raise Refused(f"the body is a JSON object, not {value!r}")
+        raise Refused(f"body: must be a JSON object, got {value!r}")
     return value
 
 
 def _flag(what: str, value: Json) -> bool:
     if not isinstance(value, bool):
-        raise Refused(f"{what} is true or false, not {value!r}")
+        raise Refused(f"{what}: must be true or false, got {value!r}")
     return value
 
 
 def _upstream(value: Json) -> tuple[str, int]:
-    """As an address, or with a host name: it is looked up at every dial, as a container's needs."""
+    """Address or host name, and port. A name is resolved at every dial, as containers need."""
     host, _, port = str(value).rpartition(":")
     if host != "localhost" and _HOST_NAME.fullmatch(host) and _is_port(port):
         return host, int(port)
@@ -245,9 +245,9 @@ def _address(what: str, value: Json) -> tuple[str, int]:
     try:
         socket.inet_pton(socket.AF_INET, host)
     except (OSError, ValueError):
-        raise Refused(f"{what} is an IPv4 address and a port, not {value!r}") from None
+        raise Refused(f"{what}: must be an IPv4 address and a port, got {value!r}") from None
     if not _is_port(port):
-        raise Refused(f"{what} {value!r} has no port between 0 and 65535")
+        raise Refused(f"{what}: port must be 0 to 65535, got {value!r}")
     return host, int(port)
 
 

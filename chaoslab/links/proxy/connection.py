@@ -1,10 +1,10 @@
-"""One connection of a learner, carried on to the syncer: two sockets, two pumps.
+"""One connection between a learner and the syncer: two sockets, two pumps.
 
     learner ══ upstream pump ══► syncer
             ◄═ downstream pump ══
 
-It keeps the stages that each toxic has on it, and decides what an end is told when the other one
-ends or breaks: news travels as bytes do, so while its direction is frozen or a hole nobody is told.
+Keeps the stages of each toxic, and decides when an end learns that the other one ended or broke:
+not while its direction is frozen or a blackhole, as if that were news on the wire.
 """
 
 import socket
@@ -22,7 +22,7 @@ _RST_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Connection:
-    """Both ends are open when it is made; `begin` lets bytes through."""
+    """Both ends are open when it is created; `begin` starts the transfer."""
 
     def __init__(
         self,
@@ -32,38 +32,39 @@ class Connection:
         traffic: Mapping[str, Traffic],
         on_close: "Callable[[Connection], None]",
     ) -> None:
-        """`seat`: the link and which of its connections this is. `ends`: learner's and syncer's.
+        """`seat`: the link and the number of the connection. `ends`: the learner's and the
+        syncer's.
 
-        `on_close` is called once, when nothing is left of it.
+        `on_close` is called once, after both ends were closed.
         """
         learner, syncer = ends
         self._loop, self._seat, self._on_close = loop, seat, on_close
         self._ends = {UP: learner, DOWN: syncer}
-        """By the direction in which each end sends."""
+        """Sockets by the direction in which they send."""
         self._pumps = {
             UP: Pump(loop, learner, syncer, traffic[UP], self),
             DOWN: Pump(loop, syncer, learner, traffic[DOWN], self),
         }
         self._stages: dict[str, dict[str, Stage]] = {UP: {}, DOWN: {}}
-        """Of every toxic that has one, by direction and the toxic's name."""
+        """Stages by direction and name of their toxic."""
         self._timers: dict[str, TimerHandle] = {}
         self._halved_by: set[str] = set()
         self._untold: str | None = None
-        """The direction in which news of a broken end must travel as soon as it can."""
+        """Direction in which a broken end is to be reported as soon as it is possible."""
         self._ended: set[str] = set()
         self._is_closed = False
 
     # ---------------------------------------------------------------- toxics
 
     def begin(self, toxics: Iterable[Toxic]) -> None:
-        """Let bytes through, as these toxics allow."""
+        """Start the transfer with these toxics."""
         for toxic in toxics:
             self._take_on(toxic)
         for way in (UP, DOWN):
             self._shape(way)
 
     def meet(self, toxic: Toxic) -> None:
-        """A toxic was added or changed while it is open."""
+        """Apply a toxic that was added or changed while it is open."""
         if isinstance(toxic.kind, HalfOpen) and toxic.hits(*self._seat):
             self._halve(toxic)
         self._take_on(toxic)
@@ -71,7 +72,7 @@ class Connection:
             self._shape(way)
 
     def part(self, toxic: Toxic) -> None:
-        """A toxic is gone. One that has lost bytes leaves a stream that cannot go on."""
+        """Remove a toxic. If it has lost bytes, the stream cannot continue and ends."""
         if isinstance(toxic.kind, Timeout) and toxic.hits(*self._seat):
             self.reset()
         self._cancel(toxic.name)
@@ -115,11 +116,11 @@ class Connection:
     # ---------------------------------------------------------------- endings
 
     def close(self) -> None:
-        """End it in order: a FIN to both ends, after what they were sent."""
+        """Close in order: a FIN to both ends, after the bytes in transit."""
         self._finish(is_reset=False)
 
     def reset(self) -> None:
-        """Break it off: a RST to both ends."""
+        """Reset: a RST to both ends."""
         self._finish(is_reset=True)
 
     def _finish(self, *, is_reset: bool) -> None:
@@ -137,15 +138,15 @@ class Connection:
         for pump in self._pumps.values():
             pump.stop()
 
-    # ---------------------------------------------------------------- one end is gone
+    # ---------------------------------------------------------------- half-open
 
     def _halve(self, toxic: Toxic) -> None:
-        """Break the end that sends in the toxic's direction, with both none; tell nobody."""
+        """Close the end that sends in the toxic's direction (with both: none), unnoticed."""
         self._halved_by.add(toxic.name)
         self._lose(*toxic.ways)
 
     def _lose(self, way: str, *_both: str) -> None:
-        """From now on one end is gone, or with both ways the path between them."""
+        """Record that one end is gone, or for both directions the path between them."""
         self._stop()
         self._untold = way
         if not _both:
@@ -155,26 +156,26 @@ class Connection:
         if self._untold and not self._halved_by and not self._pumps[self._untold].is_silent:
             self.reset()
 
-    # ---------------------------------------------------------------- what pumps meet
+    # ---------------------------------------------------------------- called by pumps
 
     def source_broke(self, pump: Pump) -> None:
-        """The end that this pump takes from is gone."""
+        """The source of this pump is gone."""
         self._lose(UP if pump is self._pumps[UP] else DOWN)
         self._tell()
 
     def target_broke(self, pump: Pump) -> None:
-        """The end that this pump delivers to is gone."""
+        """The target of this pump is gone."""
         self._lose(DOWN if pump is self._pumps[UP] else UP)
         self._tell()
 
     def stream_ended(self, pump: Pump) -> None:
-        """One direction is done; with the other it is over."""
+        """One direction has ended; after both the connection closes."""
         self._ended.add(UP if pump is self._pumps[UP] else DOWN)
         if len(self._ended) == len(self._pumps):
             self.close()
 
     def limit_reached(self, pump: Pump) -> None:  # noqa: ARG002 - the protocol's signature
-        """It has carried what it may."""
+        """The connection has carried its limit and closes."""
         self.close()
 
 

@@ -1,8 +1,8 @@
-"""Just enough HTTP/1.1 for an API on loopback: one JSON body in, one out, keep-alive.
+"""Minimal HTTP/1.1 server for the API: JSON bodies, keep-alive.
 
     request bytes ─► converse ─► guard ─► handle(method, path, body) ─► (status, body) ─► bytes
 
-Bodies and heads are bounded, clients that dawdle are dropped. No TLS, no chunks, no compression.
+Heads and bodies are bounded, slow clients are disconnected. No TLS, chunks or compression.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ Handle: TypeAlias = Callable[[str, str, Json], tuple[int, Json]]
 _BODY_BYTES_MAX = 1 << 20
 _DIGITS_MAX = 20
 _LAST = frozenset({400, 401, 403, 413, 415})
-"""After these nobody knows where the next request begins: its body may not have been read."""
+"""Statuses after which the connection is closed, because the body may not have been read."""
 _PATIENCE_S = 60.0
-"""How long a client may take for a request, and keep an idle connection."""
+"""Seconds that a client may take for a request, and keep an idle connection."""
 
 
 async def serve(handle: Handle, guard: Guard, host: str, port: int) -> asyncio.Server:
-    """Listen; `handle` returns the status and the body, None for none, or raises Refused."""
+    """Listen; `handle` returns status and body (None for none), or raises Refused."""
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await converse(handle, guard, reader, writer)
@@ -36,7 +36,7 @@ async def serve(handle: Handle, guard: Guard, host: str, port: int) -> asyncio.S
 async def converse(
     handle: Handle, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    """Answer the requests of one connection until its end."""
+    """Answer the requests of one connection until it ends."""
     try:
         async with asyncio.timeout(_PATIENCE_S) as patience:
             while await _answer(handle, guard, reader, writer):
@@ -50,7 +50,7 @@ async def converse(
 async def _answer(
     handle: Handle, guard: Guard, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> bool:
-    """One request; False when it was the last of its connection."""
+    """Handle one request; False if it was the last of its connection."""
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     headers = {key.lower(): value.strip() for key, _, value in (h.partition(":") for h in head[1:])}
     try:
@@ -68,10 +68,10 @@ async def _answer(
 
 
 def _request_line(line: str) -> tuple[str, str]:
-    """Method and target."""
+    """Method and target of a request."""
     parts = line.split()
     if len(parts) != 3 or not parts[2].startswith("HTTP/1."):
-        raise Refused("this is not HTTP/1.1")
+        raise Refused("request: must be HTTP/1.1")
     return parts[0], parts[1]
 
 
@@ -79,7 +79,7 @@ def _length(headers: Mapping[str, str]) -> int:
     text = headers.get("content-length", "0")
     is_known = text.isascii() and text.isdecimal() and "transfer-encoding" not in headers
     if not is_known or len(text) > _DIGITS_MAX or int(text) > _BODY_BYTES_MAX:
-        raise Refused("send a body with a Content-Length of at most 1 MiB", status=413)
+        raise Refused("body: Content-Length must be at most 1 MiB", status=413)
     return int(text)
 
 
@@ -87,7 +87,7 @@ def _decode(body: bytes) -> Json:
     try:
         value: Json = json.loads(body) if body else {}
     except (ValueError, RecursionError) as error:
-        raise Refused(f"the body is not JSON: {error}") from error
+        raise Refused(f"body: must be JSON: {error}") from error
     return value
 
 

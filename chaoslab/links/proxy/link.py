@@ -1,9 +1,9 @@
-"""One proxied link: a listener, its connections, and the toxics that stand on it.
+"""One link of the proxy: its listener, its connections and its toxics.
 
     learner ─► listener ─► dial the upstream ─► Connection ◄── stages of every toxic, per direction
 
-Toxics act from the moment they are added, on open connections and on later ones. A disabled link
-refuses connections; whoever made it may hold its port meanwhile.
+Toxics act from the moment they are added, on open and on later connections. A disabled link refuses
+connections; the creator may hold its port meanwhile.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from chaoslab.links.proxy.pump import Traffic
 from chaoslab.links.proxy.toxics import DOWN, UP, Change, Json, Refused, Toxic
 
 CONNECTIONS_MAX = 1024
-"""Of one link at once; one more is broken off."""
+"""Most connections of one link; further ones are reset."""
 _BACKLOG = 256
 _DIAL_S = 10.0
-"""How long the upstream may take to answer."""
+"""Seconds that connecting to the upstream may take."""
 _TIRED_S = 0.1
-"""How long a process without file descriptors waits before it lets the next connection in."""
+"""Pause in s before the next accept while there are no file descriptors."""
 
 
 class ProxyLink:
-    """A proxy, in Toxiproxy's words. Disabled when made."""
+    """A proxy in Toxiproxy's terms. Disabled when created."""
 
     def __init__(self, name: str, listen: tuple[str, int], upstream: tuple[str, int]) -> None:
         self.name = name
@@ -42,11 +42,11 @@ class ProxyLink:
 
     @property
     def is_enabled(self) -> bool:
-        """Whether it lets connections in."""
+        """Whether it accepts connections."""
         return self._listener is not None
 
     def enable(self) -> None:
-        """Listen. Refused if somebody else has the port."""
+        """Listen. Refused if the port is in use."""
         if self._listener is not None:
             return
         listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -58,7 +58,7 @@ class ProxyLink:
         except OSError as error:
             listener.close()
             where = f"{self.listen[0]}:{self.listen[1]}"
-            raise Refused(f"{where} cannot be listened on: {error}", status=500) from error
+            raise Refused(f"{where}: cannot listen: {error}", status=500) from error
         host, port = listener.getsockname()
         self.listen = (host, port)
         self._listener = listener
@@ -75,31 +75,31 @@ class ProxyLink:
         self._each(Connection.close)
 
     def move(self, listen: tuple[str, int], upstream: tuple[str, int]) -> None:
-        """Listen or lead elsewhere from now on; what is open ends. Enabled again by `enable`."""
+        """Change its addresses; closes open connections. It must be enabled again."""
         if (listen, upstream) != (self.listen, self.upstream):
             self.disable()
             self.listen, self.upstream = listen, upstream
 
     def reset(self) -> None:
-        """A RST to both ends of every open connection; new ones are let in."""
+        """Reset every open connection with a RST to both ends; new ones are accepted."""
         self._each(Connection.reset)
 
     # ---------------------------------------------------------------- toxics
 
     def add(self, toxic: Toxic) -> None:
-        """It acts when this returns. Refused if there is one of its name."""
+        """Add a toxic, which acts when this returns. Refused if the name is in use."""
         if toxic.name in self.toxics:
-            raise Refused(f"there is a toxic called {toxic.name!r} already", status=409)
+            raise Refused(f"toxic {toxic.name!r}: exists already", status=409)
         self.toxics[toxic.name] = toxic
         self._each(lambda connection: connection.meet(toxic))
 
     def change(self, toxic: Toxic, change: Change) -> None:
-        """Other attributes, from now on."""
+        """Change the attributes of a toxic, effective at once."""
         toxic.change(change)
         self._each(lambda connection: connection.meet(toxic))
 
     def remove(self, toxic: Toxic) -> None:
-        """It acts no more."""
+        """Remove a toxic, effective at once."""
         del self.toxics[toxic.name]
         self._each(lambda connection: connection.part(toxic))
 
@@ -114,7 +114,7 @@ class ProxyLink:
             learner, _ = listener.accept()
         except (BlockingIOError, ConnectionError):
             return
-        except OSError:  # no file descriptor is left: this one waits, the others go on
+        except OSError:  # out of file descriptors: pause, other connections continue
             self._loop.remove_reader(listener.fileno())
             self._loop.call_later(_TIRED_S, self._recover, listener)
             return
@@ -131,7 +131,7 @@ class ProxyLink:
             self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     async def _dial(self, learner: socket.socket, number: int) -> None:
-        """Reach the upstream for a learner, or break its connection off."""
+        """Connect to the upstream for a learner, or reset its connection."""
         syncer = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             syncer.setblocking(False)
@@ -150,7 +150,7 @@ class ProxyLink:
     def _open(self, learner: socket.socket, syncer: socket.socket, number: int) -> None:
         for end in (learner, syncer):
             end.setblocking(False)
-            with suppress(OSError):  # it is gone already, which its pump will meet
+            with suppress(OSError):  # already gone, which its pump will notice
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(
             self._loop,
@@ -162,10 +162,10 @@ class ProxyLink:
         self._connections.add(connection)
         connection.begin(self.toxics.values())
 
-    # ---------------------------------------------------------------- what it shows
+    # ---------------------------------------------------------------- output
 
     def to_json(self) -> dict[str, Json]:
-        """As Toxiproxy writes it."""
+        """The link in Toxiproxy's JSON."""
         return {
             "name": self.name,
             "listen": f"{self.listen[0]}:{self.listen[1]}",
@@ -175,12 +175,12 @@ class ProxyLink:
         }
 
     def toxics_to_json(self) -> list[Json]:
-        """In Toxiproxy's order: those of the downstream last, the oldest first."""
+        """Toxics in Toxiproxy's order: upstream before downstream, the oldest first."""
         ordered = sorted(self.toxics.values(), key=lambda toxic: toxic.stream == DOWN)
         return [toxic.to_json() for toxic in ordered]
 
     def counters(self) -> dict[str, Json]:
-        """Live: bytes handed on, bytes lost, connections."""
+        """Bytes delivered, bytes lost and connections, up to now."""
         return {
             "upstream_bytes": self.traffic[UP].delivered,
             "downstream_bytes": self.traffic[DOWN].delivered,

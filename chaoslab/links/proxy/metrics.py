@@ -1,9 +1,9 @@
-"""Bytes of every proxy as Prometheus reads them, by the names that Toxiproxy gives them.
+"""Prometheus metrics of the proxy: bytes of every link, by Toxiproxy's names.
 
     links ─ exposition ─► toxiproxy_proxy_sent_bytes_total{direction=…,proxy=…,…} 4096
 
-Live, where Toxiproxy counts a connection once it has ended. What Toxiproxy's /metrics says of its
-own runtime is not here.
+Updated continuously; Toxiproxy counts a connection once it has ended. Toxiproxy's metrics about its
+own runtime are not provided.
 """
 
 from collections.abc import Iterable
@@ -18,7 +18,7 @@ _METRICS = (
 
 
 def exposition(links: Iterable[ProxyLink]) -> str:
-    """The text format of Prometheus, version 0.0.4."""
+    """The metrics in Prometheus' text format, version 0.0.4."""
     shown = tuple(links)
     lines = []
     for name, meaning, counter in _METRICS:

@@ -1,11 +1,11 @@
-"""One direction of one connection: bytes from a source socket to a target socket, shaped.
+"""Transfer of one direction of one connection: from a source to a target socket, through stages.
 
-    source ─► take ─► stages: how late, how slowly, whether at all ─► queue ─► deliver ─► target
+    source ─► take ─► stages: delay, rate, or nothing passes ─► queue ─► deliver ─► target
     source ════════════ splice, while there is no stage ═════════════════════════════► target
 
-`advance` is the whole machine: it delivers what is due, takes what may come, and says which of
-three things it waits for: the source, the target, a moment. It is called when one of them happens
-and when the stages change. What is on its way is bounded, so a slow target holds the source back.
+`advance` delivers what is due, takes what is allowed, and waits for the source, the target or a
+time. It is called when one of them occurs and when the stages change. Bytes in transit are bounded,
+so a slow target holds the source back.
 """
 
 import fcntl
@@ -20,20 +20,20 @@ from typing import Protocol
 from chaoslab.links.proxy.stages import CHUNK_BYTES_MAX, Stage
 
 WINDOW_BYTES = 32 << 20
-"""On its way at most, per direction of a connection: delay times rate cannot exceed it."""
+"""Most bytes in transit per direction of a connection; bounds delay times rate."""
 _CHUNK_COST = 512
-"""What a chunk costs beside its bytes: many tiny ones are bounded, too."""
+"""Overhead of a chunk in bytes, so that many small chunks are bounded too."""
 _PIPE_BYTES = 1 << 20
 _TURN_BYTES = 4 << 20
-"""Moved in one turn at most; then the other connections have theirs."""
+"""Most bytes moved in one turn; then other connections have theirs."""
 _AHEAD_S = 0.002
-"""The event loop wakes up to a millisecond late; so much of a paced stream is taken beforehand."""
+"""Seconds of a paced stream taken in advance, because the event loop wakes up to 1 ms late."""
 _LATE_S = 0.1
-"""A turn that comes late makes up for so much of it: a rate is kept on a busy machine, too."""
+"""Most seconds that a late turn makes up for, so that rates hold on a busy machine."""
 
 
 class Traffic:
-    """What passed in one direction of a link, over all its connections."""
+    """Bytes in one direction of a link, over all its connections."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -42,14 +42,14 @@ class Traffic:
 
 
 class Owner(Protocol):
-    """Whom a pump tells what it meets: its connection. The pump may be stopped by it."""
+    """Receiver of a pump's notices: its connection, which may stop the pump."""
 
     def source_broke(self, pump: "Pump") -> None:
         """The source was reset; nothing more will come from it."""
         ...
 
     def target_broke(self, pump: "Pump") -> None:
-        """The target takes nothing any more."""
+        """The target accepts nothing any more."""
         ...
 
     def stream_ended(self, pump: "Pump") -> None:
@@ -57,12 +57,12 @@ class Owner(Protocol):
         ...
 
     def limit_reached(self, pump: "Pump") -> None:
-        """It has carried all that it may: the connection must end."""
+        """The limit of bytes was reached: the connection must end."""
         ...
 
 
 class _SourceBroke(Exception):
-    """An error of the source, told apart from one of the target."""
+    """An error of the source, as distinct from one of the target."""
 
 
 class _Chunk:
@@ -73,7 +73,7 @@ class _Chunk:
 
 
 class Pump:
-    """Call `shape` to begin, once both sockets are connected and non-blocking."""
+    """Call `shape` to start, once both sockets are connected and non-blocking."""
 
     can_splice = hasattr(os, "splice")
 
@@ -93,27 +93,27 @@ class Pump:
         self._queued = 0
         self._last_due_s = 0.0
         self._next_take_s = 0.0
-        """When a paced stream may be taken from again; 0 while the source has had nothing."""
+        """Time at which a paced stream may be taken from again; 0 while the source is empty."""
         self._has_ended = False
         self._end_due_s = 0.0
         self._is_limited = False
         self._is_stopped = False
         self._is_blocked = False
-        """The target has no room."""
+        """Whether the target's buffer is full."""
         self._pipe: tuple[int, int] | None = None
         self._in_pipe = 0
         self._waits_for_source = self._waits_for_target = False
         self._timer: TimerHandle | None = None
 
-    # ---------------------------------------------------------------- from outside
+    # ---------------------------------------------------------------- public
 
     @property
     def is_silent(self) -> bool:
-        """Nothing gets through, news of a broken end included."""
+        """Whether nothing passes, notices of a broken end included."""
         return self._is_held or self._is_lossy
 
     def shape(self, stages: Mapping[str, Stage]) -> None:
-        """From now on these stages; what is on its way is hurried up if it would be too late."""
+        """Use these stages from now on; reschedules bytes in transit that are due too late."""
         self._stages = tuple(sorted(stages.values(), key=lambda stage: not stage.paces))
         self._is_held = any(stage.holds for stage in self._stages)
         self._is_lossy = any(stage.loses for stage in self._stages)
@@ -126,7 +126,7 @@ class Pump:
         self.advance()
 
     def stop(self) -> None:
-        """Touch the sockets no more; what is on its way is gone."""
+        """Stop using the sockets; bytes in transit are dropped."""
         self._is_stopped = True
         self._listen(source=False, target=False)
         self._wake_at(None)
@@ -137,7 +137,7 @@ class Pump:
             self._pipe = None
 
     def advance(self) -> None:
-        """Do what can be done now, then wait for what must happen first."""
+        """Do what is possible now, then wait for what must happen first."""
         if self._is_stopped:
             return
         now_s = self._loop.time()
@@ -205,7 +205,7 @@ class Pump:
             self._end(now_s)
 
     def _end(self, now_s: float) -> None:
-        """No more comes; what is on its way arrives first."""
+        """Take no more; bytes in transit are delivered first."""
         self._has_ended = True
         late_s = sum(stage.close_delay_s for stage in self._stages)
         self._end_due_s = max(now_s, self._last_due_s) + late_s
@@ -249,7 +249,7 @@ class Pump:
     # ---------------------------------------------------------------- kernel to kernel
 
     def _relay(self, now_s: float) -> int:
-        """Take bytes into a pipe of the kernel, without looking at them."""
+        """Move bytes through a pipe of the kernel, without copying them."""
         if self._pipe is None:
             self._pipe = _new_pipe()
         flags = os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK
@@ -270,7 +270,7 @@ class Pump:
     # ---------------------------------------------------------------- waiting
 
     def _wait(self, now_s: float) -> None:
-        """For the source, the target or a moment: whatever must come before the next turn."""
+        """Wait for the source, the target or a time, whichever the next turn needs."""
         if self._is_held:
             self._listen(source=False, target=False)
             self._wake_at(None)
@@ -309,6 +309,6 @@ class Pump:
 
 def _new_pipe() -> tuple[int, int]:
     ends = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    with suppress(OSError):  # a smaller pipe serves, too
+    with suppress(OSError):  # a smaller pipe works too
         fcntl.fcntl(ends[1], fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
     return ends

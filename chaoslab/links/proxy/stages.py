@@ -1,9 +1,9 @@
-"""What a toxic does to one direction of one connection: when bytes may go on, or that they may not.
+"""Stages: what a toxic does to the bytes of one direction of one connection.
 
     pump ── size ──► stage.pass_at(size, arrives_s) ──► next stage … ──► release time of the chunk
 
-A stage has no socket and reads no clock: times are arguments, in seconds of the event loop. Chance
-comes from a `random.Random` that was seeded for this connection, direction and toxic alone.
+A stage has no socket and reads no clock: times are arguments, in seconds of the event loop. Random
+numbers come from a `random.Random` seeded for this connection, direction and toxic.
 """
 
 import math
@@ -14,71 +14,71 @@ from typing import Final
 CHUNK_BYTES_MAX: Final = 256 << 10
 CHUNK_BYTES_MIN: Final = 512
 _PACE_S = 0.01
-"""A rate is kept in chunks of about this time, so that a change of it shows soon."""
+"""Chunks of a paced stream last about this long, in s, so that a new rate takes effect soon."""
 
 
 class Stage:
-    """Lets everything through at once; the others say where they differ."""
+    """Passes everything at once; subclasses override what differs."""
 
     holds = False
-    """Nothing moves, nothing is lost."""
+    """Nothing passes and nothing is lost."""
     loses = False
-    """What comes is thrown away."""
+    """Bytes are discarded."""
     chunk_bytes = CHUNK_BYTES_MAX
-    """Larger chunks are cut."""
+    """Largest chunk, in bytes; larger ones are cut."""
     paces = False
     """The sender is held back until its chunk has left this stage."""
     bytes_left: int | None = None
-    """The connection ends after so many bytes more."""
+    """Bytes until the connection ends; None: no limit."""
     delay_s = 0.0
-    """About how long bytes stay in it; when it shrinks, what is on its way is hurried up."""
+    """Typical delay; when it shrinks, bytes in transit are advanced."""
     close_delay_s = 0.0
-    """How much later than the last byte the end of the stream is told."""
+    """Delay of the end of the stream after the last byte."""
 
     def pass_at(self, size: int, arrives_s: float) -> float:  # noqa: ARG002 - the others' signature
-        """When `size` bytes that arrive at `arrives_s` have left it."""
+        """Time at which `size` bytes that arrive at `arrives_s` leave the stage."""
         return arrives_s
 
 
 class Hold(Stage):
-    """Freeze."""
+    """Freeze: nothing passes, nothing is lost."""
 
     holds = True
 
 
 class Lose(Stage):
-    """Blackhole."""
+    """Blackhole: bytes are discarded."""
 
     loses = True
 
 
 class Delay(Stage):
-    """Every chunk is late by a draw of its own."""
+    """Delay of every chunk by a random draw."""
 
     def __init__(self, draw: Callable[[], float], mean_s: float) -> None:
         self._draw = draw
         self.delay_s = mean_s
 
     def pass_at(self, size: int, arrives_s: float) -> float:  # noqa: ARG002 - the others' signature
-        """Later by the next draw, whatever the size."""
+        """Arrival plus the next draw, independent of the size."""
         return arrives_s + self._draw()
 
 
 class Limiter:
-    """A rate, and until when it is taken. Several connections may share one: first come, first."""
+    """A rate, and the time until which it is used up. Shared by connections in order of arrival."""
 
     def __init__(self, rate_bytes_per_s: float) -> None:
         self.rate_bytes_per_s = rate_bytes_per_s
         self._free_s = -math.inf
 
     def reserve(self, size: int, from_s: float) -> float:
-        """Take the next free time for `size` bytes, not before `from_s`; returns its end."""
+        """Reserve the next free time for `size` bytes, not before `from_s`; return its end."""
         self._free_s = max(self._free_s, from_s) + size / self.rate_bytes_per_s
         return self._free_s
 
 
 class Pace(Stage):
-    """At most the limiter's rate."""
+    """Limit to the rate of the limiter."""
 
     paces = True
 
@@ -88,7 +88,7 @@ class Pace(Stage):
         self.chunk_bytes = min(max(chunk, CHUNK_BYTES_MIN), CHUNK_BYTES_MAX)
 
     def pass_at(self, size: int, arrives_s: float) -> float:
-        """The end of the time that the limiter grants."""
+        """End of the time that the limiter reserves."""
         return self._limiter.reserve(size, arrives_s)
 
 
@@ -104,7 +104,7 @@ class Cut(Stage):
         self.chunk_bytes = self._draw()
 
     def pass_at(self, size: int, arrives_s: float) -> float:  # noqa: ARG002 - the others' signature
-        """Not before the gap after the piece before it."""
+        """Not before the gap after the previous piece."""
         leaves_s = max(arrives_s, self._next_s)
         self._next_s = leaves_s + self._gap_s
         self.chunk_bytes = self._draw()
@@ -116,34 +116,34 @@ class Cut(Stage):
 
 
 class Limit(Stage):
-    """So many bytes and no more."""
+    """A limited number of bytes, after which the connection ends."""
 
     def __init__(self, size: int) -> None:
         self.bytes_left: int = size
 
     def pass_at(self, size: int, arrives_s: float) -> float:
-        """Count them."""
+        """Arrival; the bytes are deducted from the limit."""
         self.bytes_left -= size
         return arrives_s
 
 
 class SlowClose(Stage):
-    """The end of the stream is told late."""
+    """Delay of the end of the stream."""
 
     def __init__(self, delay_s: float) -> None:
         self.close_delay_s = delay_s
 
 
-# ---------------------------------------------------------------- chance
+# ---------------------------------------------------------------- random delays
 
 
 def delays(
     mean_s: float, jitter_s: float, shape: str, chance: random.Random
 ) -> Callable[[], float]:
-    """Draws of a delay in seconds, at least 0, with the mean given.
+    """Random delays in seconds, at least 0, with the mean given.
 
-    uniform: mean ± jitter. The others have `jitter_s` as standard deviation: normal (what falls
-    below 0 becomes 0); lognormal by s² = ln(1 + cv²), m = ln(mean) - s²/2; pareto (type I) by
+    uniform: mean ± jitter. The others have `jitter_s` as standard deviation: normal (values below 0
+    become 0); lognormal by s² = ln(1 + cv²), m = ln(mean) - s²/2; pareto (type I) by
     a = 1 + sqrt(1 + 1/cv²), minimum mean (a - 1)/a, with cv = jitter/mean. The last two follow from
     the distributions' first two moments.
     """

@@ -1,12 +1,13 @@
-"""The kinds of toxic: their attributes as Toxiproxy names them, and what each does.
+"""Toxics: kinds with their attributes as Toxiproxy names them, and their stages.
 
     {"type": "latency", "stream": "upstream", "attributes": {"latency": 80}} ─ read_toxic ─► Toxic
-    Toxic ─ stage(way, chance) ──► what happens to one direction of one connection
+    Toxic ─ stage(way, chance) ──► stage for one direction of one connection
 
 A kind's fields are its attributes, in Toxiproxy's units (milliseconds, KB/s, microseconds), so one
 strict decoder serves all. Beyond Toxiproxy: `freeze`, `half_open`, the stream `both`, latency with
 `shape` and `seed`, bandwidth `per` link, and fractions where Toxiproxy takes whole numbers only. An
-attribute beyond Toxiproxy's is shown once it was named, so that its own clients see what they know.
+attribute beyond Toxiproxy's is shown only if it was set, so that Toxiproxy's clients see what they
+know.
 """
 
 import random
@@ -24,13 +25,13 @@ UP, DOWN = "upstream", "downstream"
 STREAMS: Final = MappingProxyType({UP: (UP,), DOWN: (DOWN,), "both": (UP, DOWN)})
 Json: TypeAlias = "Mapping[str, Json] | list[Json] | str | float | int | bool | None"
 _LONGEST: Final = 1e9
-"""Milliseconds: eleven days, for what is meant to hold everything back."""
+"""Largest time in ms, eleven days: holds everything back."""
 _RULE: Final = "rule"
 NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class Refused(Exception):
-    """A request that cannot be carried out; the text says what would be right."""
+    """A request that is refused; the text says what would be valid."""
 
     def __init__(self, message: str, *, status: int = 400) -> None:
         super().__init__(message)
@@ -42,14 +43,14 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Rule:
-    """What an attribute may be: one of some words, or a number within bounds."""
+    """Allowed values of an attribute: one of some words, or a number within bounds."""
 
     words: tuple[str, ...] = ()
     least: float = 0.0
     most: float = _LONGEST
     is_whole: bool = False
     is_extra: bool = False
-    """Toxiproxy has no such attribute."""
+    """Not an attribute of Toxiproxy."""
 
 
 def _number(*, most: float = _LONGEST) -> float:
@@ -74,7 +75,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Latency(Kind):
-    """Milliseconds; see `stages.delays` for the shapes of jitter."""
+    """Delay in ms; see `stages.delays` for the distributions of jitter."""
 
     latency: float = _number()
     jitter: float = _number()
@@ -90,7 +91,7 @@ class Latency(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bandwidth(Kind):
-    """KB/s, a KB being 1000 B. 0 freezes, as in Toxiproxy."""
+    """Rate in KB/s, a KB being 1000 B. 0 freezes, as in Toxiproxy."""
 
     rate: float = _number(most=1e8)
     per: str = _word("connection", "link")
@@ -100,7 +101,7 @@ class Bandwidth(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SlowClose(Kind):
-    """Milliseconds by which the end of the stream is late."""
+    """Delay in ms of the end of the stream."""
 
     delay: float = _number()
 
@@ -109,7 +110,7 @@ class SlowClose(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeout(Kind):
-    """Everything is lost. Connections end after so many milliseconds; with 0, at the removal."""
+    """Everything is lost. Connections end after this many ms; with 0, when the toxic is removed."""
 
     timeout: float = _number()
 
@@ -118,7 +119,7 @@ class Timeout(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetPeer(Kind):
-    """Connections, open ones and new ones, break off with a RST after so many milliseconds."""
+    """Open and new connections are reset (RST) after this many ms."""
 
     timeout: float = _number()
 
@@ -127,7 +128,7 @@ class ResetPeer(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slicer(Kind):
-    """Pieces of so many bytes, and microseconds between two."""
+    """Pieces of `average_size` bytes, `delay` microseconds apart."""
 
     average_size: int = _whole(1460, least=1)
     size_variation: int = _whole(0)
@@ -145,7 +146,7 @@ class Slicer(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitData(Kind):
-    """A connection ends after so many bytes."""
+    """A connection ends after this many bytes."""
 
     bytes: int = _whole(1, least=1)
 
@@ -154,14 +155,14 @@ class LimitData(Kind):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freeze(Kind):
-    """Nothing moves, nothing is lost."""
+    """Nothing passes, nothing is lost."""
 
     kind: ClassVar[str] = "freeze"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HalfOpen(Kind):
-    """Open connections lose one end (`both`: the middle) and the other is not told."""
+    """Open connections lose one end (`both`: the path) and the other is not told."""
 
     kind: ClassVar[str] = "half_open"
 
@@ -179,11 +180,11 @@ KINDS: Mapping[str, type[AnyKind]] = MappingProxyType(
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------- effects
+# ---------------------------------------------------------------- stages
 
 
 def stage_of(kind: AnyKind, limiter: Limiter | None, chance: random.Random) -> Stage | None:
-    """What it does to one direction of one connection; None if bytes pass as ever."""
+    """Stage of a toxic in one direction of one connection; None if bytes pass unchanged."""
     match kind:
         case Latency():
             mean_s, jitter_s = kind.latency / 1e3, kind.jitter / 1e3
@@ -211,17 +212,17 @@ class Toxic:
     def __init__(
         self, name: str, stream: str, kind: AnyKind, *, toxicity: float = 1.0, named: Set[str]
     ) -> None:
-        """`toxicity`: the share of connections that it acts on. `named`: attributes given."""
+        """`toxicity`: share of connections that it acts on. `named`: attributes that were set."""
         self.name = name
         self.stream = stream
         self.ways = STREAMS[stream]
-        """`upstream`, `downstream`, or both."""
+        """Directions: `upstream`, `downstream`, or both."""
         self._named: Set[str] = frozenset()
         self._changes = -1
         self.change(Change(kind=kind, toxicity=toxicity, named=named))
 
     def change(self, change: "Change") -> None:
-        """As this says from now on: what counts or draws begins anew."""
+        """Apply a change; counters and random draws begin anew."""
         kind = self.kind = change.kind
         self.toxicity = change.toxicity
         self._named |= change.named
@@ -235,7 +236,7 @@ class Toxic:
         return self.toxicity >= 1 or self._chance("", link, connection).random() < self.toxicity
 
     def stage(self, way: str, link: str, connection: int) -> Stage | None:
-        """For one direction of one connection. Its chance is its own, and the seed's."""
+        """Stage for one direction of one connection, with random numbers of its own."""
         return stage_of(self.kind, self._limiters.get(way), self._chance(way, link, connection))
 
     def _chance(self, way: str, link: str, connection: int) -> random.Random:
@@ -243,7 +244,7 @@ class Toxic:
         return random.Random(f"{seed}/{link}/{self.name}/{self._changes}/{way}/{connection}")
 
     def to_json(self) -> dict[str, Json]:
-        """As Toxiproxy writes it."""
+        """The toxic in Toxiproxy's JSON."""
         return {
             "name": self.name,
             "type": self.kind.kind,
@@ -257,12 +258,12 @@ class Toxic:
         }
 
 
-# ---------------------------------------------------------------- reading
+# ---------------------------------------------------------------- requests
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What an update of a toxic makes of it. `named`: the attributes that it gave."""
+    """Changed state of a toxic. `named`: the attributes that the request set."""
 
     kind: AnyKind
     toxicity: float
@@ -270,13 +271,13 @@ class Change:
 
 
 def read_toxic(body: Mapping[str, Json]) -> Toxic:
-    """A new toxic, called `latency_downstream` if it has no name; Refused says what is wrong."""
+    """A new toxic, named `latency_downstream` by default; Refused says what is wrong."""
     only(body, ("name", "type", "stream", "toxicity", "attributes"), "a toxic")
     kind = _one_of(body.get("type"), KINDS, "type")
     stream = _one_of(body.get("stream") or DOWN, STREAMS, "stream")
     name = body.get("name") or f"{kind}_{stream}"
     if not isinstance(name, str) or not NAME.fullmatch(name):
-        raise Refused(f"{name!r} names no toxic: use letters, digits and . _ - only")
+        raise Refused(f"name: must consist of letters, digits and . _ -, got {name!r}")
     attributes = _attributes(body)
     return Toxic(
         name,
@@ -299,7 +300,7 @@ def changed(toxic: Toxic, body: Mapping[str, Json]) -> Change:
 
 
 def only(body: Mapping[str, Json], keys: Iterable[str], what: str) -> None:
-    """Refuse keys that nobody would read."""
+    """Refuse unknown keys."""
     known = tuple(keys)
     for key in body:
         if key not in known:
@@ -308,12 +309,12 @@ def only(body: Mapping[str, Json], keys: Iterable[str], what: str) -> None:
 
 
 def _attributes(body: Mapping[str, Json]) -> Mapping[str, Json]:
-    """None where a client of Go's has none to give."""
+    """Attributes of a request; a client in Go sends null for none."""
     attributes = body.get("attributes")
     if attributes is None:
         return {}
     if not isinstance(attributes, Mapping):
-        raise Refused(f"attributes are an object, not {attributes!r}")
+        raise Refused(f"attributes: must be an object, got {attributes!r}")
     return attributes
 
 
@@ -338,22 +339,22 @@ def _check(what: str, value: Json, rule: _Rule) -> None:
         return
     wanted = "a whole number" if rule.is_whole else "a number"
     if isinstance(value, bool) or not isinstance(value, int if rule.is_whole else int | float):
-        raise Refused(f"{what} is {wanted}, not {value!r}")
+        raise Refused(f"{what}: must be {wanted}, got {value!r}")
     if not rule.least <= value <= rule.most:
-        raise Refused(f"{what} lies between {rule.least:g} and {rule.most:g}, not at {value!r}")
+        raise Refused(f"{what}: must be {rule.least:g} to {rule.most:g}, got {value!r}")
 
 
 def _one_of(value: Json, words: Iterable[str], what: str) -> str:
     if isinstance(value, str) and value in words:
         return value
     known = tuple(words)
-    raise Refused(f"no {what} is called {value!r}{_nearest(str(value), known)}; use {_or(known)}")
+    raise Refused(f"{what}: must be {_or(known)}, got {value!r}{_nearest(str(value), known)}")
 
 
 def _toxicity(body: Mapping[str, Json], now: float) -> float:
     value = body.get("toxicity", now)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise Refused(f"toxicity is a share of the connections, from 0 to 1, not {value!r}")
+        raise Refused(f"toxicity: must be 0 to 1, a share of the connections, got {value!r}")
     return float(value)
 
 

@@ -1,11 +1,11 @@
-"""What a fault plan says, as frozen data that is checked when it is built.
+"""Fault plan as frozen data that is validated when it is created.
 
     YAML ─► plan_file ─► FaultPlan (`whole`) ─┬─ `training`  the run under test
                                               ├─ `fleet`     where it runs
-                                              ├─ `faults`    whom, when, for how long
+                                              ├─ `faults`    targets, triggers, durations
                                               └─ `frame`     baseline, limits, abort, checks
                             │ schedule
-                            └─► Injections (`injection`), nothing left open
+                            └─► Injections (`injection`), no random choice left
 
 Nothing here reads a file or knows a fault or a check by name. Quantities are in base units:
 seconds, bytes, shares of one. Every error is a PlanError.

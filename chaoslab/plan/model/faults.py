@@ -1,11 +1,11 @@
-"""One fault of a plan: what it is, whom it hits, when it comes and how long it lasts.
+"""Fault entries of a plan: the fault, its targets, its trigger and its duration.
 
-    FaultSpec ─┬─ target ── Target: a share, a count, names, labels; Pick where that leaves a choice
-               ├─ at ────── Trigger: once, when the run gets there
-               ├─ arrivals ─ Arrivals: again and again, by chance
-               └─ outage ── Outage: until it is healed
+    FaultSpec ─┬─ target ── Target: a share, a count, names, labels; Pick if several match
+               ├─ at ────── Trigger: once, at a point of the run
+               ├─ arrivals ─ Arrivals: repeatedly, at random times
+               └─ outage ── Outage: the time until it is healed
 
-Nothing here knows a fault by name, and nothing is drawn: that is `schedule`'s work.
+Nothing here knows a fault by name, and nothing is drawn: see `schedule`.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _LIKE = {"hold": "5s", "after_round": "48"}
 
 
 class Phase(StrEnum):
-    """A point of the protocol that a node announces when it gets there; first the syncer's."""
+    """Protocol point that a node announces when it reaches it; the syncer's first."""
 
     QUORUM = "quorum"
     BEFORE_WRITE = "before_write"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 
 SYNCER_PHASES = frozenset({Phase.QUORUM, Phase.BEFORE_WRITE, Phase.WRITTEN, Phase.PUBLISH})
-"""The others are the learners'."""
+"""Phases of the syncer; the others are the learners'."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,8 +40,8 @@ class Trigger:
     """When a fault is injected: exactly one of the first six, counted from the run's start.
 
     `round` is the number of merged rounds; `loss` is met when the mean of the learners' latest
-    training losses falls to it; `after` names another fault and fires `offset_s` after it healed;
-    `phase` is met when a node announces that it is at this point of the protocol.
+    training losses falls to it; `after` names another fault and fires `offset_s` seconds after it
+    was healed; `phase` is met when a node announces this protocol point.
     """
 
     time_s: float | None = None
@@ -51,12 +51,13 @@ class Trigger:
     after: str | None = None
     phase: Phase | None = None
     of: str | None = None
-    """With `step` or `phase`: which learner's; without it, the furthest or the first one's."""
+    """With `step` or `phase`: the node; by default the furthest learner, or the first to
+    announce."""
     offset_s: float = 0.0
     after_round: int = 0
-    """With `phase`: not before so many rounds are merged."""
+    """With `phase`: not before this many rounds are merged."""
     hold_s: float = 0.0
-    """With `phase`: the node waits there, at most so long, until the fault is injected."""
+    """With `phase`: the node waits there until the injection, at most for this long."""
 
     def __post_init__(self) -> None:
         named = [self.time_s, self.round, self.step, self.loss, self.after, self.phase]
@@ -102,25 +103,25 @@ class Trigger:
 
 
 class Pick(StrEnum):
-    """How victims are chosen when the target leaves a choice."""
+    """Choice of targets if more nodes match than are hit."""
 
     RANDOM = "random"
     FIRST = "first"
     LAST_VICTIM = "last_victim"
     AT_PHASE = "at_phase"
-    """Whoever announces the phase of the trigger; known only when it does."""
+    """The node that announces the phase of the trigger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Whom a fault hits: a share, a count, names, everybody, the syncer, or a label's nodes."""
+    """Targets of a fault: a share, a count, names, all learners, the syncer, or a label's nodes."""
 
     share: float | None = None
     count: int | None = None
     names: tuple[str, ...] = ()
     everyone: bool = False
     reserve: bool = False
-    """A share, a count or all of the reserve, instead of the learners that are there."""
+    """Select from the reserve, instead of the learners that are there from the start."""
     syncer: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     pick: Pick = Pick.RANDOM
@@ -143,7 +144,7 @@ class Target:
 
 
 class Distribution(StrEnum):
-    """Distributions of times between faults and of their durations."""
+    """Distributions of times between faults, and of durations."""
 
     FIXED = "fixed"
     EXPONENTIAL = "exponential"
@@ -154,7 +155,7 @@ class Distribution(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrivals:
-    """Faults that come by chance: drawn for each target, or for the fleet, before the start."""
+    """Faults at random times, drawn before the start for each target or for the fleet."""
 
     per: Literal["target", "fleet"] = "target"
     dist: Distribution = Distribution.EXPONENTIAL
@@ -179,11 +180,11 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """How long a fault lasts: a fixed time, or one drawn for each injection."""
+    """Duration of a fault: fixed, or drawn for each injection."""
 
     dist: Distribution = Distribution.FIXED
     seconds: float | None = None
-    """The fixed time, the exponential or Weibull mean, or the lognormal median."""
+    """The fixed duration, the mean (exponential, Weibull) or the median (lognormal)."""
     sigma: float = 1.0
     shape: float = 1.0
     at_most_s: float | None = None
@@ -205,19 +206,19 @@ class Outage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultSpec:
-    """One entry of `faults`: what, whom, when, for how long."""
+    """One entry of `faults`: fault, targets, trigger and duration."""
 
     id: str
     fault: str
-    """Full name in the catalogue, e.g. process.kill."""
+    """Full name in the catalogue, such as process.kill."""
     settings: object
-    """The decoded dataclass of that fault (a `faults.base.Fault`)."""
+    """Decoded settings of the fault (a `faults.base.Fault`)."""
     target: Target
     at: Trigger | None = None
     arrivals: Arrivals | None = None
     outage: Outage
     where: str = field(default="", compare=False)
-    """file:line:column of the entry; two plans are equal wherever they were written."""
+    """file:line:column of the entry; ignored in comparisons."""
 
     def __post_init__(self) -> None:
         if (self.at is None) == (self.arrivals is None):

@@ -1,8 +1,8 @@
-"""What stands around the training and its faults: measure before, bounds, comparison, judgement.
+"""Baseline, limits, abort rules, control run and checks of a plan.
 
     baseline ─► faults, within Limits; an AbortRule may end it ─► compared with Control, CheckSpecs
 
-Nothing here knows a check by name; who holds the run to the frame is `run` and `triggers`.
+Nothing here knows a check by name; `run` and `triggers` apply these settings.
 """
 
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from chaoslab.core.units import Share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """The fault-free stretch that survivors are compared with; faults wait until it is steady."""
+    """Fault-free part of the run, used for comparison; faults wait until its rate is steady."""
 
     warmup_rounds: int = 12
     window_rounds: int = 24
@@ -24,7 +24,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The blast radius: a schedule that would break one is refused before the start."""
+    """Limits of the schedule; one that would break them is refused before the start."""
 
     min_alive: int = 1
     max_affected: Share = 1.0
@@ -41,7 +41,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AbortRule:
-    """Heal and stop when this is seen; the verdict is then UNKNOWN at best."""
+    """Condition under which the run is healed and stopped; the verdict is then at best UNKNOWN."""
 
     no_round_for_s: float | None = None
     loss_above: float | None = None
@@ -54,7 +54,7 @@ class AbortRule:
 
 
 class Control(StrEnum):
-    """What loss and pace are compared with."""
+    """Run that loss and pace are compared with."""
 
     NONE = "none"
     TWIN = "twin"

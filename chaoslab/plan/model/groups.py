@@ -1,10 +1,9 @@
-"""Learners that are not all alike: groups of them, each with its own speed and region.
+"""Groups of learners with different speeds and regions.
 
     learners: [{count: 4, region: us}, {count: 4, speed: 82%, region: eu}]
                     learner-0 … 3, as fast as can be    learner-4 … 7, older chips
 
-A standing condition, from the first step to the last and in the twin as well: no fault is needed,
-and none is counted.
+The differences hold from the first step to the last, also in the twin; they are not faults.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,14 +15,14 @@ from chaoslab.core.units import Share, show_share
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LearnerGroup:
-    """So many learners of one kind."""
+    """A number of learners with equal speed and region."""
 
     count: int
-    """How many; their names go on from those of the group before."""
+    """Number of learners; their names continue those of the group before."""
     speed: Share = 1.0
-    """Of the speed that the machine allows: at 82% each step takes 1/0.82 times as long."""
+    """Share of the speed that the machine allows: at 82% each step takes 1/0.82 times as long."""
     region: str | None = None
-    """The label `region` of its learners."""
+    """The label `region` of these learners."""
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -40,7 +39,7 @@ class LearnerGroup:
 def members(
     groups: Sequence[LearnerGroup], names: Sequence[str]
 ) -> Iterator[tuple[LearnerGroup, Sequence[str]]]:
-    """Each group and its learners, in order."""
+    """Each group with the names of its learners, in order."""
     first = 0
     for group in groups:
         yield group, names[first : first + group.count]
@@ -48,7 +47,7 @@ def members(
 
 
 def speeds(groups: Sequence[LearnerGroup], names: Sequence[str]) -> Mapping[str, float]:
-    """The speed of every learner that is slower than the machine allows."""
+    """Speed of every learner that is slower than the machine allows, as a share of one."""
     return {
         name: group.speed
         for group, some in members(groups, names)

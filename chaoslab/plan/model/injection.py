@@ -1,4 +1,4 @@
-"""One fault after all chance is spent: what `schedule` makes of a plan and `run` carries out."""
+"""Injection: one scheduled fault with exact targets, made by `schedule`, carried out by `run`."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from chaoslab.plan.model.faults import Trigger
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
-    """One fault after scheduling: number, exact targets, trigger, heal rule. Nothing is left open.
+    """One scheduled fault: number, exact targets, trigger, heal rule. No random choice is left.
 
     `number` counts from zero in the order of the schedule; `spec` is the id of its FaultSpec.
     """
@@ -21,10 +21,10 @@ class Injection:
     for_s: float | None
     """Seconds until it is healed; None: never before the end (`for: rest`)."""
     watched: tuple[str, ...] = ()
-    """Who is asked to announce the phase of the trigger. With no targets, whoever announces it
-    first becomes the target."""
+    """Nodes that are asked to announce the phase of the trigger. Without targets, the first node to
+    announce it becomes the target."""
 
     @property
     def id(self) -> str:
-        """injection-0, injection-1, …"""
+        """Name of the injection in events: injection-0, injection-1, …"""
         return f"injection-{self.number}"

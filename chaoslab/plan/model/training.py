@@ -1,6 +1,6 @@
-"""The run under test: which training, by how many learners, by which rules, and where it ends.
+"""Training under test: algorithm, number of learners, settings, and where it ends.
 
-How it becomes command lines of the nodes is `launch`'s affair.
+`launch` converts it into the command lines of the nodes.
 """
 
 import re
@@ -14,17 +14,17 @@ from chaoslab.core.units import Count
 from chaoslab.plan.model.groups import LearnerGroup, speeds
 
 MOST_LEARNERS: Final = 10_000
-"""More than these are a slip of the pen."""
+"""A larger number is taken for a typing error."""
 
 TENSORS: Final[Mapping[str, int]] = {"nano": 20, "micro": 47, "mini": 74, "small": 110}
-"""The whole tensors of each built-in model: no more fragments than these can be cut."""
+"""Number of tensors of each built-in model, the largest number of fragments."""
 
 _TASK: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grace:
-    """The adaptive grace window: gamma times the slack, at most `max_steps` step times."""
+    """Adaptive grace window: gamma times the slack, at most `max_steps` step times."""
 
     gamma: float = 0.8
     max_steps: float = 1.0
@@ -36,7 +36,7 @@ class Grace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outer:
-    """The syncer's outer optimizer: SGD with Nesterov momentum."""
+    """Outer optimizer of the syncer: SGD with Nesterov momentum."""
 
     lr: float = 0.7
     momentum: float = 0.6
@@ -48,7 +48,7 @@ class Outer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inner:
-    """The learners' AdamW with warm-up and cosine decay to `final_share` of `lr`."""
+    """AdamW of the learners with warm-up and cosine decay to `final_share` of `lr`."""
 
     lr: float = 3e-3
     warmup_steps: int = 50
@@ -58,7 +58,7 @@ class Inner:
     batch: int = 8
     """Sequences per learner and step."""
     sequence: int = 128
-    """Tokens per sequence."""
+    """Tokens per sequence; bytes in the built-in models."""
 
     def __post_init__(self) -> None:
         _hold(self.lr > 0, "lr", self.lr, "above 0")
@@ -77,16 +77,16 @@ class Inner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """Where training ends; whichever comes first. At least one is given.
+    """End of training, by whichever limit is reached first; at least one is given.
 
-    A run with faults goes on beyond it until they are over, however fast the machine is.
+    A run with faults continues beyond it until all of them are over.
     """
 
     rounds: int | None = None
     tokens: Count | None = None
-    """Committed tokens."""
+    """Number of committed tokens: trained on and merged."""
     steps: int | None = None
-    """Of the furthest learner."""
+    """Number of steps of the furthest learner."""
     time_s: float | None = None
     loss: float | None = None
 
@@ -99,7 +99,7 @@ class Stop:
 
 
 class Algorithm(StrEnum):
-    """Which training runs. Streaming is decoupled with K = M; diloco also P = 1, no overlap."""
+    """Algorithm. Streaming is decoupled with K = M; diloco also P = 1, no overlap."""
 
     DECOUPLED = "decoupled"
     STREAMING = "streaming"
@@ -112,18 +112,18 @@ class Training:
 
     algorithm: Algorithm = Algorithm.DECOUPLED
     learners: int = 4
-    """How many; or groups that differ: [{count: 4, speed: 100%, region: us}, {count: 4, speed: 82%,
-    region: eu}]."""
+    """Number of learners; or groups of different ones: [{count: 4, speed: 100%, region: us},
+    {count: 4, speed: 82%, region: eu}]."""
     groups: tuple[LearnerGroup, ...] = ()
-    """Of these learners, if they are not all alike; a plan writes them in place of the number."""
+    """Groups of different learners; a plan writes them in place of the number."""
     reserve: int = 0
-    """Learners that are not there at the start, for `control.scale_up` to bring in. Data is cut for
-    them too, from the start, so that nobody's share of it changes when they join."""
+    """Number of learners that `control.scale_up` can add. The data has shards for them from the
+    start, so that no shard changes when they join."""
     model: Literal["nano", "micro", "mini", "small"] = "nano"
     task: str | None = None
-    """package.module:make, in place of `model`."""
+    """package.module:make, instead of `model`."""
     data: str = "stdlib"
-    """stdlib, or a file, a folder or a glob pattern, seen from where chaoslab is started."""
+    """stdlib, a file, a folder or a glob pattern, relative to the current directory."""
     fragments: int = 6
     sync_every: int = 24
     overlap: int = 2
@@ -134,17 +134,17 @@ class Training:
     inner: Inner = field(default_factory=Inner)
     compression: Literal["f32", "bf16", "int8", "int4"] = "int8"
     suspect_after_s: float = 2.0
-    """No step for this long (or twenty of its own steps): nobody waits for the learner."""
+    """A learner is no longer waited for after this long without a step (or twenty of its steps)."""
     drop_after_s: float = 6.0
-    """No step for this long: it is no longer a member and must register again."""
+    """A learner is no longer a member after this long without a step, and must join again."""
     norm_limit: float | None = 8.0
-    """An update larger than this many times what is usual for its fragment is shortened to the
-    usual; null: never."""
+    """An update larger than this many times the usual for its fragment is scaled down to the usual;
+    null: never."""
     save_every_s: float = 10.0
-    """Between two checkpoints of a learner, on its own disk."""
+    """Time between two checkpoints of a learner, on its own disk."""
     evaluate_every: Count | None = None
-    """Committed tokens between two snapshots for evaluation; default: a tenth of what `stop` stands
-    for, or, where nobody knows that, 10 to 20 snapshots spread evenly over the training."""
+    """Committed tokens between two snapshots for evaluation; default: a tenth of what `stop`
+    allows, or, where that is not known, 10 to 20 snapshots spread evenly over the training."""
     stop: Stop = field(default_factory=lambda: Stop(rounds=120))
 
     def __post_init__(self) -> None:
@@ -163,11 +163,11 @@ class Training:
 
     @property
     def speeds(self) -> Mapping[str, float]:
-        """The speed of every learner that is slower than the machine allows, as a share of it."""
+        """Speed of every learner that is slower than the machine allows, as a share of one."""
         return speeds(self.groups, self.learner_names)
 
     def _refuse_single_mistakes(self) -> None:
-        """What is wrong whatever the other keys say; the fragments go by the model."""
+        """PlanError for a value that is invalid whatever the other keys are."""
         most = f"1 to {MOST_LEARNERS:,}"
         counted = sum(group.count for group in self.groups) if self.groups else self.learners
         _hold(counted == self.learners, "learners", self.learners, f"{counted}, as in the groups")
@@ -190,23 +190,23 @@ class Training:
 
     @property
     def learner_names(self) -> tuple[str, ...]:
-        """learner-0, learner-1, …: those that are there from the start."""
+        """learner-0, learner-1, …: the learners that are there from the start."""
         return tuple(f"learner-{index}" for index in range(self.learners))
 
     @property
     def reserve_names(self) -> tuple[str, ...]:
-        """The names go on: learner-4, learner-5, … after four."""
+        """Names of the reserve, after the learners: learner-4, learner-5, … after four."""
         first = len(self.learner_names)
         return tuple(f"learner-{index}" for index in range(first, first + self.reserve))
 
     @property
     def roster(self) -> tuple[str, ...]:
-        """Everybody who may ever join."""
+        """All learners that may join, the reserve included."""
         return self.learner_names + self.reserve_names
 
 
 def _hold(is_held: bool, key: str, value: object, rule: str) -> None:
-    """PlanError at `key` unless the rule is held."""
+    """PlanError at `key` unless the rule holds."""
     if not is_held:
         shown = f"{value:g}" if isinstance(value, float) else value
         raise PlanError(f"must be {rule}, got {shown}", key=key)

@@ -1,8 +1,8 @@
-"""The whole plan, and what its parts must not say against each other.
+"""Fault plan as a whole, and the checks that involve several of its parts.
 
     training, fleet, baseline, limits, faults, abort, expect ─► FaultPlan ─► PlanError | labels
 
-Each part is checked where it is defined; here stands only what takes two of them to see.
+Each part validates itself; here are only the contradictions between parts.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,12 +17,12 @@ from chaoslab.plan.model.groups import members
 from chaoslab.plan.model.training import Training
 
 _SEED_BITS = 63
-"""What the learners' random numbers can be seeded with."""
+"""Bits of the seeds of the learners' random numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultPlan:
-    """A whole plan. Equal plans with equal seeds give equal schedules."""
+    """A complete plan. Equal plans with equal seeds give equal schedules."""
 
     name: str
     description: str = ""
@@ -32,7 +32,7 @@ class FaultPlan:
     control: Control = Control.NONE
     baseline: Baseline = field(default_factory=Baseline)
     settle_s: float = 30.0
-    """Longest time after the last heal in which everything must converge again."""
+    """Longest time after the last heal in which everything must recover."""
     limits: Limits = field(default_factory=Limits)
     faults: tuple[FaultSpec, ...] = ()
     abort: tuple[AbortRule, ...] = ()
@@ -40,7 +40,7 @@ class FaultPlan:
 
     @property
     def is_evaluated(self) -> bool:
-        """Whether held-out losses are measured after the run: to compare, or because asked for."""
+        """Whether held-out losses are measured after the run: for a comparison, or as asked."""
         return self.control is Control.TWIN or self.training.evaluate_every is not None
 
     def __post_init__(self) -> None:
@@ -67,7 +67,7 @@ class FaultPlan:
             )
 
     def _refuse_what_never_comes(self, fault: FaultSpec) -> None:
-        """A trigger after the end, and arrivals that no end is known of, are mistakes."""
+        """Refuse a trigger after the end of training, and arrivals without an end."""
         stop, at, arrivals = self.training.stop, fault.at, fault.arrivals
         round_ = max(at.round or 0, at.after_round) if at else 0
         if stop.rounds is not None and round_ > stop.rounds:
@@ -85,7 +85,7 @@ class FaultPlan:
             )
 
     def _refuse_what_never_ends(self, fault: FaultSpec) -> None:
-        """An outage that the end of the run would cut short is a mistake, unless it is `rest`."""
+        """Refuse an outage that the end of the run would cut short, unless it is `rest`."""
         outage, timeout_s = fault.outage, self.limits.timeout_s
         if fault.at and fault.at.hold_s >= timeout_s:
             raise PlanError(
@@ -105,7 +105,7 @@ class FaultPlan:
 
     @property
     def labels(self) -> Mapping[str, Mapping[str, str]]:
-        """The labels of every node that has some, those of its region included."""
+        """Labels of every node that has any, with its region."""
         found = {name: dict(labels) for name, labels in self.fleet.labels.items()}
         for region, names in self._regions().items():
             for name in names:
@@ -142,7 +142,7 @@ class FaultPlan:
         return found
 
     def _grouped(self) -> Mapping[str, Sequence[str]]:
-        """Names by the regions that groups of learners are in."""
+        """Names by region, for groups of learners with a region."""
         found: dict[str, list[str]] = {}
         for group, names in members(self.training.groups, self.training.learner_names):
             if group.region is not None:

@@ -1,12 +1,12 @@
-"""Plan + roster + seed → injections: all chance is spent here, before anything starts.
+"""Schedule: plan, roster and seed give injections; all random choices are made here.
 
     fault ─ stream(seed, id) ─► when (at, arrivals) and whom (target) and how long (outage)
-      └─► drafts of all faults ── limits ──► injections, and what the limits left out
+      └─► drafts of all faults ── limits ──► injections, and those that the limits left out
 
 The same plan, roster and seed give the same schedule on every machine. Each fault draws from its
-own stream, and with `per: target` each target from its own, so that adding one never moves the
-others. A target whose outage lasts is not hit again by the same fault: the time to its next failure
-is counted from its repair. Nothing here knows what a fault does.
+own random stream, with `per: target` each target from its own, so that adding one does not change
+the others. A target is not hit again by the same fault during an outage: the time to its next
+failure runs from its repair. Nothing here knows what a fault does.
 """
 
 from chaoslab.core.errors import HarnessBug, PlanError
@@ -40,10 +40,10 @@ __all__ = [
 
 
 def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
-    """Draw everything that chance decides, and hold it against the limits.
+    """Make all random choices of the plan, within its limits.
 
     PlanError for a target that matches nothing, a planned injection that breaks a limit, or a plan
-    with faults of which none would be injected.
+    with faults none of which would be injected.
     """
     learners = frozenset(entry.name for entry in roster if entry.role == LEARNER)
     known_names(roster, plan.limits.protected, "limits.protected")
@@ -86,7 +86,7 @@ def _numbered(number: int, draft: Draft) -> Injection:
 def _drafts(
     plan: FaultPlan, spec: FaultSpec, roster: Roster, victims: tuple[str, ...]
 ) -> list[Draft]:
-    """The injections of one fault, in the order of time."""
+    """Injections of one fault, in the order of time."""
     if spec.arrivals is not None:
         return arriving(plan, spec, spec.arrivals, roster, victims)
     if spec.at is None:

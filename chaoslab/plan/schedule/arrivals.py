@@ -1,10 +1,10 @@
-"""Faults that come by chance: when each of them hits whom, and for how long.
+"""Random arrivals of faults: their times, targets and durations.
 
-    per: target   each target fails by itself; the time to its next failure runs from its repair
-    per: fleet    failures come to the fleet; each hits targets that are drawn anew
+    per: target   each target fails independently; its next failure is drawn from its repair on
+    per: fleet    failures come to the fleet as a whole; each one draws its targets
 
-A trace gives the arrivals themselves, in seconds since the start. Arrivals that find their target
-still under a fault are drawn all the same; `blast` leaves them out and says so.
+A trace gives the arrivals themselves, in seconds since the start. Arrivals whose target is still
+under a fault are drawn too; `blast_radius` leaves them out and says so.
 """
 
 import math
@@ -18,7 +18,7 @@ from chaoslab.plan.schedule.chance import gap_s, outage_s, stream
 from chaoslab.plan.schedule.targets import Roster, choose
 
 MOST = 10_000
-"""More injections of one fault than this are a mistake in the plan."""
+"""Most injections of one fault; more are a mistake in the plan."""
 
 
 def arriving(
@@ -28,7 +28,7 @@ def arriving(
     roster: Roster,
     victims: tuple[str, ...],
 ) -> list[Draft]:
-    """The injections of a fault, in the order of time."""
+    """Injections of a fault, in the order of time."""
     if arrivals.per == "target":
         rng = stream(plan.seed, spec.id)
         protected = plan.limits.protected
@@ -44,7 +44,7 @@ def arriving(
 
 
 def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> Iterator[Draft]:
-    """A renewal process: fail, be repaired, and only then begin to wait for the next failure."""
+    """Renewal process: failure, repair, then the time to the next failure."""
     rng = stream(plan.seed, spec.id, name)
     if arrivals.dist is Distribution.TRACE:
         for time_s in _trace(plan, arrivals):
@@ -62,7 +62,7 @@ def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> 
 def _of_fleet(
     plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, roster: Roster, victims: tuple[str, ...]
 ) -> Iterator[Draft]:
-    """Failures at times that no outage moves; targets are drawn among those not down, if any."""
+    """Failures at times independent of outages; targets are drawn from those not down, if any."""
     rng = stream(plan.seed, spec.id)
     until_s: dict[str, float] = {}
     for time_s in _fleet_times(plan, spec, arrivals):
@@ -97,7 +97,7 @@ def _trace(plan: FaultPlan, arrivals: Arrivals) -> list[float]:
 
 
 def _end_s(plan: FaultPlan, arrivals: Arrivals) -> float:
-    """No fault arrives at or after this: `until`, or where the run ends at the latest."""
+    """Time at or after which no fault arrives: `until`, or the latest end of the run."""
     ends = (arrivals.until_s, plan.training.stop.time_s, plan.limits.timeout_s)
     return min(end_s for end_s in ends if end_s is not None)
 
@@ -107,5 +107,5 @@ def _draft(spec: FaultSpec, targets: tuple[str, ...], time_s: float, for_s: floa
 
 
 def _to_ms(time_s: float) -> float:
-    """To the millisecond: finer times would claim what no fleet can keep."""
+    """Rounded to the millisecond, the precision that fleets can keep."""
     return round(time_s, 3)

@@ -1,10 +1,10 @@
-"""The limits, held before the start: as far as times are known, no instant may break one.
+"""Limits of a schedule, checked before the start as far as times are known.
 
     planned drafts ── objection ──► PlanError: which injection breaks which limit
     drawn drafts   ── objection ──► dropped, with the reason
 
 Times are comparable along one line only: seconds since the start, or seconds after round 48. What
-happens between two lines is known only in the run, where the same limits are held again.
+overlaps between two lines is known only in the run, where the same limits are checked again.
 """
 
 import math
@@ -17,12 +17,12 @@ from chaoslab.plan.model import FaultSpec, Limits, Trigger
 from chaoslab.plan.schedule.lines import Dropped
 
 Line: TypeAlias = tuple[str, ...]
-"""What times are counted from: () is the start of the run."""
+"""Origin of times: () is the start of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An injection before it has a number."""
+    """An injection without a number yet."""
 
     spec: FaultSpec
     targets: tuple[str, ...]
@@ -48,13 +48,13 @@ class _SharesTargets(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Span:
-    """Whom one injection holds, and from when to when along a line."""
+    """Learners under one injection, with start and end along a line."""
 
     spec: str
     targets: frozenset[str]
     is_away: bool
     is_sharing: bool
-    """May be open on one learner beside others that share."""
+    """Allowed on one learner together with others that share."""
     start_s: float
     end_s: float
 
@@ -68,10 +68,10 @@ def hold(
     learners: frozenset[str],
     reserve: frozenset[str] = frozenset(),
 ) -> tuple[list[Draft], list[Dropped]]:
-    """The drafts that keep the limits, in their order, and the drawn ones that do not.
+    """The drafts that keep the limits, in order, and the drawn ones that break them.
 
     `learners` are there from the start, `reserve` are not. PlanError for a planned draft that
-    breaks a limit, and for one that cannot be because of who is there and who is not.
+    breaks a limit, or that is impossible for a learner that is (or is not) there.
     """
     blast = _Blast(limits=limits, learners=learners)
     drafts = list(drafts)
@@ -97,13 +97,13 @@ def hold(
 
 @dataclass(slots=True, kw_only=True)
 class _Blast:
-    """Every span so far, by line."""
+    """All spans so far, by line."""
 
     limits: Limits
     learners: frozenset[str]
     spans: dict[Line, list[_Span]] = field(default_factory=dict)
     lines: dict[str, tuple[Line, float]] = field(default_factory=dict)
-    """Where each planned fault ends: its line, and the seconds along it."""
+    """End of each planned fault: its line, and the seconds along it."""
 
     def add_planned(self, draft: Draft) -> None:
         line, start_s = self._begin(draft)
@@ -117,7 +117,7 @@ class _Blast:
         self.lines[draft.spec.id] = (line, end_s)
 
     def add_drawn(self, draft: Draft) -> str:
-        """The reason why it cannot be, "" if it was added. Drafts come in the order of time."""
+        """Add a draft, in the order of time; the reason if it is impossible, "" if it was added."""
         start_s = _time_s(draft)
         on_line = self.spans.get((), [])
         self.spans[()] = [span for span in on_line if max(span.start_s, span.end_s) >= start_s]
@@ -125,7 +125,7 @@ class _Blast:
         return self._add((), _span(draft, start_s, end_s))
 
     def _begin(self, draft: Draft) -> tuple[Line, float]:
-        """The line on which a planned fault begins, and where on it."""
+        """Line on which a planned fault begins, and the seconds along it."""
         trigger = draft.trigger
         if trigger.time_s is not None:
             return (), trigger.time_s
@@ -171,7 +171,7 @@ class _Blast:
 def _refuse_who_is_not_where(
     drafts: Iterable[Draft], learners: frozenset[str], reserve: frozenset[str]
 ) -> None:
-    """Who is there cannot be brought in, and who is never brought in cannot be hit."""
+    """Refuse to add learners that are there, and to hit a reserve that is never added."""
     drafts = list(drafts)
     coming = {name for draft in drafts if _brings_in(draft) for name in draft.targets}
     for draft in drafts:
@@ -200,7 +200,7 @@ def _brings_in(draft: Draft) -> bool:
 
 
 def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
-    """A learner that was brought in to stay is one like the others: nothing holds it any more."""
+    """Span of a draft; a learner that was added for good is not under a fault."""
     settings = draft.spec.settings
     end_s = start_s if _brings_in(draft) and math.isinf(end_s) else end_s
     return _Span(
@@ -218,7 +218,7 @@ def _overlap(one: _Span, other: _Span) -> bool:
 
 
 def _end_s(start_s: float, for_s: float | None) -> float:
-    """Rounded, so that one outage may begin in the very instant in which another ends."""
+    """Rounded, so that one outage may begin at the instant in which another ends."""
     return math.inf if for_s is None else round(start_s + for_s, 6)
 
 

@@ -1,8 +1,8 @@
-"""Chance: one stream of random numbers for each purpose, and the draws that a plan can ask for.
+"""Random streams, one for each purpose, and the draws that a plan can ask for.
 
-Every stream is seeded by the plan's seed and the names of what it is for, so that a new fault or a
-new learner never moves what others draw. All draws are made from `Random.random()` alone, whose
-sequence Python keeps for a seed from release to release.
+Every stream is seeded by the plan's seed and the names of its purpose, so that a new fault or
+learner does not change the draws of others. All draws use `Random.random()` only, whose sequence
+for a seed is the same in all versions of Python.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from chaoslab.plan.model import Arrivals, Distribution, Outage
 
 
 def stream(seed: int, *names: str) -> Random:
-    """Random numbers for one purpose, independent of every other."""
+    """Random numbers for one purpose, independent of all others."""
     text = "\x1f".join([str(seed), *names])
     return Random(int.from_bytes(hashlib.blake2b(text.encode(), digest_size=16).digest(), "big"))
 
@@ -46,7 +46,7 @@ def outage_s(outage: Outage, rng: Random) -> float | None:
 
 
 def some(names: Sequence[str], number: int, rng: Random) -> tuple[str, ...]:
-    """`number` of the names, each as likely as any other, in their own order."""
+    """`number` of the names, drawn uniformly, in their original order."""
     drawn = set(sorted(names, key=lambda _: rng.random())[:number])
     return tuple(name for name in names if name in drawn)
 
@@ -58,5 +58,5 @@ def _weibull(mean: float, shape: float, rng: Random) -> float:
 
 
 def _inside(rng: Random) -> float:
-    """A number above zero and below one."""
+    """A uniform number above zero and below one."""
     return rng.random() or 0.5**54

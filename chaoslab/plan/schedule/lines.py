@@ -1,10 +1,10 @@
-"""A finished schedule as data, as the lines of `schedule.jsonl`, and as sentences.
+"""Schedule as data, as the lines of `schedule.jsonl`, and as sentences.
 
     {"schedule":1,"seed":7}
     {"injection":0,"spec":"half-dies","fault":"process.kill","settings":{…},"targets":[…],…}
     {"dropped":"crashes","fault":"process.kill","targets":[…],"time_s":41.2,"reason":"…"}
 
-The lines hold base units and read back to an equal schedule, which is how a run is repeated.
+The lines use base units and read back to an equal schedule, which is how a run is repeated.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ FORMAT = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dropped:
-    """A drawn injection that the limits leave out, and why."""
+    """A drawn injection that the limits leave out, with the reason."""
 
     spec: str
     fault: str
@@ -38,7 +38,7 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """Everything that will be injected, and what chance drew but the limits forbid."""
+    """All injections, and those that were drawn but broke a limit."""
 
     seed: int
     injections: tuple[Injection, ...]
@@ -47,7 +47,7 @@ class Schedule:
 
 
 def to_lines(schedule: Schedule) -> list[str]:
-    """One JSON line each for the head, every injection and every dropped one; no newlines."""
+    """JSON lines without newlines: the head, every injection and every dropped one."""
     head: Json = {"schedule": FORMAT, "seed": schedule.seed}
     return [
         encode(head),
@@ -75,7 +75,7 @@ def from_lines(lines: Iterable[str], faults: Mapping[str, type]) -> Schedule:
 
 
 def preview(schedule: Schedule) -> list[str]:
-    """One sentence for each injection, and one for each that the limits left out."""
+    """One sentence for each injection, and for each that the limits left out."""
     return [
         *(_sentence(injection) for injection in schedule.injections),
         *(
@@ -147,7 +147,7 @@ def _injection_in(found: Mapping[str, object], faults: Mapping[str, type]) -> In
 
 
 def _dataclass(kind: type, found: object) -> object:
-    """An object from its fields; enumerations and tuples come back as what they were."""
+    """An object from its fields, with enumerations and tuples restored."""
     known = inspect.signature(kind).parameters.keys()
     if not isinstance(found, dict) or not found.keys() <= known:
         raise ValueError(f"{found} are not fields of {kind.__name__}, which has {sorted(known)}")

@@ -1,4 +1,4 @@
-"""Whom a fault hits: from `50% of the learners` to names.
+"""Targets of a fault: from a selection such as `50% of the learners` to names.
 
 roster ─ role, labels ─► matching ─ exclude, protected, last victims ─► free ─ pick ─► names
 """
@@ -14,17 +14,17 @@ from chaoslab.plan.schedule.chance import some
 
 LEARNER = "learner"
 RESERVE = "reserve"
-"""A learner that is not there at the start."""
+"""Role of a learner that is not there at the start."""
 SYNCER = "syncer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RosterEntry:
-    """A node that a fault may hit."""
+    """A node that a fault can hit."""
 
     name: str
     role: str
-    """syncer, learner, or reserve for a learner that is to join later."""
+    """syncer, learner, or reserve for a learner that may join later."""
     labels: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -32,7 +32,7 @@ Roster = Sequence[RosterEntry]
 
 
 def roster_of(plan: FaultPlan) -> tuple[RosterEntry, ...]:
-    """The nodes of a plan: the syncer, its learners and its reserve, with the plan's labels."""
+    """Nodes of a plan with their labels: the syncer, its learners and its reserve."""
     roles = {SYNCER: SYNCER} | dict.fromkeys(plan.training.learner_names, LEARNER)
     roles |= dict.fromkeys(plan.training.reserve_names, RESERVE)
     labels = plan.labels
@@ -54,14 +54,14 @@ def choose(
     victims: Sequence[str] = (),
     busy: Collection[str] = (),
 ) -> tuple[str, ...]:
-    """The names that a target means, in roster order. PlanError says what exists if none do.
+    """Names that a target selects, in roster order. PlanError says what exists if there are none.
 
-    `victims` are the targets of the fault before this one, for `pick: last_victim`; those that are
-    `busy` are drawn only if the others are too few.
+    `victims` are the targets of the fault before this one, for `pick: last_victim`; `busy` nodes
+    are drawn only if the others are too few.
     """
     known_names(roster, target.exclude, "exclude")
     if target.pick is Pick.AT_PHASE:
-        return ()  # whoever is there when it is time
+        return ()  # known when the phase is announced
     pool = _matching(target, roster)
     free = [name for name in pool if name not in target.exclude]
     if target.pick is Pick.LAST_VICTIM:
@@ -81,9 +81,9 @@ def choose(
 def watched(
     trigger: Trigger, target: Target, roster: Roster, *, protected: Collection[str] = ()
 ) -> tuple[str, ...]:
-    """Who is asked to announce the phase of a trigger; nobody if it has none.
+    """Nodes that are asked to announce the phase of a trigger; empty if it has none.
 
-    If whoever announces it is to be hit, only those whom the target means and nobody protects.
+    If the announcing node is the target, only those that the target allows and no limit protects.
     """
     if trigger.phase is None:
         return ()
@@ -101,7 +101,7 @@ def watched(
 
 
 def known_names(roster: Roster, names: Collection[str], key: str) -> None:
-    """PlanError if one of the names under `key` is no node."""
+    """PlanError if one of the names under `key` is not a node."""
     existing = [entry.name for entry in roster]
     for name in names:
         if name not in existing:
@@ -109,7 +109,7 @@ def known_names(roster: Roster, names: Collection[str], key: str) -> None:
 
 
 def _matching(target: Target, roster: Roster) -> list[str]:
-    """Every node that the target could mean."""
+    """Every node that the target could select."""
     has_role_of_its_own = not target.labels or target.share or target.count or target.everyone
     roles = {LEARNER} if has_role_of_its_own else {LEARNER, SYNCER}
     if target.syncer or target.reserve:
@@ -144,7 +144,7 @@ def _last(victims: Sequence[str]) -> Sequence[str]:
 
 
 def _open_to_faults(names: Sequence[str], protected: Collection[str]) -> tuple[str, ...]:
-    """The names, unless there are none or one of them is protected."""
+    """The names; PlanError if there are none or one of them is protected."""
     if not names:
         raise PlanError("the target matches nothing once `exclude` and `pick` have spoken")
     guarded = [name for name in names if name in protected]
