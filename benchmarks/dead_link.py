@@ -1,20 +1,20 @@
-"""Does a learner notice the state of its link? Step time under a dead one against a healthy one.
+"""Step time of a learner under a dead link, compared with a healthy one.
 
     syncer ◄── embedded proxy ◄── learner        one real learner, one process each
                    ▲ healthy, frozen, healthy, blackhole, healthy, refused, healthy, half open, …
 
-Dead and healthy phases take turns, so that a busy machine slows both; each dead phase is compared
-with the healthy ones on both sides of it. Dead phases last longer than it takes both ends to give a
-silent connection up, so dialling in vain is part of them. Rounds are rare, because adopting costs a
-healthy learner time that a cut off one saves.
+Dead and healthy phases alternate, so that a busy machine slows both; each dead phase is compared
+with the healthy ones before and after it. Dead phases last longer than both ends take to give up a
+silent connection, so they include failing reconnects. Rounds are rare, because adopting costs a
+healthy learner time that a disconnected one saves.
 
-All threads of the learner share one core, so whatever its link does costs it steps. Others that use
-that core cost it steps as well: the kernel says how much they did, and phases in which they took
-more than 5 % do not count. Processor time per step, memory and what waits to be sent stand beside.
+All threads of the learner share one core, so whatever its link does costs steps. Other users of
+that core cost steps as well: the kernel reports how much they used, and phases with more than 5 %
+are left out. Processor time per step, memory and queued messages are shown too.
 
     python benchmarks/dead_link.py [--json] [--no-fail]
 
-Exit code 1 when the steps take more than 3 % longer, 3 when others kept the core too busy to tell.
+Exit code 1 if steps take more than 3 % longer, 3 if others kept the core too busy to tell.
 """
 
 import argparse
@@ -32,7 +32,7 @@ from pathlib import Path
 from statistics import median
 from typing import IO
 
-from figures import Cell, Figure, Result, Surroundings, add_options, finish
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, HalfOpen, Link, Refuse
 from chaoslab.links.embedded import EmbeddedLinks
@@ -43,15 +43,15 @@ STATES: dict[str, Effect] = {
     "frozen": Freeze(), "blackhole": Blackhole(), "refused": Refuse(), "half open": HalfOpen(),
 }  # fmt: skip
 SETTLE_S = 1.5
-"""Left out at the beginning of each phase."""
+"""Seconds left out at the beginning of each phase."""
 REPORT_S = 0.25
-"""A learner says this often how it gets on."""
+"""Seconds between two reports of a learner."""
 RULES = {"learners": ["learner-0"], "sync_every": 480}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """One stretch in one state of the link."""
+    """A period in one state of the link."""
 
     step_s: float
     """Median of the learner's reports."""
@@ -66,7 +66,7 @@ class Phase:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One dead phase, and the healthy ones around it."""
+    """A dead phase, and the healthy ones before and after it."""
 
     state: str
     before: Phase
@@ -91,12 +91,12 @@ class Comparison:
 
 
 def main() -> int:
-    """Run all phases and print what was found; the exit code says whether it is good enough."""
+    """Run all phases and print the results; the exit code says whether the target is met."""
     options = _options()
-    provenance = Surroundings()
+    load = MachineLoad()
     with tempfile.TemporaryDirectory() as folder:
         found, ended = _measure(Path(folder), options)
-    result = _result(options.model, found, ended, provenance.place())
+    result = _result(options.model, found, ended, load.place())
     is_told = len(result.figures) == len(STATES)
     return finish([result], options) or (0 if is_told or options.no_fail else 3)
 
@@ -169,7 +169,7 @@ def _options() -> argparse.Namespace:
 
 
 class Watched:
-    """A learner's output, line by line as it comes."""
+    """Output of a learner, read line by line."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -192,7 +192,7 @@ class Watched:
         return sum(line["kind"] == kind for _, line in list(self._lines))
 
     def since(self, began_s: float, kind: str) -> list[dict]:
-        """What the lines of that kind carry."""
+        """Data of the events of that kind since a time."""
         return [
             line["data"]
             for at_s, line in list(self._lines)
@@ -204,7 +204,7 @@ class Watched:
 
 
 def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Comparison], int]:
-    """What was found, and how many streams and dials ended meanwhile."""
+    """The comparisons, and the number of streams and connection attempts that ended."""
     found: list[Comparison] = []
     with _syncer(folder) as address, EmbeddedLinks(folder) as links:
         link = links.create("learner-0", address)
@@ -225,7 +225,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Comparison
 def _until_told(
     found: Sequence[Comparison], options: argparse.Namespace
 ) -> Iterator[tuple[str, Effect]]:
-    """States in turn, each until it was seen often enough on a quiet core, or `tries` times."""
+    """States of the link in turn, each until `enough` samples on a quiet core or `tries` tries."""
     for _ in range(options.tries):
         for state, effect in STATES.items():
             if sum(c.state == state and c.is_quiet for c in found) < options.repeats:
@@ -239,7 +239,7 @@ def _healthy(output: Watched, pid: int, options: argparse.Namespace, *, reopened
 
 def _dead(output: Watched, pid: int, link: Link, effect: Effect, seconds: float) -> Phase:
     link.shape("benchmark", Direction.BOTH, effect)
-    if isinstance(effect, HalfOpen):  # new connections work: let them not
+    if isinstance(effect, HalfOpen):  # new connections work: refuse them
         link.shape("benchmark", Direction.BOTH, Blackhole())
     phase = _phase(output, pid, seconds)
     link.clear("benchmark")
@@ -266,13 +266,13 @@ def _phase(output: Watched, pid: int, seconds: float) -> Phase:
 
 
 def _cpu_s(pid: int) -> float:
-    """Processor time of all threads of a process so far."""
+    """Processor time of all threads of a process so far, in s."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _core_s(pid: int) -> float:
-    """For how long the core of that process has been busy, whoever used it."""
+    """Busy time of the core of that process, by all users, in s."""
     core = f"cpu{min(os.sched_getaffinity(pid))} "
     (line,) = [
         line for line in Path("/proc/stat").read_text().splitlines() if line.startswith(core)

@@ -1,13 +1,13 @@
-"""What it costs that no merge is seen before it is on disk: rounds per second, against not waiting.
+"""Cost of durable merges: rounds per second with fsync, as a share of those without.
 
     python benchmarks/durability.py [--turns 6] [--folder DIRECTORY] [--json] [--no-fail]
 
     turn 1: syncer, learners      turn 2: the same with --not-durable      turn 3: syncer, learners
 
-The same training by hand again and again, in turns, so that a machine that gets busy slows both.
-Rounds per second count from the first merge to the last, by the syncer's own clock. Beside it
-stands what one merge costs on this disk, with and without fsync, for a small fragment and a large
-one. On a file system in memory fsync costs nothing: `--folder` says where to put the state.
+The same training by hand, in turns, so that a busy machine slows both. Rounds per second are
+counted from the first merge to the last, by the syncer's clock. Also shown is the cost of one merge
+on this disk, with and without fsync, for a small and a large fragment. In a file system in memory
+fsync costs nothing: `--folder` says where to put the state.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 import numpy as np
-from figures import Cell, Figure, Result, Surroundings, add_options, finish
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 from trainings import by_hand
 
 from chaoslab.core.events import Event, Kind
@@ -28,12 +28,12 @@ from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.store import SyncerStore, Tensors
 
 AT_LEAST = 0.9
-"""Rounds per second with fsync, as a share of those without."""
+"""Least rounds per second with fsync, as a share of those without."""
 TURNS = 6
 TRAIN_S = 8
 WITHIN_S = 120.0
 FLOATS = (20_000, 2_000_000)
-"""Of a fragment of the model `nano`, and of a hundred times as large a model."""
+"""Floats in a fragment of the model `nano`, and of a hundred times as large a model."""
 SAVES = 40
 
 PLAN = f"""
@@ -45,9 +45,9 @@ faults: []
 
 
 def main() -> int:
-    """Measure and print; the exit code says whether it is cheap enough."""
+    """Measure and print; the exit code says whether the target is met."""
     options = _options()
-    provenance = Surroundings()
+    load = MachineLoad()
     rates: dict[bool, list[float]] = {True: [], False: []}
     with TemporaryDirectory(prefix="chaoslab-benchmark-", dir=options.folder) as name:
         folder = Path(name)
@@ -57,7 +57,7 @@ def main() -> int:
             for is_durable in (True, False) if turn % 2 == 0 else (False, True):
                 here = folder / f"{turn}-{is_durable}"
                 rates[is_durable].append(_rounds_per_s(here, is_durable=is_durable))
-    return finish([_result(rates, saves, provenance.place())], options)
+    return finish([_result(rates, saves, load.place())], options)
 
 
 def _rounds_per_s(folder: Path, *, is_durable: bool) -> float:

@@ -1,10 +1,10 @@
-"""What a benchmark has found, where, and whether its targets are met: the form all of them share.
+"""Results of benchmarks: figures with targets, the rows behind them, and the machine.
 
     measure ─► Result(figures, rows, place) ─► table on the screen, or --json ─► results/, README
                                             └► exit code 1 when a target is missed
 
-A `Figure` is one number beside its target; the rows below it show how it came about. It measures
-nothing itself, except what else the machine was doing meanwhile (`Surroundings`).
+A `Figure` is one number with its target; the rows show how it was obtained. Measures nothing
+itself, except what else the machine was doing (`MachineLoad`).
 """
 
 import argparse
@@ -37,7 +37,7 @@ class Figure:
 
     @property
     def is_met(self) -> bool | None:
-        """None for a figure that is only shown."""
+        """Whether the target is met; None for a figure without one."""
         if self.at_most is None and self.at_least is None:
             return None
         is_low_enough = self.at_most is None or self.observed <= self.at_most
@@ -45,7 +45,7 @@ class Figure:
 
     @property
     def target(self) -> str:
-        """As it stands in a table."""
+        """The target as text for a table."""
         if self.at_most is not None:
             return f"at most {with_unit(self.at_most, self.unit)}"
         return "" if self.at_least is None else f"at least {with_unit(self.at_least, self.unit)}"
@@ -53,10 +53,10 @@ class Figure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One benchmark, measured once. `rows` all have the same keys: the columns of its table."""
+    """Result of one benchmark. `rows` have equal keys: the columns of its table."""
 
     number: int
-    """Its place in the README."""
+    """Position in the README."""
     name: str
     what: str
     """What is measured, one sentence."""
@@ -72,13 +72,13 @@ class Result:
         return [figure.name for figure in self.figures if figure.is_met is False]
 
     def to_json(self) -> dict[str, object]:
-        """With what follows from it, for readers that do not know this class."""
+        """The result with derived values, for readers that do not have this class."""
         figures = [{**asdict(f), "is_met": f.is_met} for f in self.figures]
         return {**asdict(self), "figures": figures, "is_met": not self.missed}
 
     @classmethod
     def from_json(cls, given: Mapping[str, object]) -> Self:
-        """Read `to_json`; KeyError or TypeError when it is something else."""
+        """Read `to_json`; KeyError or TypeError for anything else."""
         known = {key: value for key, value in given.items() if key != "is_met"}
         figures = known.pop("figures")
         if not isinstance(figures, list):
@@ -93,8 +93,8 @@ class Result:
 # ---------------------------------------------------------------- the machine
 
 
-class Surroundings:
-    """What else the machine did between the making of this and `place`."""
+class MachineLoad:
+    """Load of the machine by others, from the creation of this object to `place`."""
 
     def __init__(self) -> None:
         self._busy_s, self._own_s = _busy_s(), _own_s()
@@ -102,10 +102,10 @@ class Surroundings:
         self._load = os.getloadavg()[0]
 
     def place(self) -> Mapping[str, Cell]:
-        """The machine, without anything that identifies it, and how busy others kept it.
+        """The machine, without anything that identifies it, and its load by others.
 
-        `others_cores` counts the processor time of processes that this one did not start. Children
-        count as its own once they were waited for.
+        `others_cores` is the processor time of processes that this one did not start, per second.
+        Children count as its own once they were waited for.
         """
         elapsed_s = max(os.times().elapsed - self._began_s, 1e-9)
         busy_s, own_s = _busy_s() - self._busy_s, _own_s() - self._own_s
@@ -143,11 +143,11 @@ def _processor() -> str:
     return platform.machine()
 
 
-# ---------------------------------------------------------------- showing
+# ---------------------------------------------------------------- output
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options that every benchmark has."""
+    """Add the options that every benchmark has."""
     parser.add_argument("--json", action="store_true", help="print one JSON value and nothing else")
     parser.add_argument(
         "--no-fail", action="store_true", help="only report: exit 0 even when a target is missed"
@@ -155,7 +155,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def finish(results: Sequence[Result], options: argparse.Namespace) -> int:
-    """Print the results as asked, name the missed targets on standard error; the exit code."""
+    """Print the results, name the missed targets on standard error; return the exit code."""
     if options.json:
         print(json.dumps({"results": [result.to_json() for result in results]}, indent=1))
     else:
@@ -167,7 +167,7 @@ def finish(results: Sequence[Result], options: argparse.Namespace) -> int:
 
 
 def page(result: Result) -> str:
-    """One benchmark as text: its figures, then the rows they came from."""
+    """One benchmark as text: its figures, then the rows behind them."""
     parts = [f"{result.number}. {result.name}: {result.what}", figures_table([result])]
     if result.rows:
         parts.append(table(list(result.rows[0]), [list(row.values()) for row in result.rows]))
@@ -176,7 +176,7 @@ def page(result: Result) -> str:
 
 
 def figures_table(results: Sequence[Result]) -> str:
-    """Observed, target, met or not."""
+    """Table of observed values, targets, and whether they are met."""
     cells: list[list[Cell]] = [
         [
             result.number,
@@ -210,12 +210,12 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
 
 
 def with_unit(value: float, unit: str) -> str:
-    """`2.31 s`, `0.61`, `never`."""
+    """The value with its unit: `2.31 s`, `0.61`, `never`."""
     return f"{text(float(value))} {unit}".rstrip()
 
 
 def text(cell: Cell) -> str:
-    """Three significant digits are all that such a measurement has."""
+    """A cell as text; numbers with three significant digits."""
     if cell is None:
         return "-"
     if isinstance(cell, float):

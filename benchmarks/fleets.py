@@ -1,12 +1,12 @@
-"""What containers cost beside processes: from start to first round, from kill to rejoin.
+"""Cost of containers compared with processes: from start to first round, from kill to rejoin.
 
     python benchmarks/fleets.py [--turns 3] [--json] [--no-fail]
 
     turn 1: local, docker      turn 2: docker, local      …
 
-The same plan on both fleets in turns, so that a machine that gets busy slows both: one of two
-learners is killed and comes back 3 seconds later. All times are read from the journals. Needs a
-Docker engine with the images (`chaoslab images build`); without them it leaves with 2.
+The same plan on both fleets in turns, so that a busy machine slows both: one of two learners is
+killed and restarted 3 seconds later. All times are read from the journals. Needs a Docker engine
+with the images (`chaoslab images build`); without them the exit code is 2.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from figures import Cell, Figure, Result, Surroundings, add_options, finish
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.record.journal import History
@@ -47,21 +47,21 @@ expect: [{check: rejoin, within: 60s}]
 
 
 def main() -> int:
-    """Measure and print."""
+    """Run the plan on both fleets in turns and print the times; the exit code."""
     options = _options()
-    provenance = Surroundings()
+    load = MachineLoad()
     took_s: dict[tuple[str, str], list[float]] = {}
     with TemporaryDirectory(prefix="chaoslab-benchmark-") as name:
         plan = Path(name) / "fleets.yaml"
         plan.write_text(PLAN, encoding="utf-8")
-        for fleet in FLEETS:  # fills both caches of compiled steps
+        for fleet in FLEETS:  # fills both compilation caches
             _measure(plan, fleet, Path(name) / f"warm-up-{fleet}")
         for turn in range(options.turns):
             for fleet in FLEETS if turn % 2 == 0 else reversed(FLEETS):
                 found = _measure(plan, fleet, Path(name) / f"{turn}-{fleet}")
                 for what, s in found.items():
                     took_s.setdefault((what, fleet), []).append(s)
-    return finish([_result(took_s, provenance.place())], options)
+    return finish([_result(took_s, load.place())], options)
 
 
 def _measure(plan: Path, fleet: str, folder: Path) -> Mapping[str, float]:

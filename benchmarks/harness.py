@@ -1,14 +1,13 @@
-"""What the harness costs and how exactly it works, from real runs of a nano model.
+"""Benchmarks of the harness: its cost and its timing, from real runs of a nano model.
 
     python benchmarks/harness.py [--only 3,5] [--json] [--no-fail]
 
-    3 step time   in the harness against the same learner without it        (step_time)
-    4 injection   asked time against actual; two victims of one fault       (injection)
+    3 step time   in the harness, compared with the same learner without it (step_time)
+    4 injection   requested time and actual time; two targets of one fault  (injection)
     5 rejoin      kill to first accepted contribution, minus the outage     (kills)
     6 survivors   longest pause around a kill, in steps                     (kills)
 
-Each is minutes of real training in a temporary folder; nothing is left behind. Exit code 1 when a
-target is missed.
+Each takes minutes of real training in a temporary folder. Exit code 1 if a target is missed.
 """
 
 import argparse
@@ -26,11 +25,11 @@ _MEASURES: dict[tuple[int, ...], Callable[[], Sequence[Result]]] = {
     (4,): lambda: [injection.measure()],
     (5, 6): kills.measure,
 }
-"""By the numbers that one measurement gives."""
+"""Functions by the numbers of the benchmarks that they measure."""
 
 
 def main() -> int:
-    """Measure what was asked for, print it, and say by the exit code whether it is good enough."""
+    """Measure what was asked for and print it; the exit code says whether all targets are met."""
     options = _options()
     results: list[Result] = []
     for numbers, measure in _MEASURES.items():

@@ -1,12 +1,12 @@
-"""How exactly faults come: when they were asked for, when they took effect, and how close together.
+"""Timing of faults: when they were requested, when they took effect, and how simultaneously.
 
     journal   asked ────► fault.injecting ─► signals ─► fault.injected
-    outside   an onlooker reads the state of every learner's process ─► first seen held
+    outside   an observer reads the state of every learner's process ─► first seen held
 
-Dozens of short pauses of two learners at a time, at times that a trace gives, and some kills of
-two. What the harness says of itself is held against what the onlooker sees. Two victims are as far
-apart as its readings allow at most: the later one's first reading as held, less the earlier one's
-last reading as free.
+Dozens of short pauses of two learners at a time, at times given by a trace, and some kills of two.
+The harness's own events are compared with what the observer sees. The distance of two targets is at
+most the first reading in which the later one is held, minus the last one in which the earlier one
+is not.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
-from figures import Cell, Figure, Result, Surroundings, quantile
-from onlooker import STALL_S, Hold, Onlooker
+from figures import Cell, Figure, MachineLoad, Result, quantile
+from process_observer import STALL_S, Hold, ProcessObserver
 from trainings import BenchmarkError, run_plan, workplace
 
 from chaoslab.core.events import Event, Kind
@@ -30,10 +30,10 @@ PAUSE_EVERY_S = 0.5
 KILL_S = 1.0
 KILL_EVERY_S = 6.0
 LEAST = 50
-"""Fewer injections give no p99."""
+"""Least number of injections for a p99."""
 COARSE_MS = 5.0
 SLACK_S = 0.01
-"""Between the journal's stamps and the onlooker's."""
+"""Allowed difference between the journal's time stamps and the observer's, in s."""
 WITHIN_S = 300.0
 
 _PAUSES_S = [n * PAUSE_EVERY_S for n in range(PAUSES)]
@@ -64,11 +64,11 @@ faults:
 
 
 def measure() -> Result:
-    """One run, seen from within and from outside."""
-    provenance = Surroundings()
-    with workplace() as folder, Onlooker() as onlooker:
-        history = run_plan(folder / "injection", PLAN, within_s=WITHIN_S, beside=onlooker.look)
-    return result(history, onlooker, provenance.place())
+    """One run, measured from its journal and from outside."""
+    load = MachineLoad()
+    with workplace() as folder, ProcessObserver() as observer:
+        history = run_plan(folder / "injection", PLAN, within_s=WITHIN_S, beside=observer.look)
+    return result(history, observer, load.place())
 
 
 # ---------------------------------------------------------------- both together
@@ -76,22 +76,22 @@ def measure() -> Result:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """One injection, in milliseconds; what was not seen from outside is None."""
+    """One injection, in milliseconds; None for what was not observed from outside."""
 
     fault: str
     said_ms: float
-    """From the time asked to fault.injected, by the journal."""
+    """From the requested time to fault.injected, by the journal."""
     span_ms: float
     """From fault.injecting to fault.injected: all signals were sent within it."""
     seen_ms: float | None
-    """From the time asked to the reading in which the last victim was held."""
+    """From the requested time to the reading in which the last target was held."""
     apart_ms: float | None
-    """The victims were held within this much of each other, at most."""
+    """Largest possible time between the holds of the targets."""
 
 
-def result(history: History, onlooker: Onlooker, place: Mapping[str, Cell]) -> Result:
-    """The figures of all injections; BenchmarkError if there are too few to tell."""
-    hits = hits_of(history, onlooker.holds)
+def result(history: History, observer: ProcessObserver, place: Mapping[str, Cell]) -> Result:
+    """The figures of all injections; BenchmarkError if there are too few."""
+    hits = hits_of(history, observer.holds)
     said = [hit.said_ms for hit in hits]
     span = [hit.span_ms for hit in hits]
     seen = [hit.seen_ms for hit in hits if hit.seen_ms is not None]
@@ -117,22 +117,22 @@ def result(history: History, onlooker: Onlooker, place: Mapping[str, Cell]) -> R
             _row(fault, [hit for hit in hits if hit.fault == fault])
             for fault in dict.fromkeys(hit.fault for hit in hits)
         ),
-        notes=_notes(onlooker, len(seen) - len(apart), len(seen)),
+        notes=_notes(observer, len(seen) - len(apart), len(seen)),
         place=place,
     )
 
 
-def _notes(onlooker: Onlooker, coarse: int, count: int) -> tuple[str, ...]:
+def _notes(observer: ProcessObserver, coarse: int, count: int) -> tuple[str, ...]:
     bounds = (
         f"Distances seen from outside are upper bounds. Where two readings lay more than "
         f"{COARSE_MS:g} ms apart they cannot tell: {coarse} of {count} injections."
     )
-    if not onlooker.is_first_in_line:
-        return (bounds, "The onlooker had to wait its turn like everybody else.")
-    longest_ms = 1e3 * max(onlooker.stalls_s, default=0.0)
+    if not observer.has_realtime_priority:
+        return (bounds, "The observer had no real-time priority.")
+    longest_ms = 1e3 * max(observer.stalls_s, default=0.0)
     stalls = (
-        f"For more than {1e3 * STALL_S:g} ms nothing at all ran on the onlooker's core "
-        f"{len(onlooker.stalls_s)} times, for {longest_ms:.0f} ms at most: the machine's own doing."
+        f"For more than {1e3 * STALL_S:g} ms the observer's core ran nothing, "
+        f"{len(observer.stalls_s)} times, for {longest_ms:.0f} ms at most, caused by the machine."
     )
     return (bounds, stalls)
 
@@ -157,7 +157,7 @@ def _row(fault: str, hits: Sequence[Hit]) -> Mapping[str, Cell]:
 
 
 def hits_of(history: History, holds: Sequence[Hold]) -> list[Hit]:
-    """Every injection that was carried out, with what was seen of it."""
+    """Every injection that was carried out, with the observations of it."""
     origin_s = max((_wall_s(event) - event.time_s for event in history.events), default=0.0)
     hits = []
     for story in history.faults:
@@ -179,7 +179,7 @@ def hits_of(history: History, holds: Sequence[Hold]) -> list[Hit]:
 
 
 def _apart_s(seen: Sequence[Hold]) -> float:
-    """The most by which the holds can differ: any of them after its last free reading."""
+    """Largest possible difference of the holds, each after its last free reading."""
     return max(
         (late.held_s - early.free_s for late in seen for early in seen if late is not early),
         default=0.0,
@@ -189,7 +189,7 @@ def _apart_s(seen: Sequence[Hold]) -> float:
 def _seen(
     story: FaultStory, history: History, holds: Sequence[Hold], origin_s: float
 ) -> list[Hold]:
-    """How each victim was seen to be held; [] unless all of them were."""
+    """The hold of each target; [] unless all were observed."""
     begin_s = origin_s + story.injecting.time_s - SLACK_S
     end_s = origin_s + (story.healing.time_s if story.healing else history.end_s)
     found = []
@@ -203,7 +203,7 @@ def _seen(
 
 
 def _pid(name: str, story: FaultStory, history: History) -> int:
-    """The process that the fault met."""
+    """The process that the fault affected."""
     started = [
         event
         for event in history.of(Kind.NODE_STARTED)

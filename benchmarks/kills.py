@@ -1,10 +1,10 @@
-"""Learners are killed one after the other in one real run: how fast each is back, who else noticed.
+"""Rejoin times of killed learners in one real run, and pauses of the survivors.
 
     kill ──── outage ────► started ─► up ─► joined ─► first step ─► first accepted contribution
-    survivors' marks:  |·|·|·|·|·|·|·|·|·|·|   the longest pause around kills, and away from them
+    marks of survivors: |·|·|·|·|·|·|·|·|·|·|   the longest pause around kills, and away from them
 
-Three learners of a nano model on few cores, so that a returning learner has to share them with the
-survivors. The compilation cache is warm: every learner has been started before.
+Three learners of a nano model on few cores, so that a returning learner competes with the
+survivors. The compilation cache is warm: every learner was started before.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from figures import Cell, Figure, Result, Surroundings
+from figures import Cell, Figure, MachineLoad, Result
 from trainings import BenchmarkError, run_plan, workplace
 
 from chaoslab.checks.absence import Absence, absences
@@ -21,16 +21,16 @@ from chaoslab.record.journal import FaultStory, History
 
 REJOIN_AT_MOST_S = 3.0
 NOISE_STEPS = 1.0
-"""A pause around a kill may be longer by this than the longest away from kills."""
+"""Steps by which a pause around a kill may exceed the longest one away from kills."""
 KILLS = 10
 OUTAGE_S = 2.5
 EVERY_S = 9.0
 WINDOW_S = 1.5
-"""How long after a kill a survivor's pause counts as one around it."""
+"""Seconds after a kill in which a survivor's pause counts as around it."""
 BEFORE_S = 0.1
 WITHIN_S = 300.0
 LEAST_KILLS = 5
-"""Fewer that were carried out and healed give no answer."""
+"""Least number of kills that were carried out and healed."""
 
 _KILLS_S = ", ".join(f"{5 + n * EVERY_S:g}s" for n in range(KILLS))
 PLAN = f"""
@@ -48,12 +48,12 @@ faults:
 
 
 def measure() -> list[Result]:
-    """One run, both results."""
-    provenance = Surroundings()
+    """One run; the results for rejoining and for survivors."""
+    load = MachineLoad()
     with workplace() as folder:
         run_plan(folder / "warm-up", _WARM_UP, within_s=WITHIN_S)
         history = run_plan(folder / "kills", PLAN, within_s=WITHIN_S)
-    place = provenance.place()
+    place = load.place()
     return [rejoin(history, place), survivors(history, place)]
 
 
@@ -71,13 +71,13 @@ faults: []
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Return:
-    """One learner's way back: seconds since the planned end of its outage."""
+    """Return of one learner, in seconds since the planned end of its outage."""
 
     learner: str
     started_s: float
-    """Its process was started."""
+    """Start of its process."""
     up_s: float
-    """It said its first word: interpreter and libraries are loaded."""
+    """Its first event: interpreter and libraries are loaded."""
     joined_s: float
     """It holds every fragment."""
     stepped_s: float
@@ -85,7 +85,7 @@ class Return:
 
 
 def rejoin(history: History, place: Mapping[str, Cell]) -> Result:
-    """From the end of the outage to the first accepted contribution, and where the time went."""
+    """Time from the end of the outage to the first accepted contribution, by its parts."""
     found = list(returns(history))
     if len(found) < LEAST_KILLS:
         raise BenchmarkError(f"only {len(found)} killed learners came back; {KILLS} were planned")
@@ -159,7 +159,7 @@ def returns(history: History) -> Iterator[Return]:
 
 
 def _first(history: History, kind: Kind, absence: Absence) -> Event | None:
-    """The first such event of the life that came back."""
+    """The first such event of the incarnation that returned."""
     key = "node" if kind is Kind.NODE_STARTED else "learner"
     return next(
         (
@@ -173,7 +173,7 @@ def _first(history: History, kind: Kind, absence: Absence) -> Event | None:
 
 
 def _first_step_s(report: Event) -> float:
-    """When the first of the steps that a report sums up was done."""
+    """Time at which the first step of a report was done."""
     return report.time_s - (report.integer("steps") - 1) * report.number("step_s")
 
 
@@ -182,7 +182,7 @@ def _first_step_s(report: Event) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Between two marks of one learner: how many steps fewer than usual it made meanwhile."""
+    """Time between two marks of one learner, as the number of steps it made less than usual."""
 
     start_s: float
     end_s: float
@@ -190,7 +190,7 @@ class Pause:
 
 
 def survivors(history: History, place: Mapping[str, Cell]) -> Result:
-    """The longest pauses of those that live on, around kills and away from them."""
+    """The longest pauses of surviving learners, around kills and away from them."""
     around: list[float] = []
     back: list[float] = []
     away: list[float] = []
@@ -247,7 +247,7 @@ def survivors(history: History, place: Mapping[str, Cell]) -> Result:
 
 
 def pauses_of(learner: str, history: History) -> Iterator[Pause]:
-    """From each sign of progress of one life to the next, by the learner's own clock."""
+    """Pauses between signs of progress of one incarnation, by the learner's own clock."""
     marks = [
         event
         for event in history.of(Kind.LEARNER_STEP, Kind.LEARNER_ADOPTED)
@@ -270,7 +270,7 @@ def pauses_of(learner: str, history: History) -> Iterator[Pause]:
 
 
 def longest_in(pauses: Sequence[Pause], windows: Sequence[tuple[float, float]]) -> list[float]:
-    """The longest pause that reaches into each window; a window without marks has none."""
+    """The longest pause that overlaps each window; windows without marks are left out."""
     found = []
     for start_s, end_s in windows:
         inside = [p.steps for p in pauses if p.end_s > start_s and p.start_s < end_s]
@@ -280,7 +280,7 @@ def longest_in(pauses: Sequence[Pause], windows: Sequence[tuple[float, float]]) 
 
 
 def _kill_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
-    """Right around each kill of somebody else, while this learner was at work."""
+    """Windows around each kill of another learner, while this one was training."""
     away = [(a.gone_s, a.back_s) for a in absences(history) if a.learner == learner]
     for story in history.faults:
         start_s, end_s = story.injecting.time_s - BEFORE_S, story.injecting.time_s + WINDOW_S
@@ -289,7 +289,7 @@ def _kill_windows(learner: str, history: History) -> Iterator[tuple[float, float
 
 
 def _return_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
-    """From each restart of somebody else to its first contribution."""
+    """From each restart of another learner to its first contribution."""
     own = [(a.gone_s, a.back_s) for a in absences(history) if a.learner == learner]
     for absence in absences(history):
         if absence.learner != learner and absence.since is not None:
@@ -299,7 +299,7 @@ def _return_windows(learner: str, history: History) -> Iterator[tuple[float, flo
 
 
 def _quiet_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
-    """As long as those around a kill, one after the other, while nobody was away."""
+    """Windows as long as those around a kill, while no learner was away."""
     busy = [(a.gone_s - BEFORE_S, a.back_s) for a in absences(history)]
     reports = [e for e in history.of(Kind.LEARNER_STEP) if e.text("learner") == learner]
     start_s, until_s = reports[0].time_s + 1.0, _last_kill_s(history.faults, reports)

@@ -1,15 +1,16 @@
-"""How fast and how near links are that do nothing: both kinds against a direct connection.
+"""Throughput and latency of links without effects, compared with a direct connection.
 
     throughput   sender ── 1 MiB sends ──► direct | embedded | toxiproxy ──► receiver
     latency      pinger ── 64 B and back, one at a time ──► the same three ──► echo
 
-Everybody is a process of their own. One run takes all of them in turns, so that a busy machine
-slows all; figures are medians over the runs. What a link adds to a round trip is its quantile minus
-the direct one's.
+Every role is a process of its own. One run takes all paths in turns, so that a busy machine slows
+all; figures are medians over the runs. What a link adds to a round trip is its quantile minus the
+direct one's.
 
     python benchmarks/links.py [--json] [--no-fail]    exit code 1 if embedded is the slower kind
 
-Without a Toxiproxy server (`chaoslab doctor --fix`) its figures are left out, nothing is compared.
+Without a Toxiproxy server (`chaoslab doctor --fix`) its figures are omitted and nothing is
+compared.
 """
 
 import argparse
@@ -28,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import IO
 
-from figures import Cell, Figure, Result, Surroundings, add_options, finish
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.links.base import Links
@@ -43,7 +44,7 @@ LIMIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One path, taken once: its throughput and its round trips."""
+    """One path, measured once: throughput and round trips."""
 
     gb_per_s: float
     p50_us: float
@@ -51,15 +52,15 @@ class Run:
 
 
 def main() -> int:
-    """Run all in turns, print what was found; the exit code says whether embedded keeps up."""
+    """Measure all paths in turns and print the results; the exit code says if the target is met."""
     options = _options()
     if options.role:
         threading.Thread(target=_end_with_the_parent, daemon=True).start()
         ROLES[options.role](options)
         return 0
-    provenance = Surroundings()
+    load = MachineLoad()
     runs, notes = _measure(options)
-    return finish([_result(options, runs, notes, provenance.place())], options)
+    return finish([_result(options, runs, notes, load.place())], options)
 
 
 def _result(
@@ -92,7 +93,7 @@ def _result(
 
 
 def _figures(runs: Mapping[str, list[Run]]) -> Iterator[Figure]:
-    """The comparison first, if there is one; then every path."""
+    """The comparison, if there is one; then every path."""
     count = len(runs["direct"])
     rates = {name: median(run.gb_per_s for run in taken) for name, taken in runs.items()}
     if "toxiproxy" in rates:
@@ -130,11 +131,11 @@ def _options() -> argparse.Namespace:
     return options
 
 
-# ---------------------------------------------------------------- the parent
+# ---------------------------------------------------------------- the parent process
 
 
 def _measure(options: argparse.Namespace) -> tuple[dict[str, list[Run]], tuple[str, ...]]:
-    """The runs of each path, and what is to be said about a path that is missing."""
+    """The runs of each path, and a note for each missing path."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         receiver = stack.enter_context(Child("receiver", options))
@@ -151,11 +152,11 @@ def _measure(options: argparse.Namespace) -> tuple[dict[str, list[Run]], tuple[s
         for _ in range(options.runs + 1):
             for name, addresses in paths.items():
                 runs[name].append(_one_run(options, receiver, *addresses))
-    return {name: taken[1:] for name, taken in runs.items()}, notes  # one warms up
+    return {name: taken[1:] for name, taken in runs.items()}, notes  # the first run warms up
 
 
 def _kinds(directory: Path) -> tuple[list[Links], tuple[str, ...]]:
-    """All that can be had here, and why one cannot."""
+    """Kinds of links available here, and why one is not."""
     kinds: list[Links] = [EmbeddedLinks(directory)]
     try:
         from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415 - an optional extra
@@ -176,7 +177,7 @@ def _one_run(options: argparse.Namespace, receiver: "Child", bulk: str, ping: st
 
 
 class Child:
-    """Another role of this file, as a process; ended with the block."""
+    """Another role of this file, as a process that ends with the block."""
 
     def __init__(self, role: str, options: argparse.Namespace, address: str = "") -> None:
         command = [
@@ -195,7 +196,7 @@ class Child:
         self._process.wait()
 
     def line(self) -> str:
-        """The next that it prints."""
+        """The next line that it prints."""
         stream: IO[str] = self._process.stdout
         line = stream.readline().strip()
         if not line:
@@ -207,7 +208,7 @@ class Child:
 
 
 def receiver(_: argparse.Namespace) -> None:
-    """For each connection: GB/s from its first byte to its last."""
+    """Print, for each connection, GB/s from its first byte to its last."""
     buffer = bytearray(BLOCK_BYTES)
     for connection in _serve():
         size = connection.recv_into(buffer)
@@ -219,7 +220,7 @@ def receiver(_: argparse.Namespace) -> None:
 
 
 def sender(options: argparse.Namespace) -> None:
-    """Send, and wait until the other end has closed."""
+    """Send, then wait until the peer has closed."""
     with _dial(options.address) as connection:
         block = bytes(BLOCK_BYTES)
         for _ in range(options.mib):
@@ -230,7 +231,7 @@ def sender(options: argparse.Namespace) -> None:
 
 
 def echo(_: argparse.Namespace) -> None:
-    """Send back what comes."""
+    """Send back what arrives."""
     for connection in _serve():
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while data := connection.recv(BLOCK_BYTES):
@@ -238,7 +239,7 @@ def echo(_: argparse.Namespace) -> None:
 
 
 def pinger(options: argparse.Namespace) -> None:
-    """Median and 99th percentile of the round trips, in microseconds."""
+    """Print median and 99th percentile of the round trips, in microseconds."""
     times = []
     with _dial(options.address) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

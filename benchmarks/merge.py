@@ -1,11 +1,11 @@
-"""How fast the syncer merges, against a memory copy of the same bytes in the same run.
+"""Speed of the syncer's merge, compared with a memory copy of the same bytes.
 
     python benchmarks/merge.py [--learners 8] [--floats 16000000] [--repeat 9] [--json] [--no-fail]
 
-Each repeat measures every subject right after a copy of its own; a ratio is the rate of the subject
-over the rate of that copy, and the median over the repeats is shown. Rates count input bytes. The
-copy is `np.copyto` of all deltas into arrays that exist already; `merge … into a buffer` writes
-into an array that exists already too, the other rows allocate their result. One thread everywhere.
+Each subject is measured right after a copy; its ratio is its rate over the rate of that copy, and
+the median over the repeats is shown. Rates count input bytes. The copy is `np.copyto` of all deltas
+into existing arrays; `merge … into a buffer` writes into an existing array too, the other rows
+allocate their result. One thread everywhere.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from statistics import median
 from time import perf_counter
 
 import numpy as np
-from figures import Cell, Figure, Result, Surroundings, add_options, finish
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.diloco.model.fragments import FloatArray, Fragment, Layout, TensorSpec
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
@@ -27,7 +27,7 @@ RATIO_TARGET = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One thing to time; `input_bytes` are what it reads at least once."""
+    """A function to time; `input_bytes` are the bytes that it reads at least once."""
 
     name: str
     input_bytes: int
@@ -36,7 +36,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Medians over the repeats."""
+    """Medians over the repeats: rate in bytes per second, and ratio to the copy."""
 
     name: str
     seconds: float
@@ -45,9 +45,9 @@ class Measurement:
 
 
 def main() -> int:
-    """Measure and print; the exit code says whether it is fast enough."""
+    """Measure and print; the exit code says whether the target is met."""
     options = _options()
-    provenance = Surroundings()
+    load = MachineLoad()
     fragment = _fragment(options.floats, options.tensors)
     generator = np.random.default_rng(0)
     deltas = [
@@ -55,7 +55,7 @@ def main() -> int:
     ]
     copy, *subjects = _subjects(deltas, fragment)
     measurements = _measure(copy, subjects, options.repeat)
-    return finish([_result(options, measurements, provenance.place())], options)
+    return finish([_result(options, measurements, load.place())], options)
 
 
 def _result(
@@ -90,7 +90,7 @@ def _result(
 
 
 def _subjects(deltas: list[FloatArray], fragment: Fragment) -> list[Subject]:
-    """The copy first."""
+    """What is timed; the copy is the first."""
     total_bytes = sum(delta.nbytes for delta in deltas)
     weights = [float(1 + index) for index in range(len(deltas))]
     copies = [np.ones_like(delta) for delta in deltas]
@@ -122,7 +122,7 @@ def _subjects(deltas: list[FloatArray], fragment: Fragment) -> list[Subject]:
 
 
 def _measure(copy: Subject, subjects: list[Subject], repeat: int) -> list[Measurement]:
-    """The copy's row first; one unmeasured round warms caches and allocators."""
+    """Measurements, the copy's first; one unmeasured round warms caches and allocators."""
     rates: dict[str, list[float]] = {subject.name: [] for subject in (copy, *subjects)}
     ratios: dict[str, list[float]] = {subject.name: [] for subject in subjects}
     for subject in (copy, *subjects):

@@ -1,10 +1,10 @@
-"""What it costs to measure links: processor time of pings and of the lines that report them.
+"""Cost of link measurements: processor time of pings and of their reports.
 
     hub process ◄══ streams ══► learners' process       both ends ping, and report every link
 
-Both processes do nothing else. Pings are made much more often than in training, so that their cost
-stands out from an idle process; the cost of one is what is left after the idle time is taken off.
-A training's links are pinged 4 times a second from each end and reported once.
+Both processes do nothing else. Pings are sent much more often than in training, so that their cost
+is visible above that of an idle process, which is subtracted. In a training each end pings 4 times
+a second and reports once.
 
     python benchmarks/pings.py [--json]      exit code 1 above 1 % of a core for each learner
 """
@@ -28,7 +28,7 @@ TARGET_SHARE = 0.01
 
 
 def main() -> int:
-    """Measure both ends idle and pinging, and print what one learner costs."""
+    """Measure both ends idle and pinging, and print the cost for one learner."""
     options = _options()
     if options.role:
         {"hub": hub, "learners": learners}[options.role](options)
@@ -116,7 +116,7 @@ def _run(children: list[subprocess.Popen[str]], per_s: float) -> list[dict]:
 
 
 def _line_us() -> float:
-    """To read a meter and to write its line."""
+    """Time to read a meter and to write its event, in microseconds."""
     meter, count = Meter(), 2000
     began_s = time.process_time()
     for _ in range(count):
@@ -146,7 +146,7 @@ def _line(stream: IO[str]) -> str:
 
 
 def hub(options: argparse.Namespace) -> None:
-    """Sessions of the syncer."""
+    """The syncer's end: sessions in one process."""
     names = [f"learner-{number}" for number in range(options.links)]
     tokens = Tokens(names)
     syncer = Hub("127.0.0.1:0", tokens=tokens)
@@ -156,22 +156,22 @@ def hub(options: argparse.Namespace) -> None:
         arrival = syncer.arrivals.get()
         if isinstance(arrival.event, Opened):
             sessions.append(arrival.session)
-    _obey([syncer.pings(session) for session in sessions], options)
+    _serve([syncer.pings(session) for session in sessions], options)
 
 
 def learners(options: argparse.Namespace) -> None:
-    """Their ends of the streams, all in one process."""
+    """The learners' ends of the streams, all in one process."""
     address, *tokens = options.address.split()
     connections = [Connection(address, token=token) for token in tokens]
     for connection, token in zip(connections, tokens, strict=True):
         connection.open()
         connection.send(pb.FromLearner(hello=pb.Hello(learner=claimed_by(token))))
     print("ready", flush=True)
-    _obey([connection.pings for connection in connections], options)
+    _serve([connection.pings for connection in connections], options)
 
 
-def _obey(all_pings: list, options: argparse.Namespace) -> None:
-    """For each line of standard input: ping so often for a while; say what it took."""
+def _serve(all_pings: list, options: argparse.Namespace) -> None:
+    """For each line of standard input: ping at that rate for a while, print the time it took."""
     for line in sys.stdin:
         per_s = float(line)
         for pings in all_pings:

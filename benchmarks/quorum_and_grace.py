@@ -1,12 +1,12 @@
-"""What quorum and grace are worth: one mixed fleet with a failing learner, three ways to run it.
+"""Effect of quorum and grace: one mixed fleet with a failing learner, in three configurations.
 
     python benchmarks/quorum_and_grace.py [--dry]
 
     experiments/quorum_and_grace/plan.yaml ─► K = M, K = 1 without grace, K = 1 with grace
         ─► journals ─► goodput, loss, time ─► the table in its README.md, between markers
 
-Not a benchmark with a target, but the ablation of the paper at this scale. Each way is one run of
-about a minute, in a temporary folder; `--dry` prints the table and writes nothing.
+Not a benchmark with a target, but the paper's ablation at this scale. Each configuration is one run
+of about a minute, in a temporary folder; `--dry` prints the table and writes nothing.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from figures import Surroundings, table
+from figures import MachineLoad, table
 from trainings import run_plan, workplace
 
 from chaoslab.checks.timeline import parts, training_end_s
@@ -37,7 +37,7 @@ HEADS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one way to run the fleet came to."""
+    """Figures of one configuration."""
 
     goodput: float
     loss: float
@@ -48,7 +48,7 @@ class Outcome:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """As they stand in the table."""
+        """The figures as cells of the table."""
         return (
             f"{self.goodput:.0%}",
             f"{self.loss:.3f}",
@@ -60,11 +60,11 @@ class Outcome:
 
 
 def main() -> int:
-    """Run the three, then write the table."""
+    """Run the three configurations, then write the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--dry", action="store_true", help="print the table, write nothing")
     options = parser.parse_args()
-    provenance = Surroundings()
+    load = MachineLoad()
     plan = (HERE / "plan.yaml").read_text(encoding="utf-8")
     rows = []
     with workplace() as folder:
@@ -72,7 +72,7 @@ def main() -> int:
             print(f"{way} …", flush=True)
             history = run_plan(folder / str(number), plan, within_s=WITHIN_S, settings=settings)
             rows.append([way, *measured(history).cells])
-    place = ", ".join(f"{key} {value}" for key, value in provenance.place().items())
+    place = ", ".join(f"{key} {value}" for key, value in load.place().items())
     made = f"{table(list(HEADS), rows)}\n\nMeasured on: {place}."
     print(made)
     if not options.dry:
@@ -98,7 +98,7 @@ def measured(history: History) -> Outcome:
 
 
 def undisturbed_tokens_per_s(history: History) -> float:
-    """What all learners together train on in a second, from the first merge to the first fault."""
+    """Tokens per second of all learners together, from the first merge to the first fault."""
     start_s = history.of(Kind.ROUND_MERGED)[0].time_s
     end_s = history.of(Kind.FAULT_INJECTING)[0].time_s
     per_s = 0.0

@@ -1,9 +1,9 @@
-"""The results table of README.md, made from what the benchmarks printed, never typed by hand.
+"""Report: the results table of README.md, generated from the output of the benchmarks.
 
     wire, merge, harness, links, … ── --json ──► results/<name>.json
                                                            └─ report ──► README.md, between markers
 
-    python benchmarks/report.py               write the table from the results that are there
+    python benchmarks/report.py               write the table from the existing results
     python benchmarks/report.py --measure     measure everything first; a quarter of an hour
     python benchmarks/report.py --measure wire,kills
 
@@ -33,13 +33,13 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "links": ("links.py",),
     "durability": ("durability.py",),
 }
-"""What is measured together, and by which command."""
+"""Command that measures each set of results."""
 WITHIN_S = 1800.0
 _NOISE = ("load_before", "load_after", "others_cores", "took_s")
 
 
 def main() -> int:
-    """Measure what is asked for, then write the table from all results that are there."""
+    """Measure what is asked for, then write the table from all existing results."""
     options = _options()
     for name in options.measure:
         measure(name)
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def measure(name: str) -> None:
-    """Run one benchmark and keep what it printed; whether it met its targets is read from that."""
+    """Run one benchmark and keep its output, which says whether it met its targets."""
     command = [sys.executable, str(HERE / MEASUREMENTS[name][0]), *MEASUREMENTS[name][1:]]
     print(f"measuring {name} …", flush=True)
     done = subprocess.run(
@@ -62,7 +62,7 @@ def measure(name: str) -> None:
 
 
 def read_results() -> list[Result]:
-    """All that is kept in results/, by number."""
+    """All results in results/, by number."""
     found = [
         Result.from_json(result)
         for path in sorted(RESULTS.glob("*.json"))
@@ -81,7 +81,7 @@ def rewritten(page: str, results: Sequence[Result]) -> str:
 
 
 def made_from(results: Sequence[Result]) -> str:
-    """Machine, figures, what else was going on, and the rows behind the figures."""
+    """Machine, figures, load by others, and the rows behind the figures."""
     parts = [_machine(results), figures_table(results), _noise(results)]
     for result in results:
         parts.append(f"### {result.number}. {result.name}")
@@ -101,7 +101,7 @@ def _machine(results: Sequence[Result]) -> str:
 
 
 def _noise(results: Sequence[Result]) -> str:
-    """How busy the machine was, with the benchmark itself and with what others did meanwhile."""
+    """Load of the machine, by the benchmark itself and by others."""
     rows: list[list[Cell]] = [
         [result.number, result.name, *(result.place.get(key) for key in _NOISE)]
         for result in results

@@ -1,17 +1,17 @@
-"""What the harness costs a learner: its step time under `chaoslab run` and in the same run by hand.
+"""Cost of the harness for a learner: step time under `chaoslab run` and without it.
 
     turn 1: harness ─► syncer, learner        turn 2: syncer, learner        turn 3: harness ─► …
 
-Same plan, same command lines, one learner, so that it has a core to itself. The two take turns, so
-that a machine that gets busy slows both. Each report of the learner covers a quarter of a second;
-the ratio is that of the medians of all reports, the first second of each turn left out.
+Same plan, same command lines, one learner, so that it has a core to itself. The two alternate, so
+that a busy machine slows both. Each report of the learner covers a quarter of a second; the ratio
+is that of the medians of all reports, the first second of each turn left out.
 """
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from figures import Cell, Figure, Result, Surroundings
+from figures import Cell, Figure, MachineLoad, Result
 from trainings import by_hand, run_plan, workplace
 
 from chaoslab.core.events import Event, Kind
@@ -32,8 +32,8 @@ faults: []
 
 
 def measure(turns: int = TURNS) -> Result:
-    """Take turns; the ratio of the medians."""
-    provenance = Surroundings()
+    """Measure both in turns; the ratio of the medians."""
+    load = MachineLoad()
     inside: list[list[float]] = []
     alone: list[list[float]] = []
     with workplace() as folder:
@@ -43,7 +43,7 @@ def measure(turns: int = TURNS) -> Result:
             ways = [(inside, _inside), (alone, _alone)]
             for found, way in ways if turn % 2 == 0 else reversed(ways):
                 found.append(way(here / way.__name__.strip("_")))
-    return _result(inside, alone, provenance.place())
+    return _result(inside, alone, load.place())
 
 
 def _inside(folder: Path) -> list[float]:

@@ -1,9 +1,9 @@
-"""Real trainings for the benchmarks, in the harness and by hand, in a folder that goes away.
+"""Real trainings for the benchmarks, with and without the harness, in temporary folders.
 
     run_plan   a plan ─► `chaoslab run` in a process of its own ─► History of its journal
-    by_hand    the same plan's syncer and learners by the harness's own command lines ─► their words
+    by_hand    the plan's syncer and learners by the harness's command lines ─► their events
 
-Everything started here is ended here, also when something fails or takes too long.
+Every process started here is ended here, also after an error or a timeout.
 """
 
 import os
@@ -24,12 +24,12 @@ from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.journal import History
 
 _HEAL_S = 30.0
-"""How long a run that is told to end may take until it is ended by force."""
+"""Seconds that a run may take to end when asked, before it is killed."""
 _POLL_S = 0.02
 
 
 class BenchmarkError(Exception):
-    """A training did not do what it is measured for; the message ends with its last words."""
+    """A training did not behave as expected; the message ends with its last output."""
 
 
 @contextmanager
@@ -39,7 +39,7 @@ def workplace() -> Iterator[Path]:
         yield Path(folder)
 
 
-# ---------------------------------------------------------------- in the harness
+# ---------------------------------------------------------------- with the harness
 
 
 def run_plan(
@@ -50,10 +50,10 @@ def run_plan(
     beside: Callable[[Path], None] | None = None,
     settings: Sequence[str] = (),
 ) -> History:
-    """Run a plan (its YAML) and return the record. A verdict is not asked for: any is accepted.
+    """Run a plan (its YAML) and return the record; any verdict is accepted.
 
-    `beside(journal)` is called again and again while it runs. BenchmarkError unless the run came
-    to its end by its own stop rule within `within_s`.
+    `beside(journal)` is called repeatedly while it runs. BenchmarkError unless the run ended by its
+    own stop rule within `within_s`.
     """
     folder.mkdir(parents=True)
     file = folder / "plan.yaml"
@@ -90,7 +90,7 @@ def _wait(
 def ended(
     command: Sequence[str], *, log: object, environment: Mapping[str, str] | None = None
 ) -> Iterator["subprocess.Popen[bytes]"]:
-    """A process that is asked to end, and then made to, when the block is left."""
+    """A process that is asked to end, then killed, when the block is left."""
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
@@ -111,16 +111,16 @@ def ended(
         process.wait()
 
 
-# ---------------------------------------------------------------- by hand
+# ---------------------------------------------------------------- without the harness
 
 
 def by_hand(
     folder: Path, yaml: str, *, within_s: float, syncer_flags: Sequence[str] = ()
 ) -> Mapping[str, list[Event]]:
-    """The plan's syncer and learners without the harness; what each node said, by its name.
+    """Run the plan's syncer and learners without the harness; the events of each node, by name.
 
-    They are started by the command lines that the harness uses, the syncer with these flags more,
-    each with its output in a file.
+    They are started by the command lines that the harness uses, the syncer with additional flags;
+    the output of each goes to a file.
     """
     folder.mkdir(parents=True)
     (folder / "plan.yaml").write_text(yaml)
@@ -138,7 +138,7 @@ def by_hand(
 
 
 def words(log: Path) -> list[Event]:
-    """What a node has printed so far, as events on its own clock."""
+    """Events that a node has printed so far, on its own clock."""
     found: list[Event] = []
     for line in log.read_bytes().split(b"\n")[:-1]:
         report = read_node_line(line.decode(errors="replace"))

@@ -1,12 +1,12 @@
-"""How fast payloads travel through the real Hub and Connection, against raw sockets.
+"""Throughput of payloads through Hub and Connection, compared with raw sockets.
 
     raw:   client process ── 1 MiB sends ──► server process ── the same bytes ──► client
     wire:  learner process ── Push + payload ──► hub process ── Fragment + payload ──► learner
 
-Both echo whole payloads on loopback, one after the other: the server sends a payload back when all
-of it has arrived, as a syncer publishes what was pushed. The wire cuts, checks and reassembles it
-besides. Runs of the two take turns, so that a busy machine slows both; the result is the median of
-the ratios of neighbouring runs.
+Both return whole payloads on loopback, one after the other: the server sends a payload back when
+all of it has arrived, as a syncer publishes what was pushed. The wire also cuts, checks and
+reassembles it. Runs of the two alternate, so that a busy machine slows both; the result is the
+median of the ratios of neighbouring runs.
 
     python benchmarks/wire.py [--json] [--no-fail]    exit code 1 if the ratio is below the target
 """
@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import IO
 
-from figures import Cell, Figure, Result, Surroundings, add_options, finish
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.identity import Tokens
@@ -33,14 +33,14 @@ LOOPBACK = "127.0.0.1"
 
 
 def main() -> int:
-    """Run both in turns, print what was found; the exit code says whether it is fast enough."""
+    """Run both in turns and print the results; the exit code says whether the target is met."""
     options = _options()
     if options.role:
         ROLES[options.role](options)
         return 0
-    provenance = Surroundings()
+    load = MachineLoad()
     rows = _measure(options)
-    return finish([_result(options, rows, provenance.place())], options)
+    return finish([_result(options, rows, load.place())], options)
 
 
 def _result(
@@ -92,7 +92,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-# ---------------------------------------------------------------- the parent
+# ---------------------------------------------------------------- the parent process
 
 
 def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
@@ -110,7 +110,7 @@ def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
             {f"{name}_gb_per_s": ask() for name, ask in asks.items()}
             for _ in range(options.runs + 1)
         ]
-        return rows[1:]  # the first pair warms caches, windows and heaps up
+        return rows[1:]  # the first pair warms up caches, windows and heaps
     finally:
         for child in children:
             child.kill()
@@ -178,7 +178,7 @@ def send_whole(connection: socket.socket, buffer: memoryview) -> None:
 
 
 def raw_client(options: argparse.Namespace) -> None:
-    """Send a payload, receive it again, and so on."""
+    """Send a payload, receive it back, repeatedly."""
     host, port = options.address.split(":")
     connection = socket.create_connection((host, int(port)))
     payload = memoryview(os.urandom(options.mib * 2**20))
@@ -192,7 +192,7 @@ def raw_client(options: argparse.Namespace) -> None:
     _serve_asks(run, options)
 
 
-# ---------------------------------------------------------------- the real thing
+# ---------------------------------------------------------------- Hub and Connection
 
 
 def hub(_: argparse.Namespace) -> None:
@@ -214,7 +214,7 @@ def hub(_: argparse.Namespace) -> None:
 
 
 def learner(options: argparse.Namespace) -> None:
-    """Push a payload, take it back as a published fragment, and so on."""
+    """Push a payload, receive it as a published fragment, repeatedly."""
     address, token = options.address.split()
     connection = Connection(address, token=token)
     connection.open()

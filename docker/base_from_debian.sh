@@ -1,14 +1,14 @@
 #!/bin/sh
-# Makes the image that `docker/Dockerfile` begins with from Debian packages, where no registry can
-# be reached: an air-gapped site with a package mirror, or continuous integration.
+# Builds the base image of `docker/Dockerfile` from Debian packages, for machines without access to a
+# registry: an isolated site with a package mirror, or continuous integration.
 #
 #     docker/base_from_debian.sh chaoslab-base:bookworm [MORE,PACKAGES]
 #
 #     mmdebstrap (a mirror's packages) ─► a root file system ─► docker import ─► NAME
 #
 # Needs Debian or a derivative, root, mmdebstrap (`apt-get install mmdebstrap`) and a docker client.
-# SUITE and MIRROR choose another release and mirror than mmdebstrap's own. About half a minute and
-# 170 MB.
+# SUITE and MIRROR select another release and mirror than mmdebstrap's defaults. Takes about half a
+# minute and 170 MB.
 set -eu
 
 name="${1:?usage: base_from_debian.sh NAME:TAG [MORE,PACKAGES]}"
@@ -21,7 +21,7 @@ command -v mmdebstrap >/dev/null || {
   exit 2
 }
 
-# not by a pipe: whatever became of mmdebstrap, an engine makes an image even of nothing
+# not through a pipe: after a failure of mmdebstrap the engine would import an empty image
 made="$(mktemp -d)"
 trap 'rm -rf "$made"' EXIT
 trap 'exit 1' HUP INT TERM

@@ -1,12 +1,12 @@
 #!/bin/sh
-# Sees to it that a Docker engine answers: installs one from Debian packages if there is none, and
-# starts it if nobody has. For continuous integration and throw-away machines, as root.
+# Installs a Docker engine from Debian packages if there is none, and starts it if it does not run.
+# For continuous integration and temporary machines, as root.
 #
-#     docker/start_engine.sh [LOG]       0: it answers; 1: it cannot be had, and LOG says why
+#     docker/start_engine.sh [LOG]       0: it answers; 1: it cannot be started, see LOG
 #
-# It tries the engine's own defaults first, then with less and less of the kernel's help: a copying
-# storage driver where overlays cannot be mounted, no rules of iptables where they are refused.
-# Without those, no port can be published: links: toxiproxy and embedded do not work there.
+# It tries the engine's defaults first, then with fewer kernel features: a copying storage driver
+# where overlays cannot be mounted, no iptables rules where they are refused. Without those rules no
+# port can be published, so links: toxiproxy and embedded do not work.
 set -eu
 
 log="${1:-/tmp/dockerd.log}"
@@ -34,7 +34,7 @@ fi
 
 try() {
   echo "# dockerd $*" >>"$log"
-  # setsid: it outlives the shell that starts it, and its signals
+  # setsid: it must survive the shell that starts it, and its signals
   setsid dockerd "$@" >>"$log" 2>&1 </dev/null &
   engine=$!
   for _ in $(seq 100); do

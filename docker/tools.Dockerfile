@@ -1,10 +1,10 @@
-# What shapes packets between containers: iptables, tc and conntrack beside a Python that runs them.
-# No learner and no syncer ever runs this image.
+# Image of the network tools: iptables, tc and conntrack, with Python to run them. Not used for
+# learners or the syncer.
 #
-#     chaoslab images build        on the same BASE as the nodes, so that only the tools are new
+#     chaoslab images build        on the same BASE as the nodes, adds only the tools
 #
-# BASE is Debian or a derivative: the packages come from its own sources, a registry is not needed.
-# One that has them already (`base_from_debian.sh NAME PACKAGES`) needs no network either.
+# BASE is Debian or a derivative: the packages come from its sources, no registry is needed. One that
+# has them already (`base_from_debian.sh NAME PACKAGES`) needs no network either.
 ARG BASE=python:3.11-slim-bookworm
 FROM ${BASE}
 RUN if ! { command -v conntrack && command -v tc && command -v iptables; } >/dev/null; then \

@@ -1,4 +1,4 @@
-# The Toxiproxy server and nothing else: one static binary of the version that chaoslab pins.
+# Image of the Toxiproxy server: one static binary of the version that chaoslab pins.
 #
 #     chaoslab images build        puts the binary beside this file in the build context
 ARG VERSION

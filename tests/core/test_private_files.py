@@ -106,7 +106,7 @@ def test_no_name_leads_out_of_the_root(tmp_path: Path, name: str) -> None:
 
 def test_a_pipe_in_a_file_s_place_holds_nobody_up(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "file", 0o600)
-    with pytest.raises(NotPrivate, match="neither"):
+    with pytest.raises(NotPrivate, match="file or a folder"):
         read(tmp_path, "file")
 
 

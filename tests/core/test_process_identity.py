@@ -141,7 +141,7 @@ def test_a_process_of_another_namespace_is_reported_and_not_taken_for_gone(
         log.open("end_process", node="learner-0", **known(sleeper).facts)
     monkeypatch.setattr(process_identity, "_namespaces", lambda: "pid:[1] time:[1]")
     (said,) = heal(tmp_path).remaining
-    assert "of another namespace" in said
+    assert "another namespace" in said
     assert open_undos(tmp_path)
     assert sleeper.poll() is None
 
@@ -153,7 +153,7 @@ def test_a_run_of_another_namespace_is_left_alone(
     log.open("end_process", pid=NOBODY, start_ticks=1, boot_id="another", mark=MARK)
     monkeypatch.setattr(process_identity, "_namespaces", lambda: "pid:[1] time:[1]")
     (said,) = heal(tmp_path).remaining
-    assert "of another namespace" in said
+    assert "another namespace" in said
     assert "held_by" in said
     assert sleeper.poll() is None
 
@@ -198,7 +198,7 @@ def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
         file.write(f'{{"held_by": {held_by}}}\n'.replace("'", '"'))
     assert holder_of(tmp_path) is None
     (said,) = heal(tmp_path).remaining
-    assert f"whether process {os.getppid()} is the one" in said
+    assert f"process {os.getppid()}" in said
     assert sleeper.poll() is None
 
 
@@ -215,5 +215,5 @@ def test_an_older_file_whose_harness_cannot_be_told_is_left_alone(
 )
 def test_what_names_no_process_is_refused(facts: dict[str, Json]) -> None:
     assert not names_process(facts)
-    with pytest.raises(FleetError, match="no process"):
+    with pytest.raises(FleetError, match="facts"):
         identity_of(facts)

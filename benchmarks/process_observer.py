@@ -1,11 +1,11 @@
-"""An onlooker of a run: sees from outside when the learners' processes stop executing.
+"""Observer of a run: sees from outside when the learners' processes stop executing.
 
     journal ─► pids        /proc/<pid>/status of each, every 2 ms ─► Hold(free until, held since)
 
-A process counts as held from the reading in which it is stopped or ended, or a signal that does so
-waits for it, or another of its threads has stopped already: it executes nothing of its own any
-more, even if a busy machine lets it show that later. The onlooker asks the kernel to be first in
-line, so that it tells the wait of others from its own; where it may not, its readings are coarser.
+A process counts as held from the reading in which it is stopped or has ended, a signal that does
+this is pending, or another of its threads has stopped: it executes no more of its own code, even if
+a busy machine shows that later. The observer asks for real-time priority, so that its own waits do
+not count; without the privilege its readings are coarser.
 """
 
 import os
@@ -21,9 +21,9 @@ STALL_S = 0.01
 _LOOK_EVERY_S = 0.002
 _READ_JOURNAL_EVERY_S = 0.05
 _COMPANY_S = 0.1
-"""So long after one process was held, the threads of the others are looked at, too."""
+"""Seconds after a hold for which the threads of other processes are examined too."""
 _ENDS_OR_STOPS = 1 << (9 - 1) | 1 << (19 - 1)
-"""SIGKILL, SIGSTOP in a mask of pending signals."""
+"""SIGKILL and SIGSTOP in a mask of pending signals."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Hold:
 
     pid: int
     free_s: float
-    """The last reading in which it was free."""
+    """Time of the last reading in which it was free."""
     held_s: float
 
 
@@ -44,24 +44,24 @@ class _Watched:
 
 
 @dataclass(slots=True)
-class Onlooker:
-    """Reads the state of every learner's process; learns their ids from the journal."""
+class ProcessObserver:
+    """Reads the state of every learner's process; gets their pids from the journal."""
 
     holds: list[Hold] = field(default_factory=list)
     stalls_s: list[float] = field(default_factory=list)
-    """Times for which even the first in line got no core: the machine itself stood still."""
-    is_first_in_line: bool = False
+    """Times for which a real-time thread got no core: the machine itself stalled."""
+    has_realtime_priority: bool = False
     _watched: dict[int, _Watched] = field(default_factory=dict)
     _known_bytes: int = 0
     _journal_s: float = 0.0
-    """When the journal was last read, on the monotonic clock."""
+    """Time of the last reading of the journal, on the monotonic clock."""
 
     def __enter__(self) -> Self:
-        """Ask the kernel to be first in line; children are not."""
+        """Ask for real-time priority; children do not inherit it."""
         with suppress(OSError):
             policy = os.SCHED_RR | os.SCHED_RESET_ON_FORK
             os.sched_setscheduler(0, policy, os.sched_param(1))
-            self.is_first_in_line = True
+            self.has_realtime_priority = True
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,7 +71,7 @@ class Onlooker:
             os.close(watched.file)
 
     def look(self, journal: Path) -> None:
-        """One reading of everybody; sleeps a little before."""
+        """Read the state of every process, after a short sleep."""
         began_s = time.monotonic()
         time.sleep(_LOOK_EVERY_S)
         now_s = time.monotonic()
@@ -84,7 +84,7 @@ class Onlooker:
             self._read(pid, watched)
 
     def _meet(self, journal: Path) -> None:
-        """Take in the processes that were started since."""
+        """Add the processes started since the last call."""
         with journal.open("rb") as file:
             file.seek(self._known_bytes)
             new = file.read()
@@ -117,12 +117,12 @@ class Onlooker:
             del self._watched[pid]
 
     def _has_company(self) -> bool:
-        """Whether somebody was held just now, so that others may be on their way to it."""
+        """Whether a process was held just now, so that others may be next."""
         return bool(self.holds) and time.time() - self.holds[-1].held_s < _COMPANY_S
 
 
 def is_held_by(status: bytes) -> bool:
-    """Whether a process with this /proc/<pid>/status executes nothing any more; b"" is gone."""
+    """Whether a process with this /proc/<pid>/status executes nothing more; b"" means gone."""
     fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)
     if not fields:
         return True
@@ -131,7 +131,7 @@ def is_held_by(status: bytes) -> bool:
 
 
 def _has_stopped_thread(pid: int) -> bool:
-    """A thread that took a SIGSTOP has stopped all others, whether they had a turn since or not."""
+    """Whether a thread has taken a SIGSTOP, which stops all others as soon as they run."""
     for stat in Path(f"/proc/{pid}/task").glob("*/stat"):
         with suppress(OSError):
             if stat.read_bytes().rpartition(b") ")[2][:1] == b"T":
