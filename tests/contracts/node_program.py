@@ -41,7 +41,7 @@ def main() -> None:
     say(asked, "learner.started", devices=1, parameters=0)
     step_on(asked, leave, go_on)
     for step in range(asked.last_lines):
-        say(asked, "learner.step", step=step, steps=1, step_s=STEP_S, loss=1.0, tokens=step)
+        say_step(asked, step)
     say(asked, "learner.left", step=0, reason="asked")
 
 
@@ -70,7 +70,7 @@ def step_on(asked: argparse.Namespace, leave: threading.Event, go_on: threading.
         while not go_on.wait(STEP_S):
             if leave.is_set():
                 return
-        say(asked, "learner.step", step=step, steps=1, step_s=STEP_S, loss=1.0, tokens=step)
+        say_step(asked, step)
         if asked.spew:
             sys.stdout.write("x" * 300_000 + "\n" * (step % 50 == 0))
             sys.stdout.flush()
@@ -79,7 +79,7 @@ def step_on(asked: argparse.Namespace, leave: threading.Event, go_on: threading.
 def echo(asked: argparse.Namespace) -> None:
     """What it is told becomes the reason of a `learner.fenced`."""
     for line in sys.stdin:
-        say(asked, "learner.fenced", reason=line.strip())
+        say(asked, "learner.fenced", epoch=1, reason=line.strip())
 
 
 def start_child(asked: argparse.Namespace) -> None:
@@ -97,9 +97,15 @@ def start_orphan() -> None:
     subprocess.run([sys.executable, "-S", "-c", parent], check=True)
 
 
+def say_step(asked: argparse.Namespace, step: int) -> None:
+    """Print one step."""
+    done = {"steps": 1, "step_s": STEP_S, "loss": 1.0, "tokens": step, "data_position": step}
+    say(asked, "learner.step", epoch=1, step=step, **done)
+
+
 def say(asked: argparse.Namespace, kind: str, **data: object) -> None:
     """Print one event."""
-    who = {"learner": asked.name, "incarnation": asked.incarnation, "epoch": 1}
+    who = {"learner": asked.name, "incarnation": asked.incarnation}
     line = json.dumps({"kind": kind, "node_s": time.monotonic(), "data": {**who, **data}})
     os.write(1, line.replace('{"kind": ', '{"kind":', 1).encode() + b"\n")
 
