@@ -135,7 +135,7 @@ def test_checks_see_the_record_and_nothing_else() -> None:
         "checks",
         "core.events",
         "core.payloads",
-        "core.exits",
+        "record.exits",
         "core.units",
         "core.errors",
         "record",

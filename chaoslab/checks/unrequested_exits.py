@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from chaoslab.checks.timeline import ENDING_S, farewells, training_end
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.exits import has_code_0, sent_signals, was_ended_by_harness
 from chaoslab.core.payloads import NodeExited, NodeStarted, RunFinished, RunOutcome, Status
+from chaoslab.record.exits import has_code_0, sent_signals, was_ended_by_harness
 from chaoslab.record.journal import FaultStory, History
 
 _SLACK_S = 1.0

@@ -373,3 +373,8 @@ class Observation:
     kind: Kind
     data: Mapping[str, Json]
     node_s: float | None = None
+
+    @property
+    def event(self) -> Event:
+        """As an event that is in no journal yet."""
+        return Event(seq=-1, time_s=0.0, source=self.source, kind=self.kind, data=self.data)

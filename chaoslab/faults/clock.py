@@ -16,7 +16,8 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import ClockRead
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -103,7 +104,7 @@ class ClockStep(OneAct):
         step_s = median(later_s) - before_s
         measured: dict[str, Json] = {
             "step_s": step_s,
-            "monotonic_step_s": _shown(said, "monotonic_s") - _passed_s(said),
+            "monotonic_step_s": _monotonic_s(said) - _passed_s(said),
             "readings": len(later_s),
         }
         if abs(step_s) < _LATE_S:
@@ -166,11 +167,13 @@ class ClockDrift(OneAct):
         passed_s = _passed_s(said) if len(said) > 1 else 0.0
         if passed_s <= 0:
             return no_evidence(Code.NOT_MEASURED, "never said what its clocks show")
-        rate = _shown(said, "monotonic_s") / passed_s
+        rate = _monotonic_s(said) / passed_s
         wrong = abs(rate - self.rate) / abs(self.rate - 1)
         measured: dict[str, Json] = {
-            "rate": rate, "wall_rate": _shown(said, "wall_s") / passed_s, "watched_s": passed_s
-        }  # fmt: skip
+            "rate": rate,
+            "wall_rate": (said[-1].payload.wall_s - said[0].payload.wall_s) / passed_s,
+            "watched_s": passed_s,
+        }
         if abs(rate - 1) < _DRIFT_LEAST * (1 - _TOLERANCE):
             text = f"had clocks that ran at {rate:.2f} of the usual rate"
             return no_evidence(Code.NO_EFFECT, text, **measured)
@@ -206,29 +209,26 @@ def _let_go(injection: Injection, fleet: Fleet) -> None:
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _readings(window: EvidenceWindow) -> Sequence[Event]:
+def _readings(window: EvidenceWindow) -> Sequence[Event[ClockRead]]:
     """What the target's clocks showed: once before they were touched, then meanwhile."""
-    return [
-        e for e in window.during
-        if e.kind is Kind.CLOCK_READ and e.data.get("incarnation") == window.incarnation
-    ]  # fmt: skip
+    return [e for e in window.of(ClockRead) if e.payload.incarnation == window.incarnation]
 
 
-def _held_s(window: EvidenceWindow, said: Sequence[Event]) -> float:
+def _held_s(window: EvidenceWindow, said: Sequence[Event[ClockRead]]) -> float:
     """For how long its clocks are known to have been as they were read."""
     return min(window.end_s, said[-1].time_s + _UNSEEN_S) - said[0].time_s
 
 
-def _ahead_s(reading: Event) -> float:
+def _ahead_s(reading: Event[ClockRead]) -> float:
     """How far the node's wall clock was ahead of the harness's."""
-    return reading.number("wall_s") - datetime.fromisoformat(reading.wall).timestamp()
+    return reading.payload.wall_s - datetime.fromisoformat(reading.wall).timestamp()
 
 
-def _shown(said: Sequence[Event], clock: str) -> float:
-    """Seconds on one of the node's clocks, from the first reading to the last."""
-    return said[-1].number(clock) - said[0].number(clock)
+def _monotonic_s(said: Sequence[Event[ClockRead]]) -> float:
+    """Seconds on the node's monotonic clock, from the first reading to the last."""
+    return said[-1].payload.monotonic_s - said[0].payload.monotonic_s
 
 
-def _passed_s(said: Sequence[Event]) -> float:
+def _passed_s(said: Sequence[Event[ClockRead]]) -> float:
     """The same on the harness's."""
     return said[-1].time_s - said[0].time_s

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import has_code_0, how_it_ended, was_ended_by
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import EngineReported, NodeStarted
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -19,12 +19,14 @@ from chaoslab.faults.evidence.window import (
     Found,
     evidence_of_each,
     no_evidence,
+    of,
 )
 from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable, able
 from chaoslab.links.base import Direction
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import has_code_0, how_it_ended, was_ended_by
 from chaoslab.record.journal import History
 
 
@@ -113,12 +115,12 @@ class ContainerReplace:
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited, restarted = window.exited, window.restarted
-        before = next((e for e in reversed(window.before) if e.kind is Kind.NODE_STARTED), None)
+        before = next(reversed(of(window.before, NodeStarted)), None)
         if window.incarnation is None or before is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None or restarted is None:
             return no_evidence(Code.NOT_RESTARTED, "was not replaced before the fault ended")
-        old, new = before.data.get("image_id"), restarted.data.get("image_id")
+        old, new = before.payload.image_id, restarted.payload.image_id
         if new is None or old == new:
             return no_evidence(Code.NO_EFFECT, "came back from the same image", image_id=new)
         if not any(was_ended_by(exited, signal) for signal in ("SIGTERM", "SIGKILL")):
@@ -143,9 +145,9 @@ _LOOK_S = 0.5
 """How often it is looked whether a node that was asked to leave has left."""
 
 
-def reported(window: EvidenceWindow, action: str) -> Event | None:
+def reported(window: EvidenceWindow, action: str) -> Event[EngineReported] | None:
     """What the engine itself reported of the target while the fault was upon it."""
-    return window.first(Kind.ENGINE_REPORTED, lambda e: e.data.get("action") == action)
+    return window.first(EngineReported, lambda e: e.payload.action == action)
 
 
 def _look_unplugged(window: EvidenceWindow) -> Found:

@@ -8,18 +8,24 @@ may wait for whoever leaves, and whoever joins takes over the state of the run. 
 let in, and how soon it was of use, is a finding (check `join`), not a doubt about the fault.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import has_code_0, how_it_ended
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    LearnerLeft,
+    LeftBecause,
+    MemberLeft,
+    MemberSuspected,
+    RoundMerged,
+)
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.lives import Life, lives
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
@@ -29,7 +35,11 @@ from chaoslab.faults.evidence.window import (
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import has_code_0, how_it_ended
 from chaoslab.record.journal import History
+
+_GOODBYE = "said_goodbye"
+"""The syncer's reason for a member that left in order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,65 +105,47 @@ class ControlLeave(OneAct):
 
 
 def _look_joined(window: EvidenceWindow) -> Found:
-    started = window.first(Kind.NODE_STARTED)
     if window.incarnation is not None:
         return no_evidence(Code.ALREADY_RUNNING, "was there already when it was to join")
-    if started is None:
+    life = next(iter(lives(window)), None)
+    if life is None:
         return no_evidence(Code.NOT_STARTED, "was not started")
-    life = started.integer("incarnation")
-    own = [event for event in window.during if event.data.get("incarnation") == life]
-    first = {
-        kind: next((event for event in own if event.kind is kind), None)
-        for kind in (Kind.LEARNER_STARTED, Kind.MEMBER_JOINED, Kind.LEARNER_JOINED,
-                     Kind.PUSH_ACCEPTED, Kind.NODE_EXITED)
-    }  # fmt: skip
-    exited = first[Kind.NODE_EXITED]
-    stayed_s = (exited.time_s if exited else window.end_s) - started.time_s
-    if exited is not None:
+    stayed_s = life.end_s - life.started.time_s
+    if life.exited is not None:
         code = Code.ENDED_AGAIN
-    elif first[Kind.LEARNER_STARTED] is None:
+    elif life.ready is None:
         code = Code.NO_REPORT
     else:
         code = window.lasted(stayed_s)
     return Found(
         code=code,
-        text=_how_it_joined(first, started),
+        text=_how_it_joined(life),
         measured={
-            "joined_after_s": _after_s(started, first[Kind.MEMBER_JOINED]),
-            "held_everything_after_s": _after_s(started, first[Kind.LEARNER_JOINED]),
-            "contributed_after_s": _after_s(started, first[Kind.PUSH_ACCEPTED]),
-            **_from_whom(first[Kind.LEARNER_JOINED]),
+            "joined_after_s": life.after_s(life.member),
+            "held_everything_after_s": life.after_s(life.complete),
+            "contributed_after_s": life.contributed_s,
+            "source": life.source,
+            "donor": life.donor,
             "stayed_s": stayed_s,
         },
-        proof=(started, *(event for event in first.values() if event is not exited)),
+        proof=(life.started, life.ready, life.member, life.complete, life.accepted),
     )
 
 
-def _how_it_joined(first: Mapping[Kind, Event | None], started: Event) -> str:
-    exited, joined = first[Kind.NODE_EXITED], first[Kind.MEMBER_JOINED]
-    if first[Kind.LEARNER_STARTED] is None and exited is None:
+def _how_it_joined(life: Life) -> str:
+    exited, joined = life.exited, life.member
+    if life.ready is None and exited is None:
         return "was started, and never said that it is a learner"
     text = "was started"
     if joined is not None:
-        text += f", was a member after {_after_s(started, joined):.1f} s"
-        donor = joined.data.get("donor")
+        text += f", was a member after {life.after_s(joined):.1f} s"
+        donor = joined.payload.donor
         text += f" (state of {donor})" if donor else ""
-    if (contributed_s := _after_s(started, first[Kind.PUSH_ACCEPTED])) is not None:
+    if (contributed_s := life.contributed_s) is not None:
         text += f", contributed after {contributed_s:.1f} s"
     if exited is not None:
         return f"{text} and was gone again ({how_it_ended(exited)})"
     return text if joined is not None else f"{text}, and was not let in while the fault lasted"
-
-
-def _from_whom(complete: Event | None) -> Mapping[str, Json]:
-    """Where its parameters came from: a donor's checkpoint, or the syncer's fragments."""
-    if complete is None:
-        return {"source": None, "donor": None}
-    return {"source": complete.data.get("source"), "donor": complete.data.get("donor")}
-
-
-def _after_s(began: Event, event: Event | None) -> float | None:
-    return None if event is None else max(0.0, event.time_s - began.time_s)
 
 
 # ---------------------------------------------------------------- who went
@@ -170,14 +162,10 @@ def _look_left(window: EvidenceWindow, history: History) -> Found:
         text = f"did not leave in order: it ended by {how_it_ended(exited)}"
         return no_evidence(Code.EXITED_INSTEAD, text)
 
-    def own(kind: Kind) -> Event | None:
-        return window.first(kind, lambda e: e.data.get("incarnation") == window.incarnation)
-
-    said, dropped, suspected = (
-        own(kind) for kind in (Kind.LEARNER_LEFT, Kind.MEMBER_LEFT, Kind.MEMBER_SUSPECTED)
-    )
-    is_goodbye = dropped is not None and dropped.data.get("reason") == "said_goodbye"
-    is_asked = said is not None and said.data.get("reason") == "asked"
+    said, dropped = window.own(LearnerLeft), window.own(MemberLeft)
+    suspected = window.own(MemberSuspected)
+    is_goodbye = dropped is not None and dropped.payload.reason == _GOODBYE
+    is_asked = said is not None and said.payload.reason is LeftBecause.ASKED
     is_orderly = is_asked and suspected is None and (is_goodbye or not window.was_member)
     left = dropped or exited
     away_s = (window.restarted.time_s if window.restarted else window.end_s) - left.time_s
@@ -199,23 +187,27 @@ def _look_left(window: EvidenceWindow, history: History) -> Found:
     )
 
 
-def _how_it_left(said: Event | None, dropped: Event | None, suspected: Event | None) -> str:
+def _how_it_left(
+    said: Event[LearnerLeft] | None,
+    dropped: Event[MemberLeft] | None,
+    suspected: Event[MemberSuspected] | None,
+) -> str:
     if suspected is not None:
         return "was suspected before it left"
     if said is None:
         return "never said that it leaves"
-    if said.data.get("reason") != "asked":
-        return f"left because of something else ({said.data.get('reason')})"
+    if said.payload.reason is not LeftBecause.ASKED:
+        return f"left because of something else ({said.payload.reason})"
     if dropped is None:
         return "left without a goodbye that the syncer heard"
-    if dropped.data.get("reason") != "said_goodbye":
-        return f"left, and the syncer took it for {dropped.data.get('reason')}"
+    if dropped.payload.reason != _GOODBYE:
+        return f"left, and the syncer took it for {dropped.payload.reason}"
     return "said goodbye"
 
 
 def _rounds_around(left: Event, history: History) -> tuple[float | None, float | None]:
     """Seconds from the goodbye to the next round, and the usual time between two before it."""
-    rounds: Sequence[Event] = history.of(Kind.ROUND_MERGED)
+    rounds = history.of(RoundMerged)
     before_s = [event.time_s for event in rounds if event.seq < left.seq]
     after_s = [event.time_s for event in rounds if event.seq > left.seq]
     gaps_s = [b - a for a, b in pairwise(before_s)]

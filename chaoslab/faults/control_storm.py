@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import was_ended_by
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import NodeExited
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.lives import Life, lives
 from chaoslab.faults.evidence.window import (
     EvidenceWindow,
     Found,
@@ -31,6 +32,7 @@ from chaoslab.faults.evidence.window import (
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import was_ended_by
 from chaoslab.record.journal import History
 
 TOGETHER_S = 1.0
@@ -92,10 +94,10 @@ class ControlRejoinStorm:
         )
 
     def _look(self, window: EvidenceWindow, storms: Sequence["_Storm"]) -> Found:
-        deaths, returns = _deaths(window), _returns(window)
+        deaths, returns = _deaths(window), lives(window)
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
-        if not deaths or deaths[0].integer("incarnation") != window.incarnation:
+        if not deaths or deaths[0].payload.incarnation != window.incarnation:
             return no_evidence(Code.NOT_KILLED, "was not killed when the fault began")
         if not returns:
             text = "was killed and did not come back while the fault lasted"
@@ -111,14 +113,14 @@ class ControlRejoinStorm:
             code=code,
             text=f"{_how_often(deaths, returns)}{_together(storms)}"
             + (
-                f"; it contributed {last.useful_s:.1f} s after its last start"
-                if last.useful_s is not None
+                f"; it contributed {last.contributed_s:.1f} s after its last start"
+                if last.contributed_s is not None
                 else "; it had not contributed when the fault ended"
             ),
             measured={
                 "deaths": len(deaths),
                 "returns": len(returns),
-                "contributed_after_s": last.useful_s,
+                "contributed_after_s": last.contributed_s,
                 "source": last.source,
                 "donor": last.donor,
                 **_measured(storms),
@@ -128,47 +130,14 @@ class ControlRejoinStorm:
         )  # fmt: skip
 
 
-# ---------------------------------------------------------------- one return, and one storm
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Return:
-    """One life that came back. What has not happened until `end_s` is None."""
-
-    started: Event
-    end_s: float
-    member: Event | None
-    """The syncer let it in, and asked a donor for it."""
-    complete: Event | None
-    """It holds every fragment."""
-    accepted: Event | None
-
-    @property
-    def useful_s(self) -> float | None:
-        """From its start to its first accepted contribution."""
-        return self.accepted.time_s - self.started.time_s if self.accepted else None
-
-    @property
-    def source(self) -> Json:
-        """Where its parameters came from."""
-        return self.complete.data.get("source") if self.complete else None
-
-    @property
-    def donor(self) -> Json:
-        """Whose checkpoint it has; None if it has the syncer's fragments."""
-        return self.complete.data.get("donor") if self.complete else None
-
-    @property
-    def complete_s(self) -> float:
-        """When it held everything; the end of what is known if it did not."""
-        return self.complete.time_s if self.complete else self.end_s
+# ---------------------------------------------------------------- one storm
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Storm:
     """The returns of one instant, one of each target."""
 
-    returns: Sequence[_Return]
+    returns: Sequence[Life]
     asked: int
     """How many were to come back."""
 
@@ -208,41 +177,18 @@ class _Storm:
 
 def _storms(all_scenes: Iterable[EvidenceWindow], times: int) -> list[_Storm]:
     """Storm k is the k-th return of every target."""
-    returns = [_returns(window) for window in all_scenes]
+    returns = [lives(window) for window in all_scenes]
     return [
         _Storm(returns=[own[k] for own in returns if len(own) > k], asked=len(returns))
         for k in range(times)
     ]
 
 
-def _deaths(window: EvidenceWindow) -> list[Event]:
-    exits = (e for e in window.during if e.kind is Kind.NODE_EXITED)
-    return [e for e in exits if was_ended_by(e, Signal.SIGKILL)]
+def _deaths(window: EvidenceWindow) -> list[Event[NodeExited]]:
+    return [e for e in window.of(NodeExited) if was_ended_by(e, Signal.SIGKILL)]
 
 
-def _returns(window: EvidenceWindow) -> list[_Return]:
-    found = []
-    for started in (e for e in window.during if e.kind is Kind.NODE_STARTED):
-        life = started.integer("incarnation")
-        own = [e for e in window.during if e.data.get("incarnation") == life]
-        exits_s = [e.time_s for e in own if e.kind is Kind.NODE_EXITED]
-        member, complete, accepted = (
-            next((e for e in own if e.kind is kind), None)
-            for kind in (Kind.MEMBER_JOINED, Kind.LEARNER_JOINED, Kind.PUSH_ACCEPTED)
-        )
-        found.append(
-            _Return(
-                started=started,
-                end_s=min(exits_s, default=window.end_s),
-                member=member,
-                complete=complete,
-                accepted=accepted,
-            )
-        )
-    return found
-
-
-def _how_often(deaths: Sequence[Event], returns: Sequence[_Return]) -> str:
+def _how_often(deaths: Sequence[Event], returns: Sequence[Life]) -> str:
     if len(deaths) == len(returns) == 1:
         return "died and came back"
     return f"died {len(deaths)} times and came back {len(returns)} times"

@@ -4,12 +4,13 @@ What proves each is measured where bytes arrive, beside what was asked, within a
 Learners stay in training: nobody is taken away.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LinkCounted
 from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
@@ -23,7 +24,7 @@ from chaoslab.faults.evidence.links import (
     round_trip_s,
     unclaimed,
 )
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 from chaoslab.faults.link import LinkFault
 from chaoslab.links.base import (
     Bandwidth,
@@ -196,14 +197,13 @@ class NetworkLoss(LinkFault):
 
     def look(self, window: EvidenceWindow) -> Found:
         """The kernel's counters, from before the fault to just before its heal."""
-        counted = [e for e in window.during if _count(e) is not None]
+        counted = _packets(window.during)
         if not counted:
             return no_evidence(Code.NOT_MEASURED, "has no packets counted on its link")
-        packets, dropped = _count(counted[-1]) or (0, 0)
-        for earlier in [e for e in window.before if _count(e) is not None][-1:]:
-            had = _count(earlier) or (0, 0)
-            packets, dropped = packets - had[0], dropped - had[1]
-        return self._judge(packets, dropped, window, counted[-1])
+        last, packets, dropped = counted[-1]
+        for _, earlier, earlier_dropped in _packets(window.before)[-1:]:
+            packets, dropped = packets - earlier, dropped - earlier_dropped
+        return self._judge(packets, dropped, window, last)
 
     def _judge(self, packets: int, dropped: int, window: EvidenceWindow, counted: Event) -> Found:
         share = dropped / packets if packets else 0.0
@@ -228,11 +228,13 @@ class NetworkLoss(LinkFault):
         )
 
 
-def _count(event: Event) -> tuple[int, int] | None:
-    """Packets looked at and dropped, if an event tells them."""
-    if event.kind is not Kind.LINK_COUNTED or event.data.get("packets") is None:
-        return None
-    return event.integer("packets"), event.integer("dropped")
+def _packets(events: Iterable[Event]) -> list[tuple[Event, int, int]]:
+    """The events that count packets, with how many were looked at and dropped."""
+    return [
+        (e, e.payload.packets, e.payload.dropped or 0)
+        for e in of(events, LinkCounted)
+        if e.payload.packets is not None
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -295,6 +297,6 @@ def _carried(window: EvidenceWindow, way: Direction, until_s: float) -> int:
 
     A message that broke off in its middle, of a chunk at most, is counted by nobody.
     """
-    had = [e.integer("bytes") for e in reports(window.before, way)][-1:]
-    seen = [e.integer("bytes") for e in reports(window.during, way) if e.time_s <= until_s]
+    had = [e.payload.bytes for e in reports(window.before, way)][-1:]
+    seen = [e.payload.bytes for e in reports(window.during, way) if e.time_s <= until_s]
     return max(seen, default=0) - (had[0] if had else 0)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import LinkShaped
 from chaoslab.core.units import Share
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
@@ -46,11 +47,11 @@ class _Shaken(LinkFault):
 
     def look(self, window: EvidenceWindow) -> Found:
         """That it was put on a link that carried traffic: more is not to be had."""
-        shaped = window.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == window.injection)
+        shaped = window.first(LinkShaped, lambda e: e.payload.injection == window.injection)
         if shaped is None:
             return no_evidence(Code.NOT_APPLIED, "had a link on which nothing was put")
         seen = whole(window, reports(window.during))
-        carried = [e for e in seen if e.number("silent_s") < e.number("window_s")]
+        carried = [e for e in seen if e.payload.silent_s < e.payload.window_s]
         if not carried:
             return no_evidence(Code.NO_TRAFFIC, "carried no traffic during the fault")
         return Found(

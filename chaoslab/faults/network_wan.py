@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import Status
+from chaoslab.core.payloads import LinkMeasured, Status
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import held
@@ -128,7 +128,7 @@ class NetworkRegionProfile(LinkFault):
 
 def _is_scarce(window: EvidenceWindow, way: Direction, paced: Found) -> bool:
     """Whether a rate is in doubt because hardly anything was sent that way."""
-    timed = [e for e in whole(window, reports(window.during, way)) if e.data.get("bytes_per_s")]
+    timed = [e for e in whole(window, reports(window.during, way)) if e.payload.bytes_per_s]
     return paced.status is Status.WEAK and len(timed) < _ENOUGH
 
 
@@ -209,40 +209,51 @@ class NetworkTrace(LinkFault):
 
     def _look_at_delays(self, window: EvidenceWindow) -> Found:
         usual_s = round_trip_s(reports(window.calm))
-        seen = [e for e in whole(window, reports(window.during)) if e.data.get("rtt_s") is not None]
+        seen = [
+            (event, rtt_s)
+            for event in whole(window, reports(window.during))
+            if (rtt_s := event.payload.rtt_s) is not None
+        ]
         if usual_s is None or not seen:
             text = "carried no traffic before or during the fault"
             return no_evidence(Code.NO_BASELINE, text)
         ways = len(self.direction.ways)
-        asked_s = ways * fmean(self._at(window, e, _latency_s) for e in seen)
-        added_s = fmean(e.number("rtt_s") for e in seen) - usual_s
+        asked_s = ways * fmean(self._at(window, e, _latency_s) for e, _ in seen)
+        added_s = fmean(rtt_s for _, rtt_s in seen) - usual_s
         has_rates = any(point.rate_bytes_per_s is not None for point in self._points)
         tolerance = FAR if has_rates else DELAY
-        shown = [pinged(e, "rtt_s") for e in seen if self._is_late(window, e, usual_s, tolerance)]
+        shown = [
+            pinged(event, rtt_s)
+            for event, rtt_s in seen
+            if self._is_late(window, event, rtt_s - usual_s, tolerance)
+        ]
         found = Found(
             code=tolerance.code(added_s, asked_s),
             text=f"took {1000 * added_s:.0f} ms more for a round trip on the average; "
             f"{1000 * asked_s:.0f} ms were asked ({tolerance})",
             measured={"added_rtt_s": added_s, "asked_rtt_s": asked_s, "usual_rtt_s": usual_s},
-            proof=(seen[0], seen[-1]),
+            proof=(seen[0][0], seen[-1][0]),
         )
         return held(window, shown).weakens(found, "rtt")
 
     def _is_late(
-        self, window: EvidenceWindow, event: Event, usual_s: float, tolerance: Tolerance
+        self,
+        window: EvidenceWindow,
+        event: Event[LinkMeasured],
+        added_s: float,
+        tolerance: Tolerance,
     ) -> bool:
         """As late as its own row asks for, in about."""
-        added_s = max(0.0, event.number("rtt_s") - usual_s)
         asked_s = len(self.direction.ways) * self._at(window, event, _latency_s)
-        return tolerance.wide.holds(added_s, asked_s)
+        return tolerance.wide.holds(max(0.0, added_s), asked_s)
 
     def _look_at_rates(self, window: EvidenceWindow, way: Direction) -> Found:
-        seen = [e for e in whole(window, reports(window.during, way)) if e.data.get("bytes_per_s")]
+        seen = [e for e in whole(window, reports(window.during, way)) if e.payload.bytes_per_s]
         rate = payload_rate(seen)
         if rate is None:
             text = f"carried nothing {way} that was large enough to time"
             return no_evidence(Code.NOT_MEASURED, text)
-        sizes = [(e.integer("payload_bytes"), self._at(window, e, _rate)) for e in seen]
+        sizes = [(e.payload.payload_bytes, self._at(window, e, _rate)) for e in seen]
         asked = sum(size for size, _ in sizes) / sum(size / limit for size, limit in sizes)
         usual = payload_rate(reports(window.calm, way))
         text = (
@@ -265,10 +276,13 @@ class NetworkTrace(LinkFault):
         )
 
     def _at(
-        self, window: EvidenceWindow, event: Event, value: Callable[[TracePoint], float]
+        self,
+        window: EvidenceWindow,
+        event: Event[LinkMeasured],
+        value: Callable[[TracePoint], float],
     ) -> float:
         """What the rows asked for in the middle of a report's window."""
-        moment_s = event.time_s - event.number("window_s") / 2 - window.begin_s
+        moment_s = event.time_s - event.payload.window_s / 2 - window.begin_s
         return value(_row_at(self._points, moment_s))
 
 

@@ -12,8 +12,8 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError, PlanError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import has_code_0, how_it_ended, was_ended_by
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LearnerLeft, LearnerNoticed, MemberLeft, NodeExited, NodeStarted
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -27,6 +27,7 @@ from chaoslab.faults.evidence.window import (
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Notifiable, able
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import has_code_0, how_it_ended, was_ended_by
 from chaoslab.record.journal import History
 
 
@@ -166,9 +167,9 @@ class ProcessCrashLoop:
 
     def _look(self, window: EvidenceWindow) -> Found:
         crashes = {
-            e.integer("incarnation"): e
-            for e in window.during
-            if e.kind is Kind.NODE_EXITED and was_ended_by(e, Signal.SIGKILL)
+            e.payload.incarnation: e
+            for e in window.of(NodeExited)
+            if was_ended_by(e, Signal.SIGKILL)
         }
         if window.incarnation not in crashes:
             return no_evidence(
@@ -234,7 +235,7 @@ class ProcessPreempt:
         return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
-        exited, noticed = window.exited, window.first(Kind.LEARNER_NOTICED)
+        exited, noticed = window.exited, window.first(LearnerNoticed)
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
@@ -265,9 +266,9 @@ class ProcessPreempt:
             },
             proof=(
                 noticed,
-                window.first(Kind.LEARNER_LEFT),
+                window.first(LearnerLeft),
                 exited,
-                window.first(Kind.MEMBER_LEFT),
+                window.first(MemberLeft),
             ),
         )
 
@@ -289,12 +290,10 @@ def start_all(injection: Injection, fleet: Fleet) -> None:
 # ---------------------------------------------------------------- looking at a scene
 
 
-def death(window: EvidenceWindow, exited: Event) -> Found:
+def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
     """What is told of a life that a signal ended: how, how soon noticed, for how long."""
     down_s = window.down_s(exited)
-    dropped = window.first(
-        Kind.MEMBER_LEFT, lambda e: e.data.get("incarnation") == window.incarnation
-    )
+    dropped = window.first(MemberLeft, lambda e: e.payload.incarnation == window.incarnation)
     dropped_s = max(0.0, dropped.time_s - exited.time_s) if dropped else None
     text = f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s"
     if dropped_s is not None:
@@ -305,8 +304,8 @@ def death(window: EvidenceWindow, exited: Event) -> Found:
         code=window.lasted(down_s),
         text=text,
         measured={
-            "signal": exited.data.get("signal"),
-            "exit_code": exited.data.get("exit_code"),
+            "signal": exited.payload.signal,
+            "exit_code": exited.payload.exit_code,
             "exited_after_s": exited.time_s - window.begin_s,
             "down_s": down_s,
             "dropped_after_s": dropped_s,
@@ -334,9 +333,9 @@ def _look_restarted(window: EvidenceWindow) -> Found:
     )
 
 
-def _median_life_s(window: EvidenceWindow, crashes: Mapping[int, Event]) -> float | None:
-    born = {
-        e.integer("incarnation"): e.time_s for e in window.during if e.kind is Kind.NODE_STARTED
-    }
+def _median_life_s(
+    window: EvidenceWindow, crashes: Mapping[int, Event[NodeExited]]
+) -> float | None:
+    born = {e.payload.incarnation: e.time_s for e in window.of(NodeStarted)}
     lives_s = [crashes[life].time_s - born[life] for life in crashes if life in born]
     return median(lives_s) if lives_s else None

@@ -10,8 +10,14 @@ from itertools import pairwise
 from statistics import median
 from typing import ClassVar
 
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import how_it_ended
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    LearnerStep,
+    MemberLeft,
+    MemberSuspected,
+    NodeProbed,
+    PushAccepted,
+)
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -21,10 +27,12 @@ from chaoslab.faults.evidence.window import (
     Found,
     evidence_of_each,
     no_evidence,
+    of,
 )
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Pausable, Wedgeable, able
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import History
 
 _STILL_S = 0.02
@@ -97,8 +105,8 @@ class ProcessHang(OneAct):
 
 def look_paused(window: EvidenceWindow) -> Found:
     """Whether the process was stopped and silent, from the first probe to the last."""
-    probes = [e for e in window.during if e.kind is Kind.NODE_PROBED]
-    stopped = [e for e in probes if e.text("state") == "T"]
+    probes = window.of(NodeProbed)
+    stopped = [e for e in probes if e.payload.state == "T"]
     if not stopped:
         seen = ", ".join(window.probed_states) or "nobody looked"
         return no_evidence(Code.NOT_STOPPED, f"was never seen stopped (state {seen})")
@@ -109,7 +117,7 @@ def look_paused(window: EvidenceWindow) -> Found:
         and not e.kind.startswith("node.")
         and e.time_s > window.begin_s + AFTERGLOW_S
     ]
-    held = [e for e in probes if e.text("state") == "T" or _stood_still(e, stopped[-1])]
+    held = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
     paused_s = stopped[-1].time_s - held[0].time_s
     code = window.lasted(paused_s)
     text = f"was stopped (state T) for {paused_s:.1f} s"
@@ -127,12 +135,12 @@ def look_paused(window: EvidenceWindow) -> Found:
     )
 
 
-def _stood_still(probe: Event, stopped: Event) -> bool:
+def _stood_still(probe: Event[NodeProbed], stopped: Event[NodeProbed]) -> bool:
     """Whether it used no processor from the probe until it was seen stopped.
 
     On a starved machine a stopped process shows its old state until its next turn to run.
     """
-    return 0.0 <= stopped.number("cpu_s") - probe.number("cpu_s") <= _STILL_S
+    return 0.0 <= stopped.payload.cpu_s - probe.payload.cpu_s <= _STILL_S
 
 
 def _look_hung(window: EvidenceWindow) -> Found:
@@ -152,28 +160,24 @@ def _look_hung(window: EvidenceWindow) -> Found:
             f"unusual: it reports every {usual_s:.1f} s",
             **measured,
         )
-    noticed = window.first(Kind.MEMBER_SUSPECTED) or window.first(Kind.MEMBER_LEFT)
+    noticed = (*window.of(MemberSuspected), *window.of(MemberLeft))[:1]
     return Found(
         code=window.lasted(hung_s),
         text=f"lived and did not step for {hung_s:.1f} s (usually every {usual_s:.1f} s)",
         measured=measured,
-        proof=(last, noticed, *[e for e in window.during if e.kind is Kind.NODE_PROBED][-1:]),
+        proof=(last, *noticed, *window.of(NodeProbed)[-1:]),
     )
 
 
-def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event]:
+def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event[LearnerStep]]:
     """The reports of the life that the fault met."""
-    return [
-        e
-        for e in events
-        if e.kind is Kind.LEARNER_STEP and e.data.get("incarnation") == window.incarnation
-    ]
+    return [e for e in of(events, LearnerStep) if e.payload.incarnation == window.incarnation]
 
 
 def _not_hung(window: EvidenceWindow) -> Found | None:
     """What else it did, when it did not hang."""
     states = window.probed_states
-    closed = window.first(Kind.MEMBER_LEFT, lambda e: e.data.get("reason") == "closed")
+    closed = window.first(MemberLeft, lambda e: e.payload.reason == "closed")
     if window.exited:
         text = f"exited ({how_it_ended(window.exited)}) instead of hanging"
         return no_evidence(Code.EXITED_INSTEAD, text)
@@ -197,13 +201,12 @@ def _not_hung(window: EvidenceWindow) -> Found | None:
 def _steps_given(window: EvidenceWindow) -> set[int]:
     """At which steps its pushes were made, by the syncer's account: the word of somebody else."""
     from_s = window.begin_s + AFTERGLOW_S
-    given = (e for e in window.during if e.kind is Kind.PUSH_ACCEPTED and e.time_s > from_s)
-    return {event.integer("step") for event in given}
+    return {e.payload.step for e in window.of(PushAccepted) if e.time_s > from_s}
 
 
-def _usual_interval_s(steps: list[Event]) -> float:
+def _usual_interval_s(steps: list[Event[LearnerStep]]) -> float:
     """Median seconds between the latest ten reports; of a single one, the time that it covers."""
     times_s = [e.time_s for e in steps[-11:]]
     if len(times_s) > 1:
         return median(late - early for early, late in pairwise(times_s))
-    return steps[-1].number("step_s") * float(str(steps[-1].data.get("steps", 1)))
+    return steps[-1].payload.step_s * steps[-1].payload.steps

@@ -6,8 +6,8 @@ A plan names the region as its target: `target: {region: eu}`.
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import was_ended_by
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LinkCounted, LinkShaped
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -18,6 +18,7 @@ from chaoslab.faults.process import death, start_all
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.links.base import Direction, Refuse, Shaping
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import was_ended_by
 from chaoslab.record.journal import History
 
 
@@ -69,12 +70,12 @@ def _look(window: EvidenceWindow) -> Found:
 
 def _look_at_link(window: EvidenceWindow) -> Found:
     """Its link was cut, and nothing that counts it or uses it saw it carry anything."""
-    cut = window.first(Kind.LINK_SHAPED)
-    counted = [e for e in window.during if e.kind is Kind.LINK_COUNTED]
+    cut = window.first(LinkShaped)
+    counted = window.of(LinkCounted)
     if cut is None:
         return no_evidence(Code.NOT_APPLIED, "had a link that was never cut")
     opened, carried = openings(window), _carried(counted)
-    connections = counted[-1].data.get("connections") if counted else None
+    connections = counted[-1].payload.connections if counted else None
     is_dark = not (opened or carried or connections)
     return Found(
         code=Code.AS_ASKED if is_dark else Code.WORKED_MEANWHILE,
@@ -84,7 +85,6 @@ def _look_at_link(window: EvidenceWindow) -> Found:
     )
 
 
-def _carried(counted: list[Event]) -> bool:
+def _carried(counted: list[Event[LinkCounted]]) -> bool:
     """Whether the link's own counters went on from the first count to the last."""
-    keys = ("up_bytes", "down_bytes")
-    return len({tuple(event.data.get(key) for key in keys) for event in counted}) > 1
+    return len({(event.payload.up_bytes, event.payload.down_bytes) for event in counted}) > 1

@@ -10,8 +10,8 @@ from functools import partial
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import how_it_ended
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import NodeCounted
 from chaoslab.core.units import Factor
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
@@ -28,6 +28,7 @@ from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Stressable, able
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import History
 
 _MiB = 1 << 20
@@ -79,7 +80,7 @@ class ComputeSteal(OneAct):
 
     def _look(self, history: History, window: EvidenceWindow) -> Found:
         counted = _counted(window)
-        used_s = counted[-1].number("cpu_s") if counted else 0.0
+        used_s = (counted[-1].payload.cpu_s or 0.0) if counted else 0.0
         lasted_s = max(window.end_s - window.begin_s, 1e-9)
         if used_s < _BURNER_SHARE * lasted_s:
             text = f"had no busy neighbours: they used {used_s:.1f} s of the cores"
@@ -137,7 +138,7 @@ class MemoryPressure(OneAct):
 
     def _look(self, window: EvidenceWindow) -> Found:
         counted = _counted(window)
-        held_bytes = counted[-1].number("rss_bytes") if counted else 0.0
+        held_bytes = (counted[-1].payload.rss_bytes or 0.0) if counted else 0.0
         share = held_bytes / self.size_bytes
         if share < _HELD_SHARE / 2:
             text = f"felt no pressure: {held_bytes / 1e6:,.0f} MB were held beside it"
@@ -148,7 +149,7 @@ class MemoryPressure(OneAct):
             f"{self.size_bytes / 1e6:,.0f} MB were asked",
             measured={
                 "rss_bytes": held_bytes,
-                "available_bytes": counted[-1].number("available_bytes"),
+                "available_bytes": counted[-1].payload.available_bytes,
             },
             proof=(counted[-1],),
         )
@@ -218,13 +219,13 @@ class ProcessOom(OneAct):
 
     def _look(self, window: EvidenceWindow) -> Found:
         exited, counted = window.exited, _counted(window)
-        kills = counted[-1].integer("oom_kills") if counted else 0
+        kills = (counted[-1].payload.oom_kills or 0) if counted else 0
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
         if exited is None:
             text = f"was not killed; the kernel counts {kills} such kills"
             return no_evidence(Code.STILL_RUNNING, text, oom_kills=kills)
-        if exited.data.get("signal") != "SIGKILL":
+        if exited.payload.signal != "SIGKILL":
             text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
             return no_evidence(Code.EXITED_INSTEAD, text)
         down_s = window.down_s(exited)
@@ -245,10 +246,6 @@ class ProcessOom(OneAct):
         )
 
 
-def _counted(window: EvidenceWindow) -> list[Event]:
+def _counted(window: EvidenceWindow) -> list[Event[NodeCounted]]:
     """What this fault's own burden has measured on the target."""
-    return [
-        e
-        for e in window.during
-        if e.kind is Kind.NODE_COUNTED and e.text("injection") == window.injection
-    ]
+    return [e for e in window.of(NodeCounted) if e.payload.injection == window.injection]

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import how_it_ended, was_ended_by
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import CheckpointFound, LearnerJoined, StorageDamaged
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -29,6 +29,7 @@ from chaoslab.faults.process import start_all
 from chaoslab.fleet.base import Ability, Damage, Fleet
 from chaoslab.fleet.protocols import StoresFiles, able
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import how_it_ended, was_ended_by
 from chaoslab.record.journal import History
 
 _NEEDS = frozenset({Ability.KILL, Ability.STORAGE})
@@ -154,11 +155,11 @@ def _strike(injection: Injection, fleet: Fleet, how: Damage, which: Which) -> No
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _look(is_met: Callable[[Event, str], bool]) -> Callable[[EvidenceWindow], Found]:
+def _look(is_met: Callable[[CheckpointFound, str], bool]) -> Callable[[EvidenceWindow], Found]:
     """Look for damage on disk, and for a later life that met each damaged file."""
 
     def look(window: EvidenceWindow) -> Found:
-        damaged = [e for e in window.during if e.kind is Kind.STORAGE_DAMAGED and _is_damage(e)]
+        damaged = [e for e in window.of(StorageDamaged) if _is_damage(e.payload)]
         exited = window.exited
         if exited is None or not damaged:
             text = "keeps whole files, or was not down while they were damaged"
@@ -166,43 +167,43 @@ def _look(is_met: Callable[[Event, str], bool]) -> Callable[[EvidenceWindow], Fo
         if not was_ended_by(exited, "SIGKILL"):
             text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
             return no_evidence(Code.EXITED_INSTEAD, text)
-        files = [event.text("file") for event in damaged]
-        found = window.first(Kind.CHECKPOINT_FOUND, window.is_later_life)
+        files = [event.payload.file for event in damaged]
+        met = window.first(CheckpointFound, lambda e: e.payload.incarnation != window.incarnation)
+        found = met.payload if met else None
         measured: dict[str, Json] = {
             "files": files,
-            "bytes_before": damaged[-1].data.get("bytes_before"),
-            "bytes_after": damaged[-1].data.get("bytes_after"),
-            "found": found.data.get("file") if found else None,
+            "bytes_before": damaged[-1].payload.bytes_before,
+            "bytes_after": damaged[-1].payload.bytes_after,
+            "found": found.file if found else None,
             "is_read": found is not None,
         }
         is_shown = found is not None and all(is_met(found, file) for file in files)
         return Found(
             code=Code.AS_ASKED if is_shown else Code.NOT_USED,
-            text=f"was killed, {_done(damaged)}; {_met(found, window)}",
+            text=f"was killed, {_done(damaged)}; {_met(met, window)}",
             measured=measured,
-            proof=(exited, *damaged, found),
+            proof=(exited, *damaged, met),
         )
 
     return look
 
 
-def _is_damage(event: Event) -> bool:
+def _is_damage(said: StorageDamaged) -> bool:
     """By what was read back from the disk."""
-    before, after = event.data.get("digest_before"), event.data.get("digest_after")
-    return before is not None and before != after
+    return said.digest_before is not None and said.digest_before != said.digest_after
 
 
-def _is_refused(found: Event, file: str) -> bool:
-    refused = [one.get("file") for one in found.items("refused") if isinstance(one, dict)]
-    return file in refused or found.data.get("file") == file  # believed: read, all the same
+def _is_refused(found: CheckpointFound, file: str) -> bool:
+    refused = [one.file for one in found.refused]
+    return file in refused or found.file == file  # believed: read, all the same
 
 
-def _is_missed(found: Event, file: str) -> bool:
-    return found.data.get("file") != file
+def _is_missed(found: CheckpointFound, file: str) -> bool:
+    return found.file != file
 
 
-def _done(damaged: list[Event]) -> str:
-    before, after = (damaged[-1].data.get(f"bytes_{when}") for when in ("before", "after"))
+def _done(damaged: list[Event[StorageDamaged]]) -> str:
+    before, after = damaged[-1].payload.bytes_before, damaged[-1].payload.bytes_after
     if after is None:
         left = "gone"
     elif after == before:
@@ -212,13 +213,13 @@ def _done(damaged: list[Event]) -> str:
     return f"its {', '.join(e.text('file') for e in damaged)} was then {left}"
 
 
-def _met(found: Event | None, window: EvidenceWindow) -> str:
+def _met(found: Event[CheckpointFound] | None, window: EvidenceWindow) -> str:
     if found is None:
         return "nobody looked at it before the fault ended"
-    joined = window.first(Kind.LEARNER_JOINED, lambda e: e.seq > found.seq)
-    own = found.data.get("file")
+    joined = window.first(LearnerJoined, lambda e: e.seq > found.seq)
+    own = found.payload.file
     said = f"the next life found {own or 'none'} whole"
     if joined is None:
         return said
-    donor = joined.data.get("donor")
+    donor = joined.payload.donor
     return f"{said}, and took its parameters from {donor or joined.text('source')}"

@@ -7,12 +7,10 @@ Nothing need be lost: a node that flushes whatever others rely on loses at most 
 heard of. Whether that held is judged by the checks `checkpoints` and `succession`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import how_it_ended, was_ended_by
+from chaoslab.core.payloads import StoragePowerLost
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -25,6 +23,7 @@ from chaoslab.faults.evidence.window import (
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import LosesPower, able
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import how_it_ended, was_ended_by
 from chaoslab.record.journal import History
 
 
@@ -61,46 +60,41 @@ class StoragePowerLoss(OneAct):
 
 
 def _look(window: EvidenceWindow) -> Found:
-    exited, cut = window.exited, window.first(Kind.STORAGE_POWER_LOST)
+    exited, cut = window.exited, window.first(StoragePowerLost)
     if exited is None:
         text = "was not running when the fault began, or did not end"
         return no_evidence(Code.NOT_KILLED, text)
     if not was_ended_by(exited, "SIGKILL"):
         text = f"ended by itself ({how_it_ended(exited)}), not by SIGKILL"
         return no_evidence(Code.EXITED_INSTEAD, text)
-    if cut is None or cut.data.get("refused") is None:
+    if cut is None or cut.payload.refused is None:
         text = "was killed, and nothing shows that its disk was cut off"
         return no_evidence(Code.NOT_APPLIED, text)
-    down_s, lost = window.down_s(exited), _lost(cut)
+    down_s = window.down_s(exited)
     return Found(
         code=window.lasted(down_s),
         text=f"exited ({how_it_ended(exited)}) and was down for {down_s:.1f} s; "
-        f"{_in_words(cut, lost)}",
+        f"{_in_words(cut.payload)}",
         measured={
             "exited_after_s": exited.time_s - window.begin_s,
             "down_s": down_s,
-            "files": cut.data.get("files"),
-            "files_lost": len(lost),
-            "refused": cut.data.get("refused"),
+            "files": cut.payload.files,
+            "files_lost": len(cut.payload.lost),
+            "refused": cut.payload.refused,
         },
         proof=(exited, cut, window.restarted),
     )
 
 
-def _lost(cut: Event) -> list[Mapping[str, Json]]:
-    return [one for one in cut.items("lost") if isinstance(one, Mapping)]
-
-
-def _in_words(cut: Event, lost: list[Mapping[str, Json]]) -> str:
-    said = f"its disk was shut down ({cut.data.get('refused')})"
-    if not lost:
-        return f"{said} and lost nothing: all {cut.data.get('files')} files are as they were"
+def _in_words(cut: StoragePowerLost) -> str:
+    said = f"its disk was shut down ({cut.refused})"
+    if not cut.lost:
+        return f"{said} and lost nothing: all {cut.files} files are as they were"
     changes = ", ".join(
-        f"{one.get('file')} {_bytes(one.get('bytes_before'))} -> {_bytes(one.get('bytes_after'))}"
-        for one in lost
+        f"{one.file} {_bytes(one.bytes_before)} -> {_bytes(one.bytes_after)}" for one in cut.lost
     )
-    return f"{said}; of {cut.data.get('files')} files {len(lost)} are not as before: {changes}"
+    return f"{said}; of {cut.files} files {len(cut.lost)} are not as before: {changes}"
 
 
-def _bytes(size: Json) -> str:
+def _bytes(size: int | None) -> str:
     return "none" if size is None else f"{size} bytes"

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import CheckpointFailed, CheckpointSaved, StorageFilled
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence, of
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import HasVolumes, Hookable, able
 from chaoslab.plan.model import Injection
@@ -92,9 +93,9 @@ class StorageSlowDisk(OneAct):
         return evidence_of_each(injection, history, self._look, requested)
 
     def _look(self, window: EvidenceWindow) -> Found:
-        saved = [e for e in window.during if e.kind is Kind.CHECKPOINT_SAVED]
-        held_up = [e for e in saved if e.time_s - e.number("took_s") >= window.begin_s]
-        before = [_rate(e) for e in window.before if e.kind is Kind.CHECKPOINT_SAVED]
+        saved = window.of(CheckpointSaved)
+        held_up = [e for e in saved if e.time_s - e.payload.took_s >= window.begin_s]
+        before = [_rate(e) for e in of(window.before, CheckpointSaved)]
         measured: dict[str, Json] = {
             "files": len(held_up),
             "bytes_per_s": max(map(_rate, held_up), default=None),
@@ -116,19 +117,19 @@ class StorageSlowDisk(OneAct):
         )
 
 
-def _rate(event: Event) -> float:
-    return event.number("bytes") / max(event.number("took_s"), 1e-6)
+def _rate(event: Event[CheckpointSaved]) -> float:
+    return event.payload.bytes / max(event.payload.took_s, 1e-6)
 
 
 def _look_full(window: EvidenceWindow) -> Found:
-    filled = window.first(Kind.STORAGE_FILLED)
-    refused = [e for e in window.during if e.kind is Kind.CHECKPOINT_FAILED]
-    if filled is None or filled.number("free_bytes") > 0:
+    filled = window.first(StorageFilled)
+    refused = window.of(CheckpointFailed)
+    if filled is None or filled.payload.free_bytes > 0:
         text = "has room on its volume, as far as the record shows"
         return no_evidence(Code.NOT_APPLIED, text)
     measured: dict[str, Json] = {
-        "free_bytes": filled.data.get("free_bytes"),
-        "total_bytes": filled.data.get("total_bytes"),
+        "free_bytes": filled.payload.free_bytes,
+        "total_bytes": filled.payload.total_bytes,
         "refused": len(refused),
     }
     said = (

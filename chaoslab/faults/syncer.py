@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import how_it_ended, was_ended_by
+from chaoslab.core.events import Json
+from chaoslab.core.payloads import RoundMerged, SyncerBlocked, SyncerFreed
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
@@ -19,12 +19,14 @@ from chaoslab.faults.evidence.window import (
     Found,
     evidence_of_each,
     no_evidence,
+    of,
 )
 from chaoslab.faults.process import Signal, start_all
 from chaoslab.faults.process_pause import look_paused
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.fleet.protocols import HasVolumes, Pausable, able
 from chaoslab.plan.model import Injection
+from chaoslab.record.exits import how_it_ended, was_ended_by
 from chaoslab.record.journal import History
 
 _SYNCER = frozenset({Role.SYNCER})
@@ -78,7 +80,7 @@ class SyncerKill(OneAct):
             text = f"ended by itself ({how_it_ended(exited)}), not by {self.signal}"
             return no_evidence(Code.EXITED_INSTEAD, text)
         down_s = window.down_s(exited)
-        late = window.first(Kind.ROUND_MERGED, lambda e: e.seq > exited.seq)
+        late = window.first(RoundMerged, lambda e: e.seq > exited.seq)
         versions = _versions(window)
         return Found(
             code=Code.WORKED_MEANWHILE if late else window.lasted(down_s),
@@ -86,7 +88,7 @@ class SyncerKill(OneAct):
             f"{sum(versions.values())} rounds"
             + (", and another one while it was down" if late else ""),
             measured={
-                "signal": exited.data.get("signal"),
+                "signal": exited.payload.signal,
                 "exited_after_s": exited.time_s - window.begin_s,
                 "down_s": down_s,
                 "versions": versions,
@@ -154,11 +156,11 @@ class SyncerDiskFull(OneAct):
 
 
 def _look_blocked(window: EvidenceWindow) -> Found:
-    blocked = window.first(Kind.SYNCER_BLOCKED)
+    blocked = window.first(SyncerBlocked)
     if blocked is None:
         return no_evidence(Code.NO_EFFECT, "never said that its disk refuses what it writes")
-    freed = window.first(Kind.SYNCER_FREED, lambda e: e.seq > blocked.seq)
-    merged = window.first(Kind.ROUND_MERGED, lambda e: e.seq > blocked.seq)
+    freed = window.first(SyncerFreed, lambda e: e.seq > blocked.seq)
+    merged = window.first(RoundMerged, lambda e: e.seq > blocked.seq)
     blocked_s = (freed.time_s if freed else window.end_s) - blocked.time_s
     broke = merged is not None and (freed is None or merged.seq < freed.seq)
     if broke:
@@ -178,5 +180,5 @@ def _look_blocked(window: EvidenceWindow) -> Found:
 
 def _versions(window: EvidenceWindow) -> dict[str, int]:
     """The newest version of each fragment that was published before."""
-    merged: list[Event] = [e for e in window.before if e.kind is Kind.ROUND_MERGED]
-    return {str(e.integer("fragment")): e.integer("version") for e in merged}
+    merged = (event.payload for event in of(window.before, RoundMerged))
+    return {str(said.fragment): said.version for said in merged}

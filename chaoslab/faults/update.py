@@ -17,11 +17,18 @@ from statistics import median
 from typing import ClassVar, TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    LearnerPushed,
+    PushAccepted,
+    PushBounded,
+    PushRejected,
+    UpdateTampered,
+)
 from chaoslab.faults.base import Layer, OneAct
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence, of
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import Injection
@@ -35,8 +42,7 @@ _CALM_PUSHES = 5
 _TOLERANCE = 2.0
 """A measured factor within this factor of the one asked proves it."""
 
-_ANSWERS = frozenset({Kind.PUSH_ACCEPTED, Kind.PUSH_REJECTED})
-
+_Sent: TypeAlias = LearnerPushed | PushAccepted | PushBounded | PushRejected | UpdateTampered
 _Push: TypeAlias = tuple[int, int]
 """(round, fragment)"""
 
@@ -103,10 +109,10 @@ class UpdateScaled(OneAct):
         spoilt = _spoilt(window)
         if not spoilt:
             return _no_push(window)
-        taken = [e for e in window.during if e.kind is Kind.PUSH_ACCEPTED and _push(e) in spoilt]
+        taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
         refused = [e for e in _rejections(window, "malformed", "not_finite") if _push(e) in spoilt]
         growths = _growths(window, taken)
-        bounded = [e for e in window.during if e.kind is Kind.PUSH_BOUNDED and _push(e) in spoilt]
+        bounded = [e for e in window.of(PushBounded) if _push(e) in spoilt]
         measured: dict[str, Json] = {
             "factor": median(growths) if growths else None,
             "spoilt": len(spoilt),
@@ -194,42 +200,37 @@ def _let_go(injection: Injection, fleet: Fleet) -> None:
 # ---------------------------------------------------------------- looking at a scene
 
 
-def _push(event: Event) -> _Push:
-    return event.integer("round"), event.integer("fragment")
+def _push(event: Event[_Sent]) -> _Push:
+    return event.payload.round, event.payload.fragment
 
 
 def _spoilt(window: EvidenceWindow) -> frozenset[_Push]:
     """The pushes that the victim's hook spoilt, by its own word."""
-    return frozenset(_push(e) for e in window.during if e.kind is Kind.UPDATE_TAMPERED)
+    return frozenset(map(_push, window.of(UpdateTampered)))
 
 
-def _rejections(window: EvidenceWindow, *reasons: str) -> list[Event]:
-    refused = [e for e in window.during if e.kind is Kind.PUSH_REJECTED]
-    return [e for e in refused if e.data.get("reason") in reasons]
+def _rejections(window: EvidenceWindow, *reasons: str) -> list[Event[PushRejected]]:
+    return [e for e in window.of(PushRejected) if e.payload.reason in reasons]
 
 
 def _no_push(window: EvidenceWindow) -> Found:
     text = "pushed nothing that its hook could have spoilt while the fault was on"
-    has_pushed = window.first(Kind.LEARNER_PUSHED) is not None
+    has_pushed = window.first(LearnerPushed) is not None
     return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
 
 
 def _look_nan(window: EvidenceWindow) -> Found:
-    def is_nonsense(event: Event) -> bool:
-        return event.kind is Kind.PUSH_ACCEPTED and not math.isfinite(event.number("norm"))
+    def is_nonsense(event: Event[PushAccepted]) -> bool:
+        return event.payload.norm is not None and not math.isfinite(event.payload.norm)
 
     return _answered(window, "{} updates with a NaN", is_nonsense, "not_finite")
 
 
 def _look_stale(window: EvidenceWindow) -> Found:
-    current = {
-        _push(e): e.integer("base_version") for e in window.during if e.kind is Kind.LEARNER_PUSHED
-    }
+    current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
 
-    def is_old(event: Event) -> bool:
-        if event.kind is not Kind.PUSH_ACCEPTED or _push(event) not in current:
-            return False
-        return event.integer("base_version") < current[_push(event)]
+    def is_old(event: Event[PushAccepted]) -> bool:
+        return event.payload.base_version < current.get(_push(event), -1)
 
     return _answered(window, "{} old updates in place of new ones", is_old, "stale")
 
@@ -237,15 +238,13 @@ def _look_stale(window: EvidenceWindow) -> Found:
 def _look_duplicate(window: EvidenceWindow) -> Found:
     once: set[_Push] = set()
 
-    def is_second(event: Event) -> bool:
+    def is_second(event: Event[PushAccepted]) -> bool:
         """Accepted once more; the first answer to a push is none of the duplicate's."""
-        if event.kind is not Kind.PUSH_ACCEPTED:
-            return False
         is_known = _push(event) in once
         once.add(_push(event))
         return is_known
 
-    answers = Counter(_push(e) for e in window.during if e.kind in _ANSWERS)
+    answers = Counter([*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))])
     twice = frozenset(push for push, count in answers.items() if count > 1)
     return _answered(window, "{} updates twice", is_second, "replay", "late", among=twice)
 
@@ -253,7 +252,7 @@ def _look_duplicate(window: EvidenceWindow) -> Found:
 def _answered(
     window: EvidenceWindow,
     what: str,
-    is_taken: Callable[[Event], bool],
+    is_taken: Callable[[Event[PushAccepted]], bool],
     *reasons: str,
     among: frozenset[_Push] | None = None,
 ) -> Found:
@@ -267,8 +266,8 @@ def _answered(
     pushed = what.format(len(spoilt))
     candidates = spoilt if among is None else spoilt & among
     refused = [e for e in _rejections(window, *reasons) if _push(e) in candidates]
-    taken = [e for e in window.during if is_taken(e) and _push(e) in candidates]
-    seen = {_push(e) for e in (*refused, *taken)}
+    taken = [e for e in window.of(PushAccepted) if is_taken(e) and _push(e) in candidates]
+    seen = {*map(_push, refused), *map(_push, taken)}
     measured: dict[str, Json] = {
         "spoilt": len(spoilt), "refused": len(refused), "taken": len(taken)
     }  # fmt: skip
@@ -279,23 +278,23 @@ def _answered(
     return Found(
         code=Code.AS_ASKED if is_whole else Code.NOT_THROUGHOUT,
         text=f"pushed {pushed}; the syncer refused {len(refused)} as "
-        f"{' or '.join(sorted({e.text('reason') for e in refused})) or 'such'} and took "
+        f"{' or '.join(sorted({e.payload.reason for e in refused})) or 'such'} and took "
         f"{len(taken)}",
         measured=measured,
         proof=(*refused[:1], *taken[:1]),
     )
 
 
-def _growths(window: EvidenceWindow, taken: Sequence[Event]) -> list[float]:
+def _growths(window: EvidenceWindow, taken: Sequence[Event[PushAccepted]]) -> list[float]:
     """The norm / √steps of each push against what it was for the same fragment before the fault."""
     before: dict[int, list[float]] = {}
-    for event in window.calm:
-        if event.kind is Kind.PUSH_ACCEPTED and event.number("norm") > 0:
-            before.setdefault(event.integer("fragment"), []).append(_of_a_step(event))
+    for event in of(window.calm, PushAccepted):
+        if event.payload.norm:
+            before.setdefault(event.payload.fragment, []).append(_of_a_step(event))
     return [
         _of_a_step(event) / median(usual[-_CALM_PUSHES:])
         for event in taken
-        if (usual := before.get(event.integer("fragment")))
+        if (usual := before.get(event.payload.fragment))
     ]
 
 
@@ -306,8 +305,8 @@ def _is_about(asked: float, grown: float) -> bool:
     return abs(math.log(grown / asked)) < abs(math.log(grown))
 
 
-def _of_a_step(event: Event) -> float:
-    return event.number("norm") / math.sqrt(max(1, event.integer("c_steps")))
+def _of_a_step(event: Event[PushAccepted]) -> float:
+    return (event.payload.norm or 0.0) / math.sqrt(max(1, event.payload.c_steps))
 
 
 def _grew(growths: Sequence[float]) -> str:

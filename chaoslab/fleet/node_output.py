@@ -11,7 +11,7 @@ learner reports its own steps, not the syncer's rounds, another learner's steps 
 import json
 import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import BinaryIO
 
 from chaoslab.core.events import (
@@ -22,6 +22,16 @@ from chaoslab.core.events import (
     Observation,
     encode,
     read_node_line,
+)
+from chaoslab.core.payloads import (
+    ClockRead,
+    LearnerStep,
+    MemberRefused,
+    Membership,
+    OfLearner,
+    Payload,
+    PhaseReached,
+    RoundMerged,
 )
 from chaoslab.fleet.base import Role
 
@@ -52,18 +62,6 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }
 """What a node of each role reports; everything else is written by the harness."""
-
-Reader = Callable[[Event, str], object]
-_MEMBER: Mapping[str, Reader] = {"learner": Event.text, "incarnation": Event.integer}
-_STEERS: Mapping[Kind, Mapping[str, Reader]] = {
-    Kind.ROUND_MERGED: {
-        "round": Event.integer,
-        "contributors": Event.items,
-        "committed_tokens": Event.number,
-    },
-    Kind.LEARNER_STEP: {"step": Event.integer, "loss": Event.number, "step_s": Event.number},
-}
-"""The keys by which the harness itself steers a run, beside who is meant."""
 
 
 class NodeOutput:
@@ -143,18 +141,26 @@ def hear(line: str, *, node: str, role: Role) -> Observation | None:
     if report.node_s is not None and not math.isfinite(report.node_s):
         raise MalformedEvent(f"node_s is {report.node_s}: {line[:200]!r}")
     observation = Observation(source=node, kind=report.kind, data=report.data, node_s=report.node_s)
-    _require_keys(observation, role)
+    _require_fields(observation.event, role)
     return observation
 
 
-def _require_keys(observation: Observation, role: Role) -> None:
-    kind = observation.kind
-    event = Event(seq=-1, time_s=0.0, source=observation.source, kind=kind, data=observation.data)
-    about_one = kind.split(".")[0] in ("member", "push", "learner", "link")
-    for key, read in {**(_MEMBER if about_one else {}), **_STEERS.get(kind, {})}.items():
-        read(event, key)
-    if role is Role.LEARNER and event.text("learner") != observation.source:
-        raise MalformedEvent(f"{observation.source} spoke as {event.text('learner')}")
+def _require_fields(event: Event, role: Role) -> None:
+    """MalformedEvent if it lacks a field by which the harness steers, or is about somebody else."""
+    said = event.payload
+    if isinstance(said, RoundMerged):
+        _ = (said.round, said.contributors, said.committed_tokens)
+    elif isinstance(said, LearnerStep):
+        _ = (said.step, said.steps, said.step_s, said.loss)
+    if isinstance(said, OfLearner | Membership | MemberRefused):
+        _ = (said.learner, said.incarnation)
+    if role is Role.LEARNER and (name := _learner(said)) != event.source:
+        raise MalformedEvent(f"{event.source} spoke as {name}")
+
+
+def _learner(said: Payload) -> str:
+    by_learner = OfLearner | Membership | PhaseReached | ClockRead
+    return said.learner if isinstance(said, by_learner) else ""
 
 
 def _require_sound(value: Json, *, depth: int) -> None:

@@ -13,7 +13,8 @@ from itertools import pairwise
 from statistics import fmean, median, pstdev
 
 from chaoslab.checks.node_clocks import by_node_clocks
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LearnerStep, RoundMerged
 from chaoslab.record.journal import History
 
 _QUARTERS = 4
@@ -49,14 +50,14 @@ def measure(
     run did not complete is not steady.
     """
     history = by_node_clocks(history)
-    rounds = history.of(Kind.ROUND_MERGED)[max(0, first_round - 1) : last_round]
+    rounds = history.of(RoundMerged)[max(0, first_round - 1) : last_round]
     wanted = last_round - max(0, first_round - 1)
     if len(rounds) < max(2, wanted):
-        merged = len(history.of(Kind.ROUND_MERGED))
+        merged = len(history.of(RoundMerged))
         return _unmeasured(f"training ended after {merged} of the {last_round} rounds it needs")
     times_s = [event.time_s for event in rounds]
     gaps_s = [later - earlier for earlier, later in pairwise(times_s)]
-    tokens = rounds[-1].number("committed_tokens") - rounds[0].number("committed_tokens")
+    tokens = rounds[-1].payload.committed_tokens - rounds[0].payload.committed_tokens
     length_s = times_s[-1] - times_s[0]
     if length_s <= 0:
         return _unmeasured("all rounds of the window were seen at the same instant")
@@ -70,7 +71,7 @@ def measure(
         gap_s_max=max(gaps_s),
         tokens_per_s=tokens / length_s,
         variation=variation,
-        step_s=_step_s(history.between(times_s[0], times_s[-1], Kind.LEARNER_STEP)),
+        step_s=_step_s(history.between(times_s[0], times_s[-1], LearnerStep)),
     )
 
 
@@ -83,10 +84,10 @@ def _variation(gaps_s: Sequence[float]) -> float:
     return pstdev(rates) / fmean(rates)
 
 
-def _step_s(samples: Iterable[Event]) -> Mapping[str, float]:
+def _step_s(samples: Iterable[Event[LearnerStep]]) -> Mapping[str, float]:
     found: dict[str, list[float]] = defaultdict(list)
     for sample in samples:
-        found[sample.text("learner")].append(sample.number("step_s"))
+        found[sample.payload.learner].append(sample.payload.step_s)
     return {learner: fmean(found[learner]) for learner in sorted(found)}
 
 

@@ -14,7 +14,7 @@ from functools import partial
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payloads import Obstacle
+from chaoslab.core.payloads import NodeProbed, Obstacle
 from chaoslab.faults.base import BringsIn, Fault, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.fleet.base import Role
@@ -289,8 +289,8 @@ class Injector:
         self.recorder.drain()
         for name in injection.targets:
             seen, node = self.recorder.fleet.probe(name), self.recorder.fleet.nodes[name]
-            self.recorder.take(seen)
-            if node.is_alive and seen.data["state"] == "gone":
+            said = self.recorder.take(seen).payload
+            if node.is_alive and isinstance(said, NodeProbed) and said.state == "gone":
                 yield f"{name} has no process"
 
     def _cut_off(self, injection: Injection) -> frozenset[str]:
@@ -353,7 +353,7 @@ class Injector:
 
     def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
         targets = set(one.injection.targets)
-        probes = self.recorder.journal.history.of(Kind.NODE_PROBED)
+        probes = self.recorder.journal.history.of(NodeProbed)
         found: Mapping[str, Json] = {
             "injection": plain(one.injection),
             "injected_s": one.injected_s,
@@ -362,7 +362,7 @@ class Injector:
             "probes": [
                 {"time_s": probe.time_s, **probe.data}
                 for probe in probes
-                if probe.time_s >= one.injected_s and probe.text("node") in targets
+                if probe.time_s >= one.injected_s and probe.payload.node in targets
             ],
         }
         hidden = self.recorder.journal.secrets.data(found)

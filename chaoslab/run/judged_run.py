@@ -13,7 +13,7 @@ from pathlib import Path
 from chaoslab.checks.base import Check
 from chaoslab.checks.verdict import Verdict, judge
 from chaoslab.core.errors import ChaoslabError, ExitCode, FleetError, HarnessBug, PlanError
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import RunStarted
 from chaoslab.plan.file import load
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.kinds import kinds
@@ -111,8 +111,8 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
 
 def _refuse_another_plan(directory: RunDirectory, history: History) -> None:
     """FleetError if the plan on record is not the one that was carried out, byte for byte."""
-    started = history.last(Kind.RUN_STARTED)
-    sealed = started.data.get("plan_digest") if started else None
+    started = history.last(RunStarted)
+    sealed = started.payload.plan_digest if started else None
     found = directory.plan_digest()
     if sealed and found is not None and found != sealed:
         raise FleetError(

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import PhaseReached
 from chaoslab.fleet.protocols import Hookable, able
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.run.event_recorder import EventRecorder
@@ -41,14 +42,14 @@ class PhaseTriggers:
             for node in filter(progress.is_alive, injection.watched):
                 self._ask(_Life(node, progress.incarnations[node]), injection.trigger)
 
-    def announced(self, injection: Injection) -> Event | None:
+    def announced(self, injection: Injection) -> Event[PhaseReached] | None:
         """The first answer to the question of this injection."""
-        for event in self.recorder.journal.history.of(Kind.PHASE_REACHED):
-            life = _Life(event.source, event.integer("incarnation"))
+        for event in self.recorder.journal.history.of(PhaseReached):
+            life = _Life(event.source, event.payload.incarnation)
             asked = self._asked.get((life, injection.trigger))
             if asked is None or event.seq < asked or event.source not in injection.watched:
                 continue
-            if event.text("phase") == injection.trigger.phase:
+            if event.payload.phase == injection.trigger.phase:
                 return event
         return None
 

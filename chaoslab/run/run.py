@@ -16,12 +16,12 @@ from functools import partial
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.exits import has_code_0, how_it_ended
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked
 from chaoslab.plan.model import FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
+from chaoslab.record.exits import has_code_0, how_it_ended
 from chaoslab.record.journal import RECORD_FORMAT, Journal
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run.baseline import Measured, measure

@@ -14,12 +14,12 @@ from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
 from chaoslab.core.events import Kind
-from chaoslab.core.exits import how_it_ended
-from chaoslab.core.payloads import RunOutcome
+from chaoslab.core.payloads import NodeStarted, RunOutcome
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.launch import SYNCER
+from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
@@ -162,8 +162,8 @@ class RunLoop:
     def _sample_machine(self, now_s: float) -> None:
         if self.machine is None:
             return
-        started = self.recorder.journal.history.of(Kind.NODE_STARTED)
-        pids = {event.text("node"): event.integer("pid") for event in started}
+        started = self.recorder.journal.history.of(NodeStarted)
+        pids = {event.payload.node: event.payload.pid for event in started}
         alive = [pids[name] for name in self._progress.alive()]
         if (sampled := self.machine.sample(now_s, alive)) is not None:
             self.recorder.note(Kind.MACHINE_SAMPLED, sampled)

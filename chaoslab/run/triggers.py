@@ -11,8 +11,23 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import cast
 
-from chaoslab.core.events import Event, Json, Kind, MalformedEvent
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import (
+    FaultHealed,
+    LearnerStep,
+    LinkLost,
+    MemberJoined,
+    MemberLeft,
+    NodeExited,
+    NodeStarted,
+    RoundMerged,
+    SyncerFinal,
+    SyncerHeld,
+    SyncerReady,
+    SyncerStopped,
+)
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import AbortRule, Trigger
 
@@ -34,7 +49,7 @@ class Progress:
     committed_tokens: float = 0.0
     roles: dict[str, Role] = field(default_factory=dict)
     incarnations: dict[str, int] = field(default_factory=dict)
-    exits: dict[str, Event] = field(default_factory=dict)
+    exits: dict[str, Event[NodeExited]] = field(default_factory=dict)
     """The last exit of each node that is not alive now."""
     address: str | None = None
     """Where the syncer is ready."""
@@ -56,33 +71,33 @@ class Progress:
     """Whether the stop rule of training is met and training goes on for the harness."""
     links_lost: str | None = None
     """Why nothing carries the links any more."""
-    _merged: set[Json] = field(default_factory=set)
+    _merged: set[int] = field(default_factory=set)
     """The numbers of the merged rounds: one that is said once more does not count."""
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
-        match event.kind:
-            case Kind.NODE_STARTED:
-                self._start(event)
-            case Kind.NODE_EXITED:
-                self._exit(event)
-            case Kind.SYNCER_READY:
-                self.address = event.text("address")
-            case Kind.MEMBER_JOINED:
-                self.members.add(event.text("learner"))
-                self.joined[event.text("learner")] = event.integer("incarnation")
-            case Kind.MEMBER_LEFT:
-                self.members.discard(event.text("learner"))
-            case Kind.LEARNER_STEP:
-                self._step(event)
-            case Kind.ROUND_MERGED:
-                self._merge(event)
-            case Kind.FAULT_HEALED:
-                self.healed_s.setdefault(event.text("spec"), event.time_s)
-            case Kind.SYNCER_HELD | Kind.SYNCER_STOPPED | Kind.SYNCER_FINAL:
-                self._end(event.kind)
-            case Kind.LINK_LOST:
-                self.links_lost = event.text("reason")
+        match event.payload:
+            case LearnerStep() as said:
+                self._step(said, event.time_s)
+            case RoundMerged() as said:
+                self._merge(said, event.time_s)
+            case NodeStarted() as said:
+                self._start(said)
+            case NodeExited():
+                self._exit(cast("Event[NodeExited]", event))
+            case SyncerReady(address=address):
+                self.address = address
+            case MemberJoined() as said:
+                self.members.add(said.learner)
+                self.joined[said.learner] = said.incarnation
+            case MemberLeft(learner=learner):
+                self.members.discard(learner)
+            case FaultHealed(spec=spec):
+                self.healed_s.setdefault(spec, event.time_s)
+            case SyncerHeld() | SyncerStopped() | SyncerFinal() as said:
+                self._end(said)
+            case LinkLost(reason=reason):
+                self.links_lost = reason
             case _:
                 pass
 
@@ -154,50 +169,42 @@ class Progress:
 
     # ---------------------------------------------------------------- how it folds
 
-    def _start(self, event: Event) -> None:
-        node = event.text("node")
-        self.roles[node] = Role(event.text("role"))
-        if self.roles[node] is Role.SYNCER:
+    def _start(self, said: NodeStarted) -> None:
+        self.roles[said.node] = Role(said.role)
+        if self.roles[said.node] is Role.SYNCER:
             self.members.clear()  # its last life took all memberships with it
             self.is_stopping = self.is_over = False
-        self.incarnations[node] = event.integer("incarnation")
-        self.exits.pop(node, None)
+        self.incarnations[said.node] = said.incarnation
+        self.exits.pop(said.node, None)
 
-    def _exit(self, event: Event) -> None:
-        if event.integer("incarnation") == self.incarnations.get(event.text("node")):
-            self.exits[event.text("node")] = event
+    def _exit(self, event: Event[NodeExited]) -> None:
+        said = event.payload
+        if said.incarnation == self.incarnations.get(said.node):
+            self.exits[said.node] = event
 
-    def _end(self, said: Kind) -> None:
+    def _end(self, said: SyncerHeld | SyncerStopped | SyncerFinal) -> None:
         """The syncer alone says how far the end of training is; a learner's word does not count."""
-        self.is_held |= said is Kind.SYNCER_HELD
-        self.is_stopping |= said is Kind.SYNCER_STOPPED
-        self.is_over |= said is Kind.SYNCER_FINAL
+        self.is_held |= isinstance(said, SyncerHeld)
+        self.is_stopping |= isinstance(said, SyncerStopped)
+        self.is_over |= isinstance(said, SyncerFinal)
 
-    def _step(self, event: Event) -> None:
-        learner, step = event.text("learner"), event.integer("step")
-        self.steps[learner] = step
-        self.stepped_s[learner] = event.time_s
-        self.losses[learner] = event.number("loss")
+    def _step(self, said: LearnerStep, time_s: float) -> None:
+        self.steps[said.learner] = said.step
+        self.stepped_s[said.learner] = time_s
+        self.losses[said.learner] = said.loss
 
-    def _merge(self, event: Event) -> None:
-        is_restated, number = event.data.get("is_restated") is True, event.data.get("round")
-        if is_restated and number in self._merged:
+    def _merge(self, said: RoundMerged, time_s: float) -> None:
+        if said.is_restated and said.round in self._merged:
             return
-        self._merged.add(number)
-        self.rounds_s.append(event.time_s)
-        self.committed_tokens = event.number("committed_tokens")
-        for contributor in event.items("contributors"):
-            match contributor:
-                case {"learner": str(learner), "incarnation": int(incarnation)}:
-                    if not is_restated:  # it was given before the syncer went away
-                        self.contributions[learner] = Contribution(
-                            incarnation=incarnation, time_s=event.time_s
-                        )
-                case _:
-                    raise MalformedEvent(
-                        f"event {event.seq} ({event.kind}): a contributor is {contributor!r}, "
-                        "without learner and incarnation"
-                    )
+        self._merged.add(said.round)
+        self.rounds_s.append(time_s)
+        self.committed_tokens = said.committed_tokens
+        if said.is_restated:
+            return  # its contributions were given before the syncer went away
+        for one in said.contributors:
+            self.contributions[one.learner] = Contribution(
+                incarnation=one.incarnation, time_s=time_s
+            )
 
 
 # ---------------------------------------------------------------- triggers

@@ -22,7 +22,7 @@ from pathlib import Path
 import chaoslab
 from chaoslab.checks.control_run import why_not_comparable, why_not_whole
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Kind
+from chaoslab.core.payloads import EvaluationMeasured
 from chaoslab.core.private_files import NotPrivate, read
 from chaoslab.plan.model import FaultPlan
 from chaoslab.record.journal import History
@@ -107,8 +107,8 @@ def _trouble(run: History, control: RunDirectory) -> str:
 
 def reach_tokens(history: History) -> float:
     """Committed tokens of the last snapshot that was evaluated; 0 without any."""
-    measured = history.of(Kind.EVALUATION_MEASURED)
-    return max((event.number("committed_tokens") for event in measured), default=0.0)
+    measured = history.of(EvaluationMeasured)
+    return max((event.payload.committed_tokens for event in measured), default=0.0)
 
 
 def keep(name: str, root: Path, twin: RunDirectory) -> bool:

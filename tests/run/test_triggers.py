@@ -42,7 +42,11 @@ class Told:
 
     def merged(self, *names: str, at_s: float, incarnation: int = 1, tokens: int = 0) -> "Told":
         contributors: list[Json] = [{"learner": name, "incarnation": incarnation} for name in names]
-        data: dict[str, Json] = {"contributors": contributors, "committed_tokens": tokens}
+        data: dict[str, Json] = {
+            "round": self.progress.rounds + 1,
+            "contributors": contributors,
+            "committed_tokens": tokens,
+        }
         return self.tell(Kind.ROUND_MERGED, data, at_s=at_s)
 
 
@@ -141,10 +145,9 @@ def test_a_contribution_counts_for_the_incarnation_that_made_it() -> None:
 
 
 def test_a_contributor_without_incarnation_breaks_the_contract() -> None:
+    data: dict[str, Json] = {"round": 1, "contributors": ["learner-0"], "committed_tokens": 1}
     with pytest.raises(MalformedEvent, match="contributor"):
-        Told().tell(
-            Kind.ROUND_MERGED, {"contributors": ["learner-0"], "committed_tokens": 1}, at_s=1.0
-        )
+        Told().tell(Kind.ROUND_MERGED, data, at_s=1.0)
 
 
 def test_alive_believed_stepping_and_contributing_are_counted_apart() -> None:

@@ -47,7 +47,7 @@ class LearnerJoined(Membership):
 @payload_of(Kind.LEARNER_STEP)
 class LearnerStep(Membership):
     step: int
-    steps: int
+    steps: int = 1
     """Since the last sample."""
     step_s: float
     """Their mean."""

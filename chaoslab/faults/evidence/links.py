@@ -10,16 +10,25 @@ as before, proves nothing.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+from typing import TypeAlias
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payloads import Lack, Status
+from chaoslab.core.payloads import (
+    Lack,
+    LinkCleared,
+    LinkClosed,
+    LinkMeasured,
+    LinkOpened,
+    LinkShaped,
+    Status,
+)
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import Span, held
-from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
+from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
 from chaoslab.links.base import Direction
 
 FRESH_S = 3.0
@@ -62,6 +71,9 @@ class Tolerance:
         return f"tolerance {self.low:.0%} to {self.high:.0%}"
 
 
+RoundTrip: TypeAlias = Callable[[LinkMeasured], float | None]
+"""Which round-trip time of a report."""
+
 # ---------------------------------------------------------------- delay
 
 
@@ -74,18 +86,13 @@ def look_delayed(
     a busy machine; of one that varies the median. Pings on a connection of their own are taken
     where both times have some: those of the stream wait behind its payloads.
     """
-    key = "rtt_s_min" if is_steady else "rtt_s"
-    is_probed = all(
-        round_trip_s(seen, f"probe_{key}") is not None
-        for seen in (reports(window.calm), whole(window, reports(window.during)))
-    )
-    answers = "pings_answered"
-    if is_probed:
-        key, answers = f"probe_{key}", "probes_answered"
-    usual_s = round_trip_s(reports(window.calm), key)
-    seen = whole(window, reports(window.during))
-    answered = [e for e in seen if e.data.get(key) is not None]
-    rtt_s = round_trip_s(answered, key)
+    of_stream, of_probe = _ROUND_TRIPS[is_steady]
+    calm, seen = reports(window.calm), whole(window, reports(window.during))
+    is_probed = None not in (round_trip_s(calm, of_probe), round_trip_s(seen, of_probe))
+    round_trip = of_probe if is_probed else of_stream
+    usual_s = round_trip_s(calm, round_trip)
+    answered = [(e, time_s) for e in seen if (time_s := round_trip(e.payload)) is not None]
+    rtt_s = median(time_s for _, time_s in answered) if answered else None
     if usual_s is None:
         return no_evidence(Code.NO_BASELINE, "had no round trip measured before the fault")
     if rtt_s is None:
@@ -96,8 +103,11 @@ def look_delayed(
         "added_rtt_s": more_s,
         "rtt_s": rtt_s,
         "usual_rtt_s": usual_s,
-        answers: sum(e.integer(answers) for e in answered),
     }
+    if is_probed:
+        measured["probes_answered"] = sum(e.payload.probes_answered for e, _ in answered)
+    else:
+        measured["pings_answered"] = sum(e.payload.pings_answered for e, _ in answered)
     text = (
         f"took {1000 * rtt_s:.0f} ms for a round trip, {1000 * more_s:.0f} ms more than before; "
         f"{1000 * added_s:.0f} ms more were asked ({tolerance})"
@@ -105,24 +115,33 @@ def look_delayed(
     if more_s < _NOTHING * added_s:
         return no_evidence(Code.NO_EFFECT, text, **measured)
     near = tolerance if is_steady else tolerance.wide
-    shown = [pinged(e, key) for e in answered if near.holds(e.number(key) - usual_s, added_s)]
+    shown = [pinged(e, s) for e, s in answered if near.holds(s - usual_s, added_s)]
     found = Found(
         code=tolerance.code(more_s, added_s),
         text=text,
         measured=measured,
-        proof=(answered[0], answered[-1]),
+        proof=(answered[0][0], answered[-1][0]),
     )
     return held(window, shown).weakens(found, "rtt")
 
 
-def pinged(event: Event, key: str) -> Span:
+_ROUND_TRIPS: Mapping[bool, tuple[RoundTrip, RoundTrip]] = {
+    True: (lambda said: said.rtt_s_min, lambda said: said.probe_rtt_s_min),
+    False: (lambda said: said.rtt_s, lambda said: said.probe_rtt_s),
+}
+"""Of a steady delay and of one that varies: by pings of the stream, and beside it."""
+
+
+def pinged(event: Event[LinkMeasured], rtt_s: float) -> Span:
     """What a window's pings tell of: from the time when the first of them was sent."""
-    return event.time_s - event.number("window_s") - event.number(key), event.time_s
+    return event.time_s - event.payload.window_s - rtt_s, event.time_s
 
 
-def round_trip_s(events: Iterable[Event], key: str = "rtt_s") -> float | None:
+def round_trip_s(
+    events: Iterable[Event[LinkMeasured]], round_trip: RoundTrip = lambda said: said.rtt_s
+) -> float | None:
     """Median over the windows that the ends reported; None without any."""
-    found = [e.number(key) for e in events if e.data.get(key) is not None]
+    found = [time_s for e in events if (time_s := round_trip(e.payload)) is not None]
     return median(found) if found else None
 
 
@@ -144,13 +163,13 @@ def _look_way(
     seen = [e for e in whole(window, reports(window.during, way)) if any(_timed(e))]
     rate = payload_rate(seen)
     low, high = _without_one(seen)
-    heard = sum(1 for e in reports(window.during, way) if e.number("silent_s") < FRESH_S)
+    heard = sum(1 for e in reports(window.during, way) if e.payload.silent_s < FRESH_S)
     measured: dict[str, Json] = {
         f"{way}_bytes_per_s": rate,
         f"usual_{way}_bytes_per_s": usual,
         f"{way}_bytes_per_s_low": low,
         f"{way}_bytes_per_s_high": high,
-        f"{way}_payload_bytes": sum(e.integer("payload_bytes") for e in seen),
+        f"{way}_payload_bytes": sum(e.payload.payload_bytes for e in seen),
         f"{way}_timed_s": sum(_timed(e)[1] for e in seen),
     }
     if not heard:
@@ -179,57 +198,58 @@ def _look_way(
     shown = [
         _transferred(e)
         for e in whole(window, reports(window.during, way))
-        if e.data.get("bytes_per_s") and tolerance.holds(e.number("bytes_per_s"), asked_per_s)
+        if e.payload.bytes_per_s and tolerance.holds(e.payload.bytes_per_s, asked_per_s)
     ]
     silent = _mute(window, way, tolerance.high * asked_per_s)
     return held(window, shown, silent).weakens(found, way.value)
 
 
-def _transferred(event: Event) -> Span:
+def _transferred(event: Event[LinkMeasured]) -> Span:
     """What a window's payloads tell of: one that took long had begun long before."""
     _, took_s = _timed(event)
-    return event.time_s - max(event.number("window_s"), took_s), event.time_s
+    return event.time_s - max(event.payload.window_s, took_s), event.time_s
 
 
 def _mute(window: EvidenceWindow, way: Direction, most_per_s: float) -> list[Span]:
     """Windows in which something arrived, but nothing to time, and no more than might arrive."""
     before = reports(window.before, way)[-1:]
     return [
-        (event.time_s - event.number("window_s"), event.time_s)
+        (event.time_s - event.payload.window_s, event.time_s)
         for last, event in pairwise([*before, *reports(window.during, way)])
-        if not event.data.get("bytes_per_s")
+        if not event.payload.bytes_per_s
         and 0
-        < event.integer("bytes") - last.integer("bytes")
-        <= most_per_s * event.number("window_s") + chunk_bytes(window, way)
+        < event.payload.bytes - last.payload.bytes
+        <= most_per_s * event.payload.window_s + chunk_bytes(window, way)
     ]
 
 
 def chunk_bytes(window: EvidenceWindow, way: Direction) -> int:
     """The most that may be on its way without being counted: one piece of the largest payload."""
     seen = reports([*window.before, *window.during], way)
-    largest = max((e.integer("payload_bytes") for e in seen), default=0)
+    largest = max((e.payload.payload_bytes for e in seen), default=0)
     return min(_CHUNK_BYTES, largest // _CHUNKS)
 
 
-def payload_rate(events: Iterable[Event]) -> float | None:
+def payload_rate(events: Iterable[Event[LinkMeasured]]) -> float | None:
     """Bytes per second at which the link carried while it was full; None if that was never."""
     timed = [_timed(e) for e in events]
     took_s = sum(seconds for _, seconds in timed)
     return sum(size for size, _ in timed) / took_s if took_s else None
 
 
-def _timed(event: Event) -> tuple[float, float]:
+def _timed(event: Event[LinkMeasured]) -> tuple[float, float]:
     """Payload bytes of one report and the seconds for which they were awaited; (0, 0) if none.
 
     In older records, what was completed in the report's window, at the rate that was seen then.
     """
-    size, rate = event.integer("payload_bytes"), event.data.get("bytes_per_s")
-    if "timed_s" in event.data:
-        return event.number("timed_bytes"), event.number("timed_s")
-    return (size, size / event.number("bytes_per_s")) if size and rate else (0, 0.0)
+    said = event.payload
+    if said.timed_s is not None:
+        return said.timed_bytes or 0.0, said.timed_s
+    size, rate = said.payload_bytes, said.bytes_per_s
+    return (size, size / rate) if size and rate else (0, 0.0)
 
 
-def _without_one(events: Sequence[Event]) -> tuple[float | None, float | None]:
+def _without_one(events: Sequence[Event[LinkMeasured]]) -> tuple[float | None, float | None]:
     """The lowest and the highest rate if any one report is left out; None of fewer than two."""
     rates = [payload_rate([*events[:n], *events[n + 1 :]]) for n in range(len(events))]
     known = [rate for rate in rates if rate is not None] if len(events) > 1 else []
@@ -239,58 +259,52 @@ def _without_one(events: Sequence[Event]) -> tuple[float | None, float | None]:
 # ---------------------------------------------------------------- streams that end
 
 
-def closings(window: EvidenceWindow) -> list[Event]:
+def closings(window: EvidenceWindow) -> list[Event[LinkClosed]]:
     """Streams of the target that were open and ended during the fault."""
-    return [e for e in window.during if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
+    return [e for e in window.of(LinkClosed) if e.payload.was_open]
 
 
-def unclaimed(window: EvidenceWindow) -> list[Event]:
+def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
     """Of these ends those that did not follow what another injection did to the link."""
     breaking = {
-        e.text("injection")
-        for e in [*window.before, *window.during]
-        if e.kind is Kind.LINK_SHAPED and e.text("effect") in _BREAKING
+        e.payload.injection
+        for e in of([*window.before, *window.during], LinkShaped)
+        if e.payload.effect in _BREAKING
     } - {window.injection}
-    strokes = [
-        e
-        for e in window.during
-        if e.kind in (Kind.LINK_SHAPED, Kind.LINK_CLEARED) and e.text("injection") in breaking
+    changed_s = [
+        *(e.time_s for e in window.of(LinkShaped) if e.payload.injection in breaking),
+        *(e.time_s for e in window.of(LinkCleared) if e.payload.injection in breaking),
     ]
     return [
         e
         for e in closings(window)
-        if not any(
-            -AFTERGLOW_S <= e.time_s - stroke.time_s <= 2 * AFTERGLOW_S for stroke in strokes
-        )
+        if not any(-AFTERGLOW_S <= e.time_s - time_s <= 2 * AFTERGLOW_S for time_s in changed_s)
     ]
 
 
-def failed_dials(window: EvidenceWindow) -> list[Event]:
+def failed_dials(window: EvidenceWindow) -> list[Event[LinkClosed]]:
     """Dials of the target during the fault that nobody answered."""
-    return [e for e in window.during if e.kind is Kind.LINK_CLOSED and not e.flag("was_open")]
+    return [e for e in window.of(LinkClosed) if not e.payload.was_open]
 
 
-def openings(window: EvidenceWindow) -> list[Event]:
+def openings(window: EvidenceWindow) -> list[Event[LinkOpened]]:
     """Streams of the target that began during the fault."""
-    return [e for e in window.during if e.kind is Kind.LINK_OPENED]
+    return window.of(LinkOpened)
 
 
 def was_open(window: EvidenceWindow) -> bool:
     """Whether the target had a stream when the fault began."""
-    said = [e for e in window.before if e.kind in (Kind.LINK_OPENED, Kind.LINK_CLOSED)]
-    return bool(said) and said[-1].kind is Kind.LINK_OPENED
+    kinds = (Kind.LINK_OPENED, Kind.LINK_CLOSED)
+    last = next((e.kind for e in reversed(window.before) if e.kind in kinds), None)
+    return last is Kind.LINK_OPENED
 
 
 # ---------------------------------------------------------------- reports
 
 
-def reports(events: Sequence[Event], way: Direction | None = None) -> list[Event]:
+def reports(events: Iterable[Event], way: Direction | None = None) -> list[Event[LinkMeasured]]:
     """The link.measured among events: of one direction, or of both."""
-    return [
-        e
-        for e in events
-        if e.kind is Kind.LINK_MEASURED and way in (None, Direction(e.text("direction")))
-    ]
+    return [e for e in of(events, LinkMeasured) if way in (None, Direction(e.payload.direction))]
 
 
 def worst(found: Sequence[Found]) -> Found:
@@ -313,9 +327,11 @@ _WORST_FIRST = (
 )
 
 
-def whole(window: EvidenceWindow, events: Iterable[Event]) -> list[Event]:
+def whole(
+    window: EvidenceWindow, events: Iterable[Event[LinkMeasured]]
+) -> list[Event[LinkMeasured]]:
     """Reports on windows that began after the fault did."""
-    return [e for e in events if e.time_s - e.number("window_s") >= window.begin_s]
+    return [e for e in events if e.time_s - e.payload.window_s >= window.begin_s]
 
 
 def lasted_s(window: EvidenceWindow) -> float:

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean, median
 
-from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.exits import how_it_ended
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
+from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import History
 
 _CALM_S = 20.0
@@ -178,16 +179,17 @@ def look_slowed(
 
 def _other_causes(window: EvidenceWindow) -> list[str]:
     """What the burden itself shows against its being what slowed the learner."""
-    kinds = (Kind.NODE_COUNTED, Kind.NODE_RELIEVED)
-    own = [e for e in window.during if e.kind in kinds and e.text("injection") == window.injection]
     doubts = [
-        f"{e.text('because')} at {e.time_s:.1f} s"
-        for e in own
-        if e.kind is Kind.NODE_RELIEVED and e.text("because")
+        f"{e.payload.because} at {e.time_s:.1f} s"
+        for e in window.of(NodeRelieved)
+        if e.payload.injection == window.injection and e.payload.because
     ]
-    counted = [e for e in own if e.kind is Kind.NODE_COUNTED and "throttled_s" in e.data]
-    if counted:
-        kept_s, lasted_s = counted[-1].number("throttled_s"), counted[-1].time_s - window.begin_s
+    throttled = [
+        (e.payload.throttled_s, e.time_s - window.begin_s)
+        for e in window.of(NodeCounted)
+        if e.payload.injection == window.injection and e.payload.throttled_s is not None
+    ]
+    for kept_s, lasted_s in throttled[-1:]:
         if kept_s < _THROTTLED_SHARE * lasted_s:
             doubts.append(f"its quota kept it from a core for {kept_s:.1f} s of {lasted_s:.1f} s")
     return doubts
@@ -196,27 +198,28 @@ def _other_causes(window: EvidenceWindow) -> list[str]:
 # ---------------------------------------------------------------- samples
 
 
-def _steps(events: Iterable[Event], window: EvidenceWindow) -> list[Event]:
+def _steps(events: Iterable[Event], window: EvidenceWindow) -> list[Event[LearnerStep]]:
     """The reports of the life that the fault met, with a step in them."""
     return [
         e
-        for e in events
-        if e.kind is Kind.LEARNER_STEP
-        and e.data.get("incarnation") == window.incarnation
-        and _step_s(e) > 0
+        for e in of(events, LearnerStep)
+        if e.payload.incarnation == window.incarnation and _step_s(e) > 0
     ]
 
 
-def _step_s(event: Event) -> float:
-    return event.number("step_s")
+def _step_s(event: Event[LearnerStep]) -> float:
+    return event.payload.step_s
 
 
-def _length_s(event: Event) -> float:
-    return _step_s(event) * event.number("steps")
+def _length_s(event: Event[LearnerStep]) -> float:
+    return _step_s(event) * event.payload.steps
 
 
 def _samples(
-    events: Sequence[Event], stages: Sequence[Stage], window: EvidenceWindow, usual_s: float
+    events: Sequence[Event[LearnerStep]],
+    stages: Sequence[Stage],
+    window: EvidenceWindow,
+    usual_s: float,
 ) -> Iterable[_Sample]:
     """Those that lie within one stage, but for its onset."""
     starts_s = [window.begin_s + stage.offset_s for stage in stages]
@@ -233,7 +236,7 @@ def _others(window: EvidenceWindow, history: History, untouched: Collection[str]
     """The median slowdown of those learners; at least 1."""
     found = []
     for learner in untouched:
-        steps = [e for e in history.about(learner) if e.kind is Kind.LEARNER_STEP and _step_s(e)]
+        steps = [e for e in of(history.about(learner), LearnerStep) if _step_s(e)]
         before = [e for e in steps if window.begin_s - _CALM_S < e.time_s <= window.begin_s]
         during = [e for e in steps if window.begin_s < e.time_s - _length_s(e) < window.end_s]
         if min(len(before), len(during)) >= _LEAST_SAMPLES:

@@ -10,7 +10,8 @@ faults that silence one link only the one that found it alive is proved.
 
 from collections.abc import Sequence
 
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Event, Json
+from chaoslab.core.payloads import LinkCleared, LinkMeasured, LinkShaped
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import FRESH_S, lasted_s, reports, worst
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
@@ -35,7 +36,7 @@ def _look_for_silence(window: EvidenceWindow, way: Direction) -> Found:
     if rival := _silenced_before(window, way):
         text = f"was already silenced {way} by {rival} when the fault began"
         return no_evidence(Code.SILENCED_BEFORE, text)
-    if not before or before[-1].number("silent_s") > FRESH_S:
+    if not before or before[-1].payload.silent_s > FRESH_S:
         text = f"had carried no traffic {way} when the fault began"
         return no_evidence(Code.NO_TRAFFIC_BEFORE, text)
     quiet_s = window.begin_s - _last_heard_s([*before, *during[:1]])
@@ -71,10 +72,11 @@ def _silenced_before(window: EvidenceWindow, way: Direction) -> str | None:
             break
         if cut is not None and event.seq >= cut.seq:
             break
-        if event.kind is Kind.LINK_CLEARED:
-            standing.pop(event.text("injection"), None)
-        elif _silences(window, event, way):
-            standing[event.text("injection")] = None
+        said = event.payload
+        if isinstance(said, LinkCleared):
+            standing.pop(said.injection, None)
+        elif isinstance(said, LinkShaped) and _silences(window, said, way):
+            standing[said.injection] = None
     return next(iter(standing), None)
 
 
@@ -82,26 +84,25 @@ def _silenced_by(window: EvidenceWindow, way: Direction, until_s: float) -> str 
     """Which other injection silenced that way during this one, and before that moment."""
     cut = _own_effect(window)
     after = cut.seq if cut is not None else -1
-    late = (e for e in window.during if e.seq > after and e.time_s < until_s)
-    return next((e.text("injection") for e in late if _silences(window, e, way)), None)
+    late = (e.payload for e in window.of(LinkShaped) if e.seq > after and e.time_s < until_s)
+    return next((said.injection for said in late if _silences(window, said, way)), None)
 
 
-def _silences(window: EvidenceWindow, event: Event, way: Direction) -> bool:
+def _silences(window: EvidenceWindow, shaped: LinkShaped, way: Direction) -> bool:
     return (
-        event.kind is Kind.LINK_SHAPED
-        and event.text("injection") != window.injection
-        and event.text("effect") in _SILENCING
-        and way in Direction(event.text("direction")).ways
+        shaped.injection != window.injection
+        and shaped.effect in _SILENCING
+        and way in Direction(shaped.direction).ways
     )
 
 
-def _own_effect(window: EvidenceWindow) -> Event | None:
+def _own_effect(window: EvidenceWindow) -> Event[LinkShaped] | None:
     """What the link reported of this injection first."""
-    return window.first(Kind.LINK_SHAPED, lambda e: e.text("injection") == window.injection)
+    return window.first(LinkShaped, lambda e: e.payload.injection == window.injection)
 
 
-def _last_heard_s(seen: Sequence[Event]) -> float:
+def _last_heard_s(seen: Sequence[Event[LinkMeasured]]) -> float:
     """When the last bytes arrived: as the first report says that counted all that ever came."""
-    total = seen[-1].integer("bytes")
-    first = next(e for e in seen if e.integer("bytes") == total)
-    return first.time_s - first.number("silent_s")
+    total = seen[-1].payload.bytes
+    first = next(e for e in seen if e.payload.bytes == total)
+    return first.time_s - first.payload.silent_s

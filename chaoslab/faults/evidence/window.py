@@ -8,11 +8,33 @@ what was written before `fault.injecting` cannot be the fault's doing.
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar, cast
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payloads import Status
+from chaoslab.core.payloads import (
+    CheckpointFound,
+    ClockRead,
+    FaultHealed,
+    FaultHealing,
+    FaultInjecting,
+    FaultStepped,
+    LearnerJoined,
+    LearnerLeft,
+    LearnerStarted,
+    LearnerStep,
+    MemberJoined,
+    MemberLeft,
+    MemberSuspected,
+    NodeExited,
+    NodeProbed,
+    NodeStarted,
+    Payload,
+    PushAccepted,
+    Status,
+    kind_of,
+)
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection
@@ -25,7 +47,24 @@ AFTERGLOW_S = 1.0
 CALM_AFTER_S = 3.0
 """How long after a fault's heal its traces may still be seen."""
 _DEAD = frozenset({"Z", "gone"})
+_LIFE_KINDS = (Kind.NODE_STARTED, Kind.NODE_EXITED)
 _MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
+_P = TypeVar("_P", bound=Payload)
+_L = TypeVar(
+    "_L",
+    CheckpointFound,
+    ClockRead,
+    LearnerJoined,
+    LearnerLeft,
+    LearnerStarted,
+    LearnerStep,
+    MemberJoined,
+    MemberLeft,
+    MemberSuspected,
+    NodeExited,
+    PushAccepted,
+)
+"""A payload that names the life of a node that it is about."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,44 +93,49 @@ class EvidenceWindow:
     @property
     def incarnation(self) -> int | None:
         """Which life the fault met; None when the target was not running."""
-        lives = [e for e in self.before if e.kind in (Kind.NODE_STARTED, Kind.NODE_EXITED)]
-        if not lives or lives[-1].kind is Kind.NODE_EXITED:
-            return None
-        return lives[-1].integer("incarnation")
+        last = next((e.payload for e in reversed(self.before) if e.kind in _LIFE_KINDS), None)
+        return last.incarnation if isinstance(last, NodeStarted) else None
 
     @property
     def was_member(self) -> bool:
         """Whether the syncer counted it when the fault began."""
-        said = [e for e in self.before if e.kind in _MEMBER_KINDS]
-        return bool(said) and said[-1].kind is Kind.MEMBER_JOINED
+        last = next((e.kind for e in reversed(self.before) if e.kind in _MEMBER_KINDS), None)
+        return last is Kind.MEMBER_JOINED
 
     @property
-    def exited(self) -> Event | None:
+    def exited(self) -> Event[NodeExited] | None:
         """The end of the life that the fault met."""
-        return self.first(Kind.NODE_EXITED, lambda e: e.data.get("incarnation") == self.incarnation)
+        return self.first(NodeExited, lambda e: e.payload.incarnation == self.incarnation)
 
     @property
-    def restarted(self) -> Event | None:
+    def restarted(self) -> Event[NodeStarted] | None:
         """The next life, if it began before the heal."""
-        return self.first(Kind.NODE_STARTED)
+        return self.first(NodeStarted)
 
     @property
     def probed_states(self) -> list[str]:
         """What the process looked like from outside, in order."""
-        return [e.text("state") for e in self.during if e.kind is Kind.NODE_PROBED]
+        return [e.payload.state for e in self.of(NodeProbed)]
 
-    def first(self, kind: Kind, fits: Callable[[Event], bool] = lambda _: True) -> Event | None:
+    def own(self, kind: type[_L]) -> Event[_L] | None:
+        """The first event during the fault of the life that the fault met."""
+        life = self.incarnation
+        return None if life is None else next(iter(of_life(self.during, kind, life)), None)
+
+    def of(self, kind: type[_P]) -> list[Event[_P]]:
+        """The events with this payload during the fault."""
+        return of(self.during, kind)
+
+    def first(
+        self, kind: type[_P], fits: Callable[[Event[_P]], bool] = lambda _: True
+    ) -> Event[_P] | None:
         """The first such event during the fault."""
-        return next((e for e in self.during if e.kind is kind and fits(e)), None)
+        return next((e for e in self.of(kind) if fits(e)), None)
 
-    def is_later_life(self, event: Event) -> bool:
-        """Whether another life said it than the one that the fault met."""
-        return event.data.get("incarnation") != self.incarnation
-
-    def down_s(self, exited: Event) -> float:
+    def down_s(self, exited: Event[NodeExited]) -> float:
         """From the exit, or the probe that saw it first, to the next start or the window's end."""
         until_s = self.restarted.time_s if self.restarted else self.end_s
-        seen_dead = self.first(Kind.NODE_PROBED, lambda e: e.text("state") in _DEAD)
+        seen_dead = self.first(NodeProbed, lambda e: e.payload.state in _DEAD)
         dead_s = min(exited.time_s, seen_dead.time_s if seen_dead else exited.time_s)
         return max(0.0, until_s - dead_s)
 
@@ -99,6 +143,17 @@ class EvidenceWindow:
         """AS_ASKED if that is long enough for what was asked, else TOO_SHORT."""
         is_long = self.asked_s is None or measured_s >= LONG_ENOUGH * self.asked_s
         return Code.AS_ASKED if is_long else Code.TOO_SHORT
+
+
+def of(events: Iterable[Event], kind: type[_P]) -> list[Event[_P]]:
+    """Those with this payload."""
+    wanted = kind_of(kind)
+    return [cast("Event[_P]", event) for event in events if event.kind is wanted]
+
+
+def of_life(events: Iterable[Event], kind: type[_L], life: int) -> list[Event[_L]]:
+    """Those with this payload that are about this life of a node."""
+    return [event for event in of(events, kind) if event.payload.incarnation == life]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,7 +208,7 @@ _NOT_BEGUN = no_evidence(
 
 def evidence_windows(injection: Injection, history: History) -> Mapping[str, EvidenceWindow]:
     """The window of each target; none if the record does not show that the fault began."""
-    begun = (e for e in history.of(Kind.FAULT_INJECTING) if e.text("injection") == injection.id)
+    begun = (e for e in history.of(FaultInjecting) if e.payload.injection == injection.id)
     begin = next(begun, None)
     if begin is None:
         return {}
@@ -162,12 +217,12 @@ def evidence_windows(injection: Injection, history: History) -> Mapping[str, Evi
 
 def _window(target: str, injection: Injection, begin: Event, history: History) -> EvidenceWindow:
     healing = next(
-        (e for e in history.of(Kind.FAULT_HEALING) if e.text("injection") == injection.id), None
+        (e for e in history.of(FaultHealing) if e.payload.injection == injection.id), None
     )
     about = history.about(target)
     starts = bisect_left(about, begin.seq, key=_seq)
     ends = len(about) if healing is None else bisect_left(about, healing.seq, key=_seq)
-    stepped = [e for e in history.of(Kind.FAULT_STEPPED) if e.text("injection") == injection.id]
+    stepped = [e for e in history.of(FaultStepped) if e.payload.injection == injection.id]
     return EvidenceWindow(
         target=target,
         asked_s=injection.for_s,
@@ -182,10 +237,10 @@ def _window(target: str, injection: Injection, begin: Event, history: History) -
 
 
 def _others(target: str, injection: Injection, history: History) -> Iterator[tuple[float, float]]:
-    healed_s = {e.text("injection"): e.time_s + CALM_AFTER_S for e in history.of(Kind.FAULT_HEALED)}
-    for begin in history.of(Kind.FAULT_INJECTING):
-        if begin.text("injection") != injection.id and target in begin.names("targets"):
-            yield begin.time_s, healed_s.get(begin.text("injection"), math.inf)
+    healed_s = {e.payload.injection: e.time_s + CALM_AFTER_S for e in history.of(FaultHealed)}
+    for begin in history.of(FaultInjecting):
+        if begin.payload.injection != injection.id and target in begin.payload.targets:
+            yield begin.time_s, healed_s.get(begin.payload.injection, math.inf)
 
 
 def _seq(event: Event) -> int:

@@ -20,7 +20,6 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation, encode
-from chaoslab.core.exits import ENDING_SIGNALS
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
 from chaoslab.fleet.docker.run_context import ENTRY, Arrival, RunContext, container_of
@@ -28,6 +27,7 @@ from chaoslab.fleet.docker.stream import STDERR
 from chaoslab.fleet.docker.usage import Meter
 from chaoslab.fleet.incarnation_files import IncarnationFiles, exited, signal_name
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
+from chaoslab.record.exits import ENDING_SIGNALS
 from chaoslab.undo.base import PendingUndos
 
 _log = logging.getLogger(__name__)

@@ -22,12 +22,12 @@ import psutil
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json, Kind, Observation, encode
-from chaoslab.core.exits import ENDING_SIGNALS
 from chaoslab.core.process_identity import NODE_MARK, identify, is_same, send
 from chaoslab.core.process_tree import SPAWN_GUARD
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, exited, signal_name
 from chaoslab.fleet.node_output import NodeOutput
+from chaoslab.record.exits import ENDING_SIGNALS
 from chaoslab.undo.base import PendingUndos
 
 _log = logging.getLogger(__name__)

@@ -10,6 +10,7 @@ and how long its steps took, because that is what a slowness is about. It knows 
 each brings its own bearers.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,7 @@ from typing import Generic, Protocol, TypeVar
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.payloads import LearnerStep
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.stressors import Slowness, Stressor
 
@@ -199,15 +201,14 @@ class StressRegistry(Generic[LifeT]):
     def hear(self, observations: Iterable[Observation]) -> None:
         """What nodes reported: how long their steps take."""
         for one in observations:
-            step_s = one.data.get("step_s") if one.kind is Kind.LEARNER_STEP else None
-            steps = one.data.get("steps")
-            if isinstance(step_s, int | float) and isinstance(steps, int) and step_s > 0:
+            said = one.event.payload if one.kind is Kind.LEARNER_STEP else None
+            if isinstance(said, LearnerStep) and 0 < said.step_s < math.inf:
                 bears = [it for (name, _), it in self._standing.items() if name == one.source]
                 for standing in bears:
-                    standing.heard.append((steps, float(step_s)))
+                    standing.heard.append((said.steps, said.step_s))
                 if not bears:
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
-                    kept.append(float(step_s))
+                    kept.append(said.step_s)
 
     def recorder(self, lives: Iterable[LifeT]) -> list[Observation]:
         """What is to be reported since the last call; looks at everybody once a second."""

@@ -6,6 +6,7 @@ a signal of the harness.
 """
 
 from chaoslab.core.events import Event
+from chaoslab.core.payloads import NodeExited
 
 ENDING_SIGNALS = frozenset(
     {"SIGHUP", "SIGINT", "SIGQUIT", "SIGABRT", "SIGKILL", "SIGBUS", "SIGSEGV", "SIGTERM"}
@@ -14,32 +15,29 @@ ENDING_SIGNALS = frozenset(
 _ASKING_SIGNALS = frozenset({"SIGHUP", "SIGINT", "SIGTERM"})
 
 
-def how_it_ended(exited: Event) -> str:
+def how_it_ended(exited: Event[NodeExited]) -> str:
     """Signal name or exit code, as text for people."""
-    died_by = exited.data.get("signal")
-    return str(died_by) if died_by else f"exit code {exited.data.get('exit_code')}"
+    return exited.payload.signal or f"exit code {exited.payload.exit_code}"
 
 
-def has_code_0(exited: Event) -> bool:
+def has_code_0(exited: Event[NodeExited]) -> bool:
     """Whether the process exited with code 0."""
-    return exited.data.get("exit_code") == 0
+    return exited.payload.exit_code == 0
 
 
-def sent_signals(exited: Event) -> frozenset[str] | None:
+def sent_signals(exited: Event[NodeExited]) -> frozenset[str] | None:
     """Names of the signals that the harness sent to end it; None in a record without them."""
-    if "sent" not in exited.data:
-        return None
-    return frozenset(exited.names("sent"))
+    return None if exited.payload.sent is None else frozenset(exited.payload.sent)
 
 
-def is_answer_to(exited: Event, signal: str) -> bool:
+def is_answer_to(exited: Event[NodeExited], signal: str) -> bool:
     """Whether a process that is sent `signal` may end in this way."""
     if signal in _ASKING_SIGNALS and has_code_0(exited):
         return True
-    return exited.data.get("signal") == signal
+    return exited.payload.signal == signal
 
 
-def was_ended_by(exited: Event, signal: str) -> bool:
+def was_ended_by(exited: Event[NodeExited], signal: str) -> bool:
     """Whether the harness sent `signal` and the process ended by it.
 
     In a record without the sent signals, the way in which it ended decides.
@@ -48,6 +46,6 @@ def was_ended_by(exited: Event, signal: str) -> bool:
     return is_answer_to(exited, signal) and (sent is None or signal in sent)
 
 
-def was_ended_by_harness(exited: Event) -> bool:
+def was_ended_by_harness(exited: Event[NodeExited]) -> bool:
     """Whether the process ended by any signal that the harness sent it."""
     return any(is_answer_to(exited, signal) for signal in sent_signals(exited) or ())

@@ -1,0 +1,75 @@
+"""Lives of a node during a fault: each from its start to its exit, with what it achieved."""
+
+from dataclasses import dataclass
+
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import (
+    LearnerJoined,
+    LearnerStarted,
+    MemberJoined,
+    NodeExited,
+    NodeStarted,
+    PushAccepted,
+)
+from chaoslab.faults.evidence.window import EvidenceWindow, of_life
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """One life that began during the fault. What has not happened until `end_s` is None."""
+
+    started: Event[NodeStarted]
+    ready: Event[LearnerStarted] | None
+    """It reported that it is a learner."""
+    member: Event[MemberJoined] | None
+    """The syncer let it in, and asked a donor for it."""
+    complete: Event[LearnerJoined] | None
+    """It holds every fragment."""
+    accepted: Event[PushAccepted] | None
+    """Its first contribution."""
+    exited: Event[NodeExited] | None
+    end_s: float
+    """Its exit, or the end of the window."""
+
+    def after_s(self, event: Event | None) -> float | None:
+        """From its start to one of these events."""
+        return None if event is None else max(0.0, event.time_s - self.started.time_s)
+
+    @property
+    def contributed_s(self) -> float | None:
+        """From its start to its first accepted contribution."""
+        return self.after_s(self.accepted)
+
+    @property
+    def donor(self) -> str | None:
+        """Whose checkpoint it has; None if it has the syncer's fragments."""
+        return self.complete.payload.donor if self.complete else None
+
+    @property
+    def source(self) -> str | None:
+        """Where its parameters came from."""
+        return self.complete.payload.source if self.complete else None
+
+    @property
+    def complete_s(self) -> float:
+        """When it held everything; the end of what is known if it did not."""
+        return self.complete.time_s if self.complete else self.end_s
+
+
+def lives(window: EvidenceWindow) -> list[Life]:
+    """The lives of the target that began during the fault, in order."""
+    return [_life(started, window) for started in window.of(NodeStarted)]
+
+
+def _life(started: Event[NodeStarted], window: EvidenceWindow) -> Life:
+    number, seen = started.payload.incarnation, window.during
+    exited = next(iter(of_life(seen, NodeExited, number)), None)
+    return Life(
+        started=started,
+        ready=next(iter(of_life(seen, LearnerStarted, number)), None),
+        member=next(iter(of_life(seen, MemberJoined, number)), None),
+        complete=next(iter(of_life(seen, LearnerJoined, number)), None),
+        accepted=next(iter(of_life(seen, PushAccepted, number)), None),
+        exited=exited,
+        end_s=exited.time_s if exited else window.end_s,
+    )
