@@ -62,6 +62,7 @@ MAY_SAY: Mapping[Role, frozenset[Kind]] = {
     Role.EVALUATOR: frozenset({Kind.EVALUATION_MEASURED}),
 }
 """What a node of each role reports; everything else is written by the harness."""
+_OF_LEARNER = (OfLearner, Membership, MemberRefused)
 
 
 class NodeOutput:
@@ -152,15 +153,14 @@ def _require_fields(event: Event, role: Role) -> None:
         _ = (said.round, said.contributors, said.committed_tokens)
     elif isinstance(said, LearnerStep):
         _ = (said.step, said.steps, said.step_s, said.loss)
-    if isinstance(said, OfLearner | Membership | MemberRefused):
+    if isinstance(said, _OF_LEARNER):
         _ = (said.learner, said.incarnation)
     if role is Role.LEARNER and (name := _learner(said)) != event.source:
         raise MalformedEvent(f"{event.source} spoke as {name}")
 
 
 def _learner(said: Payload) -> str:
-    by_learner = OfLearner | Membership | PhaseReached | ClockRead
-    return said.learner if isinstance(said, by_learner) else ""
+    return said.learner if isinstance(said, (*_OF_LEARNER, PhaseReached, ClockRead)) else ""
 
 
 def _require_sound(value: Json, *, depth: int) -> None:
@@ -169,7 +169,7 @@ def _require_sound(value: Json, *, depth: int) -> None:
         raise ValueError(f"nested deeper than {_DEPTH_MOST}")
     if isinstance(value, int) and not -_INTEGER_MOST <= value < _INTEGER_MOST:
         raise ValueError("an integer beyond 64 bits")
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         for item in value.values():
             _require_sound(item, depth=depth + 1)
     elif isinstance(value, list):

@@ -27,6 +27,7 @@ from chaoslab.core.payloads import (
     SyncerHeld,
     SyncerReady,
     SyncerStopped,
+    kind_of,
 )
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import AbortRule, Trigger
@@ -38,6 +39,28 @@ class Contribution:
 
     incarnation: int
     time_s: float
+
+
+_FOLDED = frozenset(
+    map(
+        kind_of,
+        (
+            FaultHealed,
+            LearnerStep,
+            LinkLost,
+            MemberJoined,
+            MemberLeft,
+            NodeExited,
+            NodeStarted,
+            RoundMerged,
+            SyncerFinal,
+            SyncerHeld,
+            SyncerReady,
+            SyncerStopped,
+        ),
+    )
+)
+"""Kinds of events that change the progress."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -76,6 +99,8 @@ class Progress:
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
+        if event.kind not in _FOLDED:  # most events: their payload need not be made
+            return
         match event.payload:
             case LearnerStep() as said:
                 self._step(said, event.time_s)
