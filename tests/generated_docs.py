@@ -19,6 +19,7 @@ from pathlib import Path
 import chaoslab.core.events
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
+from chaoslab.checks.codes import Code as FindingCode
 from chaoslab.cli.commands.faults import settings_json
 from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Payload, key, payloads
@@ -175,6 +176,21 @@ def evidence_codes() -> str:
     return _table(("code", "status", "meaning"), rows)
 
 
+def finding_codes() -> str:
+    """Every code of findings, by what it is about, from the source itself."""
+    source = inspect.getsource(FindingCode)
+    (body,) = [one.body for one in ast.parse(source).body if isinstance(one, ast.ClassDef)]
+    rows: list[tuple[str, list[str]]] = []
+    for before, node, after in zip(body[:-1], body[1:], [*body[2:], None], strict=True):
+        if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+            continue
+        if heading := _heading(source, before.end_lineno or 0, node.lineno):
+            rows.append((heading, []))
+        said = _said(after)
+        rows[-1][1].append(f"`{node.value.value}`{f' ({said.rstrip(chr(46))})' if said else ''}")
+    return _table(("about", "codes"), [(heading, ", ".join(codes)) for heading, codes in rows])
+
+
 def layers() -> str:
     """Every fault: where it acts, and which failure it stands for."""
     rows = [
@@ -238,6 +254,7 @@ BLOCKS = (
     Block("docs/faults.md", "layers", acting_layers),
     Block("docs/faults.md", "stands-for", layers),
     Block("docs/checks.md", "checks", checks),
+    Block("docs/verdict.md", "codes", finding_codes),
     Block("docs/record.md", "kinds", kinds),
 )
 

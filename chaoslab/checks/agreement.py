@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import fault_windows, training_end
-from chaoslab.checks.violations import Violation, conclude
+from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerAdopted,
@@ -51,15 +52,16 @@ class Agreement:
             for final in finals.values():
                 violations += _ended_wrongly(final, syncer, published)
         silent = sorted(_expected(history) - finals.keys())
-        doubt = ""
+        doubts: tuple[Doubt, ...] = ()
         if syncer is None:
-            doubt = "the syncer left no final account"
+            doubts = (Doubt(Code.RECORD_INCOMPLETE, "the syncer left no final account"),)
         elif silent or not finals:
-            doubt = f"no final account of {', '.join(silent) or 'any learner'}"
+            text = f"no final account of {', '.join(silent) or 'any learner'}"
+            doubts = (Doubt(Code.RECORD_INCOMPLETE, text),)
         return conclude(
             self.name,
             violations,
-            doubt=doubt,
+            doubts=doubts,
             passed=f"{len(finals)} learners ended with the fragments that the syncer published and "
             "stored",
             samples=len(history.of(LearnerAdopted)) + len(finals),
@@ -102,6 +104,7 @@ def _joined_wrongly(history: History, published: _Published) -> Iterator[Violati
             merged = published.get((fragment, version))
             if merged and fragment in held and held[fragment] != merged.payload.digest:
                 yield _violation(
+                    Code.JOINED_WITH_OTHER_STATE,
                     event,
                     f"{event.payload.learner} joined with other parameters than the syncer "
                     f"published as version {version} of fragment {fragment}",
@@ -118,9 +121,13 @@ def _adopted_wrongly(history: History, published: _Published) -> Iterator[Violat
         what = f"{event.payload.learner} adopted version {version} of fragment {fragment}"
         if merged is None:
             if 0 < version < newest.get(fragment, 0):
-                yield _violation(event, f"{what}, which was never published")
+                yield _violation(Code.NEVER_PUBLISHED, event, f"{what}, which was never published")
         elif event.payload.digest != merged.payload.digest:
-            yield _violation(event, f"{what}, but not what the syncer published as such")
+            yield _violation(
+                Code.ADOPTED_OTHER_STATE,
+                event,
+                f"{what}, but not what the syncer published as such",
+            )
 
 
 def _ended_wrongly(
@@ -134,12 +141,14 @@ def _ended_wrongly(
         wanted = merged.payload.digest if merged else syncer.payload.digests.get(fragment)
         if versions.get(fragment) != version:
             yield _violation(
+                Code.NOT_CONVERGED,
                 final,
                 f"{who} ended with version {versions.get(fragment)} of fragment {fragment}, the "
                 f"syncer with {version}: they did not converge",
             )
         elif digests.get(fragment) != wanted:
             yield _violation(
+                Code.ENDED_WITH_OTHER_STATE,
                 final,
                 f"{who} ended with other parameters than the syncer published as version "
                 f"{version} of fragment {fragment}",
@@ -153,9 +162,17 @@ def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> It
     for fragment, version in said.versions.items():
         merged = published.get((fragment, version))
         if merged and merged.payload.digest != digests.get(fragment):
-            yield _violation(syncer, f"the syncer's fragment {fragment} is not what it published")
+            yield _violation(
+                Code.STATE_CHANGED,
+                syncer,
+                f"the syncer's fragment {fragment} is not what it published",
+            )
         if merged and fragment in momenta and merged.payload.momentum_digest != momenta[fragment]:
-            yield _violation(syncer, f"the momentum of fragment {fragment} changed after its merge")
+            yield _violation(
+                Code.MOMENTUM_CHANGED,
+                syncer,
+                f"the momentum of fragment {fragment} changed after its merge",
+            )
     for what, stored, held in (
         ("copy", said.stored_digests, digests),
         ("momentum", said.stored_momentum_digests, momenta),
@@ -163,8 +180,8 @@ def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> It
         for fragment, found in stored.items():
             if fragment in held and found != held[fragment]:
                 text = f"the stored {what} of fragment {fragment} differs from the one in memory"
-                yield _violation(syncer, text)
+                yield _violation(Code.STORED_STATE_DIFFERS, syncer, text)
 
 
-def _violation(event: Event, text: str) -> Violation:
-    return Violation(seq=event.seq, text=text, culprit=event.source)
+def _violation(code: Code, event: Event, text: str) -> Violation:
+    return Violation(code=code, seq=event.seq, text=text, culprit=event.source)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
 from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.violations import unknown
 from chaoslab.record.journal import History
@@ -32,12 +33,16 @@ class TrainingContinues:
         """The first answer against what is expected of it."""
         answer, gap_s = training_continued(history), longest_gap_s(history)
         if answer is None or gap_s is None:
-            return unknown(self.name, "nobody can say whether training continued to its end")
+            return unknown(
+                self.name, Code.END_UNKNOWN, "nobody can say whether training continued to its end"
+            )
         said = "training continued" if answer else "training did not continue"
+        code = Code.TRAINING_WENT_ON if answer else Code.TRAINING_STOPPED
         return Finding(
             check=self.name,
             outcome=_outcome(answer, self.expected),
             reason=f"{said}: no round for {gap_s:.2f} s at the longest{_wanted(self.expected)}",
+            codes=() if answer is self.expected else (code,),
             observed=answer,
             bound=self.expected,
             samples=1,
@@ -63,19 +68,24 @@ class LearnersRejoin:
         missing = tuple(who for who, back in found.items() if back.rejoined is False)
         late = overdue(history, within_s=self.within_s)
         if not found:
-            return unknown(self.name, "no fault took a learner away that the plan gives back")
+            return unknown(
+                self.name, Code.NO_FAULT, "no fault took a learner away that the plan gives back"
+            )
         if not late and any(back.rejoined is not True for back in found.values()):
             open_ = ", ".join(who for who, back in found.items() if back.rejoined is not True)
             return unknown(
                 self.name,
+                Code.TOO_LITTLE_TIME,
                 f"{open_} did not rejoin, and had less than {self.within_s:g} s for it",
                 samples=len(found),
             )
+        is_met = (not missing) is self.expected
         said = f"{', '.join(missing)} did not rejoin" if missing else "every learner rejoined"
         return Finding(
             check=self.name,
             outcome=_outcome(not missing, self.expected),
             reason=f"{said}{_wanted(self.expected)}",
+            codes=() if is_met else (Code.NOT_REJOINED if missing else Code.ALL_REJOINED,),
             observed=not missing,
             bound=self.expected,
             samples=len(found),

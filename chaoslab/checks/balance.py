@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import accumulate
 
+from chaoslab.checks.codes import Code
 from chaoslab.checks.token_accounts import Accounts, Incarnation
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
@@ -40,7 +41,9 @@ def believed(accounts: Accounts) -> Iterator[Violation]:
         if text:
             wrong.add(line)
             what = f"{life[0]}, adopting version {version} of fragment {fragment}, "
-            yield Violation(seq=event.seq, text=what + text, culprit=life[0])
+            yield Violation(
+                code=Code.BELIEF_WRONG, seq=event.seq, text=what + text, culprit=life[0]
+            )
 
 
 def adds_up(accounts: Accounts) -> Iterator[Violation]:
@@ -57,10 +60,12 @@ def adds_up(accounts: Accounts) -> Iterator[Violation]:
                 text = (
                     f"{where} at {sum_text} tokens (committed, discarded, in flight), not {raw:.0f}"
                 )
-                yield Violation(seq=final.seq, text=text, culprit=life[0])
+                yield Violation(code=Code.TOKEN_LOST, seq=final.seq, text=text, culprit=life[0])
             elif amounts[0] != booked:
                 text = f"{where} at {amounts[0]:.0f} committed tokens, the syncer at {booked:.0f}"
-                yield Violation(seq=final.seq, text=text, culprit=life[0])
+                yield Violation(
+                    code=Code.COMMITTED_DIFFER, seq=final.seq, text=text, culprit=life[0]
+                )
 
 
 def running_sum(accounts: Accounts) -> Iterator[Violation]:
@@ -85,6 +90,7 @@ def running_sum(accounts: Accounts) -> Iterator[Violation]:
         if is_open and said > sums[-1] and ends[-1].kind is Kind.ROUND_MERGED:
             continue  # the record breaks off before the rounds that it counts
         yield Violation(
+            code=Code.RUNNING_SUM_WRONG,
             seq=event.seq,
             text=f"the syncer said {said:.0f} tokens committed at {event.time_s:.1f} s, all "
             f"contributors together gave {due[0]:.0f}",
@@ -102,6 +108,7 @@ def per_step(accounts: Accounts) -> Iterator[Violation]:
     for (learner, incarnation), rate, last in rates:
         if rate != usual[0][0]:
             yield Violation(
+                code=Code.TOKENS_PER_STEP_DIFFER,
                 seq=last.seq,
                 text=f"{learner} (incarnation {incarnation}) counted {rate:g} tokens a step, and "
                 f"the others {usual[0][0]:g}",

@@ -18,6 +18,7 @@ from statistics import median
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
 from chaoslab.checks.violations import Violation, conclude, room_above, room_below, unknown
 from chaoslab.core.events import Event, Json
@@ -101,16 +102,20 @@ class Bandwidth:
         """Add up from the end of the baseline to the end of training."""
         baseline_s, end_s = baseline_end_s(history), training_end_s(history)
         if baseline_s is None:
-            return unknown(self.name, "there was no baseline to compare with")
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
         flows = _flows(history, baseline_s, end_s)
         silent = [str(flow) for flow in flows if flow.seconds < _OVER_S]
         if silent or not flows:
             what = f"too little was reported of {', '.join(silent) or 'any link'} to tell"
-            return unknown(self.name, what)
+            return unknown(self.name, Code.TOO_FEW_SAMPLES, what)
         gradients = _gradient_bytes(history, baseline_s, end_s)
         arrived = sum(flow.bytes for flow in flows)
         if not gradients or not arrived:
-            return unknown(self.name, "parameters, steps or bytes are missing from the record")
+            return unknown(
+                self.name,
+                Code.RECORD_INCOMPLETE,
+                "parameters, steps or bytes are missing from the record",
+            )
         return self._finding(history, flows, saving=gradients / arrived, gradients=gradients)
 
     def _finding(
@@ -146,6 +151,7 @@ class Bandwidth:
         if self.max_bytes_per_s is None or peak <= self.max_bytes_per_s or event is None:
             return None
         return Violation(
+            code=Code.RATE_TOO_HIGH,
             seq=event.seq,
             text=f"the link of {flow} carried {_said(peak)}/s in the {_OVER_S:g} s before "
             f"{event.time_s:.1f} s; the bound is {_said(self.max_bytes_per_s)}/s",
@@ -154,6 +160,7 @@ class Bandwidth:
 
     def _wasted(self, flows: Sequence[_Flow], saving: float) -> Violation:
         return Violation(
+            code=Code.SAVING_TOO_LOW,
             seq=max(flow.reports[-1].seq for flow in flows),
             text=f"only {saving:.2f} times less arrived than gradients in every step would have "
             f"been ({_FORMULA}); the bound is {self.min_saving:g}x",

@@ -31,6 +31,8 @@ class Finding:
     outcome: Outcome
     reason: str
     """One sentence a person understands without the code; names the culprit when there is one."""
+    codes: tuple[str, ...] = ()
+    """Of what was found or missing, see `checks.codes`; empty for PASS and in older verdicts."""
     observed: Json = None
     bound: Json = None
     margin: float | None = None

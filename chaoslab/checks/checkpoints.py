@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeGuard
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
-from chaoslab.checks.violations import Violation, conclude
+from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     CheckpointFailed,
@@ -52,9 +53,9 @@ class Checkpoints:
                 *_passed_over(history),
                 *(one for one in silent if isinstance(one, Violation)),
             ],
-            doubt="; ".join(one for one in silent if isinstance(one, str))
+            doubts=[one for one in silent if isinstance(one, Doubt)]
             if saved or failed
-            else "no learner said a word of checkpoints",
+            else [Doubt(Code.NOTHING_TO_JUDGE, "no learner said a word of checkpoints")],
             passed=f"{len(saved)} checkpoints were saved, and {len(found)} starts resumed the "
             f"newest whole one; of {len(damaged)} damaged or lost files none was believed, and "
             f"after {len(failed)} refused writes saving went on",
@@ -68,7 +69,7 @@ class Checkpoints:
             },
         )
 
-    def _never_again(self, history: History) -> Iterator[Violation | str]:
+    def _never_again(self, history: History) -> Iterator[Violation | Doubt]:
         """Learners that lived on for long enough after trouble and did not save again."""
         end_s = training_end_s(history)
         for learner, (trouble, since_s) in _troubles(history).items():
@@ -81,9 +82,12 @@ class Checkpoints:
                 continue
             text = f"{learner} could not save at {trouble.time_s:.1f} s and never saved again"
             if end_s - since_s >= self.again_within_s:
-                yield Violation(seq=trouble.seq, text=text, culprit=learner)
+                yield Violation(
+                    code=Code.NOT_SAVED_AGAIN, seq=trouble.seq, text=text, culprit=learner
+                )
             else:
-                yield f"{text}, but only {max(0.0, end_s - since_s):.1f} s were left for that"
+                left = f"but only {max(0.0, end_s - since_s):.1f} s were left for that"
+                yield Doubt(Code.TOO_LITTLE_TIME, f"{text}, {left}")
 
 
 def _troubles(history: History) -> Mapping[str, tuple[Event[CheckpointFailed], float]]:
@@ -108,6 +112,7 @@ def _believed(history: History) -> Iterator[Violation]:
             damaged.pop(place, None)
         elif place in damaged:
             yield Violation(
+                code=Code.DAMAGED_FILE_BELIEVED,
                 seq=event.seq,
                 text=f"{place[0]} took {place[1]} for whole at {event.time_s:.1f} s, which had "
                 f"been damaged ({damaged[place].how})",
@@ -141,6 +146,7 @@ def _older(
     found: Event, learner: str, file: str | None, newest: Event[CheckpointSaved]
 ) -> Violation:
     return Violation(
+        code=Code.OLDER_FILE_RESUMED,
         seq=found.seq,
         text=f"{learner} resumed from {file or 'no checkpoint'} at {found.time_s:.1f} s; it had "
         f"saved {newest.payload.file} at {newest.time_s:.1f} s, and nothing damaged that",

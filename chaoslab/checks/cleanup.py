@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
-from chaoslab.checks.violations import Violation, conclude
+from chaoslab.checks.codes import Code
+from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, ResidueFound, RunFinished
 from chaoslab.record.journal import History
@@ -29,7 +30,11 @@ class Cleanup:
         return conclude(
             self.name,
             violations,
-            doubt="" if finished else "the record breaks off before the run was finished",
+            doubts=()
+            if finished
+            else [
+                Doubt(Code.RECORD_INCOMPLETE, "the record breaks off before the run was finished")
+            ],
             passed=f"{len(begun)} faults were undone and all {len(started)} processes are gone",
             samples=len(begun) + len(started),
         )
@@ -38,7 +43,7 @@ class Cleanup:
 def _residue(history: History) -> Iterator[Violation]:
     for event in history.of(ResidueFound):
         text = f"{event.payload.what} was left in {event.payload.where}"
-        yield Violation(seq=event.seq, text=text, culprit="harness")
+        yield Violation(code=Code.LEFT_OVER, seq=event.seq, text=text, culprit="harness")
 
 
 def _unhealed(history: History) -> Iterator[Violation]:
@@ -47,7 +52,9 @@ def _unhealed(history: History) -> Iterator[Violation]:
         if story.injecting.payload.for_s is not None and not story.healed:
             how = "was never finished" if story.healing else "was never begun"
             text = f"the heal of {story.spec} ({story.fault}) {how}"
-            yield Violation(seq=story.injecting.seq, text=text, culprit=story.injection)
+            yield Violation(
+                code=Code.NOT_HEALED, seq=story.injecting.seq, text=text, culprit=story.injection
+            )
 
 
 def _still_running(history: History) -> Iterator[Violation]:
@@ -60,4 +67,4 @@ def _still_running(history: History) -> Iterator[Violation]:
             running.pop(life, None)
     for (node, incarnation), started in running.items():
         text = f"{node} (incarnation {incarnation}) was not seen to exit"
-        yield Violation(seq=started.seq, text=text, culprit=node)
+        yield Violation(code=Code.STILL_RUNNING, seq=started.seq, text=text, culprit=node)

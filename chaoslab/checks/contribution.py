@@ -18,6 +18,7 @@ from typing import ClassVar
 from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.capacity import Slowed, slowed
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import (
     baseline_end_s,
     baseline_figure,
@@ -73,10 +74,12 @@ class ContributionShare:
         rounds = [e for e in history.of(RoundMerged) if _holds(stretches, e.time_s)]
         if len(rounds) < self.min_rounds:
             reason = f"{len(rounds)} merges to judge by, and it takes {self.min_rounds}"
-            return unknown(self.name, reason, samples=len(rounds))
+            return unknown(self.name, Code.TOO_FEW_SAMPLES, reason, samples=len(rounds))
         accounts = _accounts(history, stretches)
         if len(accounts) < 2:
-            return unknown(self.name, "fewer than two learners were there all the time")
+            return unknown(
+                self.name, Code.TOO_FEW_SAMPLES, "fewer than two learners were there all the time"
+            )
         worst = max(accounts, key=lambda account: account.difference)
         gap_s, usual_s = _gap_s(rounds), baseline_figure(history, lambda usual: usual.gap_s_median)
         drag = gap_s / usual_s if slow and usual_s and gap_s is not None else None
@@ -115,7 +118,9 @@ class ContributionShare:
                     f"{account.tokens_share:.1%} of the tokens; the bound is a difference of "
                     f"{self.max_difference:.0%}"
                 )
-                yield Violation(seq=last.seq, text=text, culprit=account.learner)
+                yield Violation(
+                    code=Code.WEIGHT_WRONG, seq=last.seq, text=text, culprit=account.learner
+                )
 
     def _drag(self, drag: float | None, slow: Sequence[Slowed]) -> Iterator[Violation]:
         if drag is not None and drag > self.max_drag:
@@ -124,7 +129,7 @@ class ContributionShare:
                 f"beside {who}, which was slow, merges came {drag:.2f}x as far apart as before; "
                 f"the bound is {self.max_drag:g}x"
             )
-            yield Violation(seq=slow[0].evidence.seq, text=text)
+            yield Violation(code=Code.SLOW_LEARNER_AWAITED, seq=slow[0].evidence.seq, text=text)
 
 
 def _stretches(history: History, slow: Sequence[Slowed]) -> _Stretches:
@@ -187,7 +192,9 @@ def _dropped(
         learner = event.payload.learner
         if learner in names and _holds(stretches, event.time_s):
             text = f"the syncer dropped {learner} at {event.time_s:.1f} s, and it was only slow"
-            yield Violation(seq=event.seq, text=text, culprit=learner)
+            yield Violation(
+                code=Code.DROPPED_FOR_SLOWNESS, seq=event.seq, text=text, culprit=learner
+            )
 
 
 def _gap_s(rounds: Sequence[Event]) -> float | None:

@@ -16,8 +16,9 @@ from itertools import pairwise
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.control_run import why_not_comparable
-from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     EvaluationMeasured,
@@ -50,42 +51,57 @@ class LossParity:
         """Interpolate both curves linearly at the largest committed tokens they share."""
         twin_run = history.control
         if twin_run is None:
-            return unknown(self.name, "there is no fault-free twin to compare with")
+            return unknown(self.name, Code.NO_TWIN, "there is no fault-free twin to compare with")
         run, twin = _curve(history), _curve(twin_run)
         samples = len(run) + len(twin)
         if min(len(run), len(twin)) < _MIN_POINTS:
             ends = "".join([_how_it_died(history), _how_it_died(twin_run, "twin's ")])
             reason = f"the run was evaluated {_often(run)} and the twin {_often(twin)}; each needs "
             return unknown(
-                self.name, f"{reason}{_MIN_POINTS}{ends or _more_often(run)}", samples=samples
+                self.name,
+                Code.TOO_FEW_SAMPLES,
+                f"{reason}{_MIN_POINTS}{ends or _more_often(run)}",
+                samples=samples,
             )
         if why := why_not_comparable(history, twin_run):
-            return unknown(self.name, f"the fault-free twin cannot be compared with: {why}")
+            return unknown(
+                self.name,
+                Code.TWIN_NOT_COMPARABLE,
+                f"the fault-free twin cannot be compared with: {why}",
+            )
         tokens = min(run[-1][0], twin[-1][0])
         if tokens < max(run[0][0], twin[0][0], _MIN_COMMON_SHARE * run[-1][0]):
             reason = f"the run was evaluated {_span(run)} and the twin {_span(twin)}"
             needed = f"both must reach {_MIN_COMMON_SHARE * run[-1][0]:,.0f}"
             remedy = "raise limits.timeout, so that the twin can go on, or lower evaluate_every"
-            return unknown(self.name, f"{reason}; {needed}: {remedy}", samples=samples)
+            return unknown(
+                self.name, Code.TWIN_TOO_SHORT, f"{reason}; {needed}: {remedy}", samples=samples
+            )
         if coarse := _coarse(run, tokens) or _coarse(twin, tokens, "twin"):
-            return unknown(self.name, f"{coarse}{_more_often(run)}", samples=samples)
+            return unknown(
+                self.name, Code.TOO_FEW_SAMPLES, f"{coarse}{_more_often(run)}", samples=samples
+            )
         mine, theirs = _at(run, tokens), _at(twin, tokens)
         if not math.isfinite(theirs) or theirs <= 0:
-            return unknown(self.name, f"the twin's loss is {theirs}", samples=samples)
+            return unknown(
+                self.name, Code.TWIN_NOT_COMPARABLE, f"the twin's loss is {theirs}", samples=samples
+            )
         delta = mine / theirs - 1
         where = f"at {tokens:,.0f} committed tokens the loss is {mine:.4f}"
         if not math.isfinite(delta):
             last = history.of(EvaluationMeasured)[-1]
-            violation = Violation(seq=last.seq, text=where)
+            violation = Violation(code=Code.LOSS_NOT_FINITE, seq=last.seq, text=where)
             return conclude(self.name, [violation], passed="", samples=samples)
         beyond = f"; the run was evaluated {_span(run)}, and the twin ended before"
         is_beyond = run[-1][0] > tokens
         within = Outcome.UNKNOWN if is_beyond else Outcome.PASS
+        codes = (Code.TWIN_TOO_SHORT,) if is_beyond else ()
         return Finding(
             check=self.name,
             outcome=within if delta <= self.max_delta else Outcome.FAIL,
             reason=f"{where}, the fault-free twin's {theirs:.4f}: {delta:+.2%}, the bound is "
             f"{self.max_delta:+.2%}{beyond if is_beyond else ''}",
+            codes=codes if delta <= self.max_delta else (Code.LOSS_TOO_HIGH,),
             observed=round(delta, 5),
             bound=self.max_delta,
             margin=room_below(delta, self.max_delta),
@@ -187,6 +203,7 @@ class NumericHealth:
         asked = _asked_to_send_nonsense(history)
         violations += [
             Violation(
+                code=Code.UPDATE_NOT_FINITE,
                 seq=event.seq,
                 text=f"{event.payload.learner} pushed an update that was not finite",
                 culprit=event.payload.learner,
@@ -197,7 +214,7 @@ class NumericHealth:
         return conclude(
             self.name,
             violations,
-            doubt="" if losses else "no loss was recorded",
+            doubts=() if losses else [Doubt(Code.NOTHING_TO_JUDGE, "no loss was recorded")],
             passed=f"{len(values)} losses were finite, the highest {max(finite, default=0):.3f}",
             samples=len(values),
             numbers={
@@ -231,6 +248,7 @@ def _unhealthy(
         who, where = "the evaluation", f"at {said.committed_tokens:,.0f} committed tokens"
     else:
         who, where = said.learner, f"at {event.time_s:.1f} s"
+    code = Code.LOSS_TOO_HIGH if math.isfinite(value) else Code.LOSS_NOT_FINITE
     if math.isfinite(value):
         text = (
             f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f}, {factor:g}x the "
@@ -238,7 +256,7 @@ def _unhealthy(
         )
     else:
         text = f"{who}'s loss became {value} {where}"
-    return Violation(seq=event.seq, text=text, culprit=who)
+    return Violation(code=code, seq=event.seq, text=text, culprit=who)
 
 
 def _asked_to_send_nonsense(history: History) -> set[str]:

@@ -13,10 +13,11 @@ from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import disturbances
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import before_the_end, fault_windows
-from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerLeft,
@@ -31,6 +32,7 @@ from chaoslab.record.journal import History
 
 _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
 """The syncer takes a member for gone."""
+_NOBODY_AWAY = "nobody was away for long enough to be missed"
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
 _SILENT_S, _MOSTLY = 1.0, 0.5
@@ -67,8 +69,8 @@ class Detection:
         finding = conclude(
             self.name,
             violations,
-            doubt="; ".join(disturbed)
-            or ("" if seen else "nobody was away for long enough to be missed"),
+            doubts=[Doubt(Code.MACHINE_HELD_UP, text) for text in disturbed]
+            or (() if seen else [Doubt(Code.NO_FAULT, _NOBODY_AWAY)]),
             passed=f"the syncer knew of every victim within {slowest_s:.2f} s and dropped "
             "nobody else",
             samples=len(seen),
@@ -119,8 +121,10 @@ def _gone_for_s(absence: Absence, history: History) -> float:
 
 
 def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violation:
+    code = Code.NOT_MISSED if delay_s is None else Code.MISSED_TOO_LATE
     said = "did not miss it" if delay_s is None else f"took {delay_s:.1f} s to miss it"
     return Violation(
+        code=code,
         seq=absence.stories[0].injecting.seq,
         text=f"{absence} was gone, and the syncer {said}; the bound is {within_s:g} s",
         culprit=absence.learner,
@@ -203,8 +207,11 @@ def _stopped_s(history: History, learner: str) -> float:
 
 def _false(event: _Missed) -> Violation:
     learner = event.payload.learner
-    verb = "dropped" if event.kind is Kind.MEMBER_LEFT else "suspected"
+    has_left = event.kind is Kind.MEMBER_LEFT
+    verb = "dropped" if has_left else "suspected"
+    code = Code.DROPPED_WRONGLY if has_left else Code.SUSPECTED_WRONGLY
     return Violation(
+        code=code,
         seq=event.seq,
         text=f"the syncer {verb} {learner} at {event.time_s:.1f} s, and no fault was on it",
         culprit=learner,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.timeline import baseline_end_s
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
@@ -67,6 +68,7 @@ def weighed(
         return replace(
             finding,
             outcome=Outcome.UNKNOWN,
+            codes=(*finding.codes, Code.MACHINE_HELD_UP),
             reason=f"{finding.reason}; but {_named(disturbed)}, and without that time it "
             f"{otherwise}",
             margin=None,
@@ -76,7 +78,11 @@ def weighed(
     meanwhile = [one for one in disturbed if span and one.overlap_s(*span)]
     if not meanwhile:
         return finding
-    return replace(finding, reason=f"{finding.reason} (meanwhile {_named(meanwhile)})")
+    return replace(
+        finding,
+        codes=(*finding.codes, Code.MACHINE_HELD_UP),
+        reason=f"{finding.reason} (meanwhile {_named(meanwhile)})",
+    )
 
 
 def without(history: History, disturbed: Sequence[Disturbance]) -> History:

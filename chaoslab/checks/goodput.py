@@ -15,6 +15,7 @@ from typing import ClassVar
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.capacity import pace_shares, slowed
+from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import baseline_figure, fault_windows
 from chaoslab.checks.violations import room_above, unknown
@@ -60,9 +61,9 @@ class Goodput:
         stretches = _union([*spans, *_caught_up(history)])
         seconds = _length_s(stretches)
         if baseline_per_s is None or baseline_gap_s is None:
-            return unknown(self.name, "there was no baseline to compare with")
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
         if not seconds or not history.founders:
-            return unknown(self.name, "no time was spent under a fault")
+            return unknown(self.name, Code.NO_FAULT, "no time was spent under a fault")
         rounds, committed = _committed(history, stretches)
         more_s = _joined_s(history, stretches) - _away_s(history) - _slowed_s(history)
         alive = 1 + more_s / (seconds * len(history.founders))
@@ -75,10 +76,12 @@ class Goodput:
             "under_faults_s": round(seconds, 3),
         }
         if expected_per_s <= 0:
-            return unknown(self.name, "the faults left no learner to work", numbers=numbers)
+            return unknown(
+                self.name, Code.NOBODY_LEFT, "the faults left no learner to work", numbers=numbers
+            )
         if seconds < self.min_rounds * baseline_gap_s:
             reason = f"the faults were open for {seconds:.2f} s in all, too short to tell a pace"
-            return unknown(self.name, reason, samples=rounds, numbers=numbers)
+            return unknown(self.name, Code.TOO_LITTLE_TIME, reason, samples=rounds, numbers=numbers)
         share = committed / seconds / expected_per_s
         return Finding(
             check=self.name,
@@ -86,6 +89,7 @@ class Goodput:
             reason=f"under faults {committed / seconds:,.0f} tokens/s were committed, {share:.0%} "
             f"of the baseline's pace for the {alive:.0%} of learner time that was there; the bound "
             f"is {self.min_share:.0%}",
+            codes=() if share >= self.min_share else (Code.PACE_TOO_LOW,),
             observed=round(share, 4),
             bound=self.min_share,
             margin=room_above(share, self.min_share),

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from chaoslab.checks.answers import injections
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import room_above
 from chaoslab.core.errors import PlanError
 from chaoslab.record.journal import History
@@ -34,6 +35,7 @@ class Injections:
         return Finding(
             check=self.name,
             outcome=Outcome.PASS if is_enough else Outcome.UNKNOWN,
+            codes=() if is_enough else (Code.NOT_PROVED,),
             reason=f"{proved} of {all_} injections are proved, {self.min_proved} are asked for"
             + (f" ({said})" if said else ""),
             observed=proved,

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import parts, training_end_s
-from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -93,9 +94,9 @@ class Join:
         finding = conclude(
             self.name,
             violations,
-            doubt="; ".join(problem for problem in problems if isinstance(problem, str))
+            doubts=[problem for problem in problems if isinstance(problem, Doubt)]
             if found
-            else "no fault brought a learner in",
+            else [Doubt(Code.NO_FAULT, "no fault brought a learner in")],
             passed=f"{', '.join(dict.fromkeys(a.learner for a in found))} joined and contributed, "
             f"after at most {longest_s or 0.0:.1f} s",
             samples=len(found),
@@ -112,25 +113,28 @@ class Join:
             margin=room_below(longest_s, self.within_s) if has_margin else None,
         )
 
-    def _problem(self, arrival: _Arrival, history: History) -> Violation | str | None:
+    def _problem(self, arrival: _Arrival, history: History) -> Violation | Doubt | None:
         """A violation, a doubt, or nothing to object to."""
         if arrival.complete is not None and arrival.complete.payload.source == "initial":
             text = f"{arrival} made its own initial parameters the state of a run that had begun"
-            return _violation(arrival, text, arrival.complete)
+            return _violation(Code.OWN_INITIAL_STATE, arrival, text, arrival.complete)
         clock_s = arrival.clock_s(arrival.accepted)
         if clock_s is None:
             if arrival.room_s < self.within_s and arrival.refused is None:
-                return f"only {arrival.room_s:.1f} s were left for {arrival} to join"
-            return _violation(arrival, f"{arrival} {_how_far(arrival)}", arrival.member)
+                text = f"only {arrival.room_s:.1f} s were left for {arrival} to join"
+                return Doubt(Code.TOO_LITTLE_TIME, text)
+            return _violation(
+                Code.NOT_JOINED, arrival, f"{arrival} {_how_far(arrival)}", arrival.member
+            )
         if clock_s > self.within_s:
             text = (
                 f"{arrival} took {clock_s:.1f} s from its start to its first accepted "
                 f"contribution; the bound is {self.within_s:g} s"
             )
-            return _violation(arrival, text, arrival.accepted)
+            return _violation(Code.TOO_LATE, arrival, text, arrival.accepted)
         return self._too_few(arrival, history)
 
-    def _too_few(self, arrival: _Arrival, history: History) -> Violation | str | None:
+    def _too_few(self, arrival: _Arrival, history: History) -> Violation | Doubt | None:
         if arrival.accepted is None or len(arrival.merged) >= self.contributions:
             return None
         rounds = history.between(arrival.accepted.time_s, arrival.until_s, RoundMerged)
@@ -140,8 +144,8 @@ class Join:
             f"{self.contributions} are asked for"
         )
         if chances >= _FAIR_CHANCES * self.contributions:
-            return _violation(arrival, text, arrival.accepted)
-        return text
+            return _violation(Code.TOO_FEW_CONTRIBUTIONS, arrival, text, arrival.accepted)
+        return Doubt(Code.TOO_LITTLE_TIME, text)
 
 
 def _how_far(arrival: _Arrival) -> str:
@@ -157,9 +161,9 @@ def _how_far(arrival: _Arrival) -> str:
     return f"stepped, but nothing that it sent was accepted in {arrival.room_s:.1f} s"
 
 
-def _violation(arrival: _Arrival, text: str, event: Event | None) -> Violation:
+def _violation(code: Code, arrival: _Arrival, text: str, event: Event | None) -> Violation:
     seen = event or arrival.started or arrival.story.injecting
-    return Violation(seq=seen.seq, text=text, culprit=arrival.learner)
+    return Violation(code=code, seq=seen.seq, text=text, culprit=arrival.learner)
 
 
 # ---------------------------------------------------------------- who was brought in

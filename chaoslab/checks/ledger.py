@@ -16,9 +16,10 @@ from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.balance import adds_up, believed, per_step, running_sum, totals
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import fault_windows, training_end_s
 from chaoslab.checks.token_accounts import Accounts, Entry
-from chaoslab.checks.violations import Violation, conclude
+from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerFenced,
@@ -61,7 +62,7 @@ class Ledger:
         return conclude(
             self.name,
             violations,
-            doubt=_doubt(accounts),
+            doubts=_doubts(accounts),
             passed=f"{len(accounts.merged)} contributions are the same on both sides, and each was "
             "merged once",
             samples=len(accounts.merged),
@@ -69,16 +70,18 @@ class Ledger:
         )
 
 
-def _doubt(accounts: Accounts) -> str:
+def _doubts(accounts: Accounts) -> Sequence[Doubt]:
     if not accounts.merged:
-        return "nothing was merged"
+        return [Doubt(Code.NOTHING_TO_JUDGE, "nothing was merged")]
     if not accounts.pushed or not accounts.accepted:
-        return "one side did not write its pushes down, so there is nothing to compare"
+        text = "one side did not write its pushes down, so there is nothing to compare"
+        return [Doubt(Code.RECORD_INCOMPLETE, text)]
     if not accounts.finals or not accounts.history.of(SyncerFinal):
-        return (
+        text = (
             "the books were not closed: a final account of the syncer or of the learners is missing"
         )
-    return ""
+        return [Doubt(Code.RECORD_INCOMPLETE, text)]
+    return ()
 
 
 # ---------------------------------------------------------------- entry by entry
@@ -91,13 +94,17 @@ def _same_on_both_sides(accounts: Accounts) -> Iterator[Violation]:
     for entry in accounts.accepted:
         own = pushed.get(entry.key)
         if own is None and pushed and entry.life in accounts.finals:
-            yield _violation(entry, f"the syncer accepted {entry}, which the learner never sent")
+            yield _violation(
+                Code.NEVER_SENT, entry, f"the syncer accepted {entry}, which the learner never sent"
+            )
         elif own is not None and own.counts != entry.counts:
             yield _differs(entry, own, "accepted", "pushed")
     for entry in accounts.merged:
         taken = accepted.get(entry.key)
         if taken is None and accepted:
-            yield _violation(entry, f"the syncer merged {entry}, which it had not accepted")
+            yield _violation(
+                Code.NOT_ACCEPTED, entry, f"the syncer merged {entry}, which it had not accepted"
+            )
         elif taken is not None and taken.counts != entry.counts:
             yield _differs(entry, taken, "merged", "accepted")
 
@@ -113,17 +120,27 @@ def _merged_once(accounts: Accounts) -> Iterator[Violation]:
     for key, count in Counter(entry.key for entry in accounts.accepted).items():
         if count > 1:
             entry = next(e for e in reversed(accounts.accepted) if e.key == key)
-            yield _violation(entry, f"the syncer accepted {entry} {count} times")
+            yield _violation(
+                Code.ACCEPTED_TWICE, entry, f"the syncer accepted {entry} {count} times"
+            )
     for entry in accounts.accepted:
         end = closed.get(entry.round)
         if times[entry.key] > 1:
-            yield _violation(entry, f"{entry} was merged {times[entry.key]} times")
+            yield _violation(
+                Code.MERGED_TWICE, entry, f"{entry} was merged {times[entry.key]} times"
+            )
         elif times[entry.key] == 1 or (end and end.kind is Kind.ROUND_ABANDONED):
             continue
         elif end:
-            yield _violation(entry, f"{entry} was accepted, but its round was merged without it")
+            yield _violation(
+                Code.PUSH_LOST, entry, f"{entry} was accepted, but its round was merged without it"
+            )
         elif last_round.get(entry.fragment, 0) > entry.round and not _syncer_died(accounts, entry):
-            yield _violation(entry, f"{entry} was accepted, and its round was never closed")
+            yield _violation(
+                Code.ROUND_NEVER_CLOSED,
+                entry,
+                f"{entry} was accepted, and its round was never closed",
+            )
 
 
 def _unanswered(accounts: Accounts, answer_within_s: float) -> Iterator[Violation]:
@@ -136,7 +153,11 @@ def _unanswered(accounts: Accounts, answer_within_s: float) -> Iterator[Violatio
         sent_s = entry.event.time_s
         own = [e for who in (None, entry.life[0], entry.epoch) for e in excuses.get(who, ())]
         if not any(a - answer_within_s <= sent_s <= b + answer_within_s for a, b in own):
-            yield _violation(entry, f"{entry} at {sent_s:.1f} s was never answered by the syncer")
+            yield _violation(
+                Code.PUSH_UNANSWERED,
+                entry,
+                f"{entry} at {sent_s:.1f} s was never answered by the syncer",
+            )
 
 
 def _excuses(history: History) -> Mapping[_Who, Sequence[tuple[float, float]]]:
@@ -162,16 +183,22 @@ def _disjoint(accounts: Accounts) -> Iterator[Violation]:
         for entry in line:
             if entry.tokens_to - entry.tokens_from != entry.c_tokens:
                 yield _violation(
-                    entry, f"{entry} counts {entry.c_tokens:.0f} tokens of {_span(entry)}"
+                    Code.TOKENS_MISCOUNTED,
+                    entry,
+                    f"{entry} counts {entry.c_tokens:.0f} tokens of {_span(entry)}",
                 )
             trained = accounts.raw_tokens.get(entry.life, 0.0)
             if entry.life in accounts.finals and entry.tokens_to > trained:
-                yield _violation(entry, f"{entry} claims {_span(entry)} of {trained:.0f} trained")
+                yield _violation(
+                    Code.TOKENS_NOT_TRAINED,
+                    entry,
+                    f"{entry} claims {_span(entry)} of {trained:.0f} trained",
+                )
         ordered = sorted(line, key=lambda entry: (entry.tokens_from, entry.tokens_to))
         for one, other in pairwise(ordered):
             if other.tokens_from < one.tokens_to:
                 text = f"{other} has tokens {_span(other)}, and {_span(one)} were already merged"
-                yield _violation(other, f"{text} in round {one.round}")
+                yield _violation(Code.TOKENS_OVERLAP, other, f"{text} in round {one.round}")
 
 
 def _syncer_died(accounts: Accounts, entry: Entry) -> bool:
@@ -181,12 +208,14 @@ def _syncer_died(accounts: Accounts, entry: Entry) -> bool:
 
 def _differs(entry: Entry, other: Entry, here: str, there: str) -> Violation:
     text = f"{entry} was {here} with {entry.c_tokens:.0f} tokens {_span(entry)}, "
-    return _violation(entry, text + f"and {there} with {other.c_tokens:.0f}, {_span(other)}")
+    return _violation(
+        Code.COUNTS_DIFFER, entry, text + f"and {there} with {other.c_tokens:.0f}, {_span(other)}"
+    )
 
 
 def _span(entry: Entry) -> str:
     return f"[{entry.tokens_from:.0f}, {entry.tokens_to:.0f})"
 
 
-def _violation(entry: Entry, text: str) -> Violation:
-    return Violation(seq=entry.event.seq, text=text, culprit=entry.life[0])
+def _violation(code: Code, entry: Entry, text: str) -> Violation:
+    return Violation(code=code, seq=entry.event.seq, text=text, culprit=entry.life[0])

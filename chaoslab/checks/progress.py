@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import (
     FaultWindow,
@@ -47,16 +48,18 @@ class Continuity:
         """Measure from the end of the baseline to the end of training."""
         start_s, bound_s = baseline_end_s(history), self._bound_s(history)
         if start_s is None or bound_s is None:
-            return unknown(self.name, "there was no baseline to measure from")
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to measure from")
         windows = fault_windows(history)
         gap = longest_gap(history, start_s, training_end_s(history))
         away = absences(history)
         rounds = _rounds_under_faults(history, windows, away)
         where = f"{_said_gap(gap)} {_circumstances(gap, windows, away)}"
+        codes: tuple[Code, ...] = ()
         if gap.length_s > bound_s:
+            codes = (Code.GAP_TOO_LONG,)
             outcome, reason = Outcome.FAIL, f"{where}; the bound is {bound_s:.2f} s"
         elif rounds < self.min_rounds:
-            outcome = Outcome.UNKNOWN
+            outcome, codes = Outcome.UNKNOWN, (Code.TOO_FEW_SAMPLES,)
             reason = f"only {rounds} rounds were merged under faults, {self.min_rounds} are needed"
         else:
             outcome, reason = Outcome.PASS, f"training went on; the longest pause: {where}"
@@ -64,6 +67,7 @@ class Continuity:
             check=self.name,
             outcome=outcome,
             reason=reason,
+            codes=codes,
             observed=round(gap.length_s, 3),
             bound=round(bound_s, 3),
             margin=room_below(gap.length_s, bound_s),

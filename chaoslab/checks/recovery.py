@@ -14,8 +14,9 @@ from itertools import zip_longest
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
-from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import RoundMerged
@@ -76,7 +77,7 @@ class Recovery:
         """Judge each heal; one that the next fault followed too soon is left out."""
         pace = _pace(history)
         if pace is None:
-            return unknown(self.name, "there was no baseline to compare with")
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
         heals = list(_heals(history))
         after_s = [self._recovered_after_s(heal, pace) for heal in heals]
         judged = list(zip(heals, after_s, strict=True))
@@ -91,9 +92,7 @@ class Recovery:
         finding = conclude(
             self.name,
             violations,
-            doubt=f"training went on for too short a time after {' and '.join(open_)}"
-            if open_
-            else "" if seen else "no fault was healed",
+            doubts=_doubts(open_, has_seen=bool(seen)),
             passed=f"the old pace was back after at most {slowest_s:.1f} s",
             samples=len(seen),
             numbers=_numbers(judged, pace),
@@ -140,6 +139,7 @@ class Recovery:
         lasted = "never" if after_s is None else f"only after {after_s:.1f} s"
         culprits = [who for who in heal.victims if f"contributions of {who}" in slow]
         return Violation(
+            code=Code.PACE_NOT_REGAINED,
             seq=heal.event.seq,
             text=f"after {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
             f"heal {' and '.join(slow)} came at less than {self.min_share:.0%} of it",
@@ -148,6 +148,13 @@ class Recovery:
 
     def _had_room(self, heal: _Heal, pace: _Pace) -> bool:
         return heal.until_s - heal.event.time_s >= self.within_s + pace.window_s
+
+
+def _doubts(open_: Sequence[str], *, has_seen: bool) -> Sequence[Doubt]:
+    if open_:
+        text = f"training went on for too short a time after {' and '.join(open_)}"
+        return [Doubt(Code.TOO_LITTLE_TIME, text)]
+    return () if has_seen else [Doubt(Code.NO_FAULT, "no fault was healed")]
 
 
 # ---------------------------------------------------------------- the usual pace

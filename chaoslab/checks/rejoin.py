@@ -11,8 +11,9 @@ from typing import ClassVar, TypeVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import parts
-from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -61,9 +62,9 @@ class Rejoin:
         finding = conclude(
             self.name,
             [problem for problem in problems if isinstance(problem, Violation)],
-            doubt="; ".join(problem for problem in problems if isinstance(problem, str))
+            doubts=[problem for problem in problems if isinstance(problem, Doubt)]
             if found
-            else "no fault took a learner away",
+            else [Doubt(Code.NO_FAULT, "no fault took a learner away")],
             passed=f"{_names(found)} came back and contributed again, after at most "
             f"{longest_s:.1f} s",
             samples=len(found),
@@ -80,10 +81,11 @@ class Rejoin:
             margin=None if failed and margin is not None and margin > 0 else margin,
         )
 
-    def _problem(self, absence: Absence, history: History) -> Violation | str | None:
+    def _problem(self, absence: Absence, history: History) -> Violation | Doubt | None:
         """A violation, a doubt, or nothing to object to."""
         if absence.impostures:
             return _violation(
+                Code.FORMER_SELF_ACCEPTED,
                 absence,
                 f"{absence.learner} was dropped by the syncer, yet a push of its former self was "
                 f"accepted at {absence.impostures[0].time_s:.1f} s",
@@ -96,6 +98,7 @@ class Rejoin:
             return self._never_contributed(absence)
         if clock_s > self.within_s:
             return _violation(
+                Code.TOO_LATE,
                 absence,
                 f"{absence} took {clock_s:.1f} s from the heal to its first accepted contribution; "
                 f"the bound is {self.within_s:g} s",
@@ -107,21 +110,28 @@ class Rejoin:
             or _repeats(absence, history)
         )
 
-    def _never_contributed(self, absence: Absence) -> Violation | str | None:
+    def _never_contributed(self, absence: Absence) -> Violation | Doubt | None:
         room_s = absence.waited_s
         if room_s < self.within_s:
             text = f"only {room_s:.1f} s were left for {absence} to come back"
-            return text if absence.is_last else None
+            return Doubt(Code.TOO_LITTLE_TIME, text) if absence.is_last else None
         up_s, stepped_s = absence.clock_s(absence.up), absence.clock_s(absence.stepped)
         if up_s is None:
-            how = "its process never came up"
+            code, how = Code.NOT_RESTARTED, "its process never came up"
         elif stepped_s is None:
+            code = Code.NO_STEP
             how = f"its process was up after {up_s:.1f} s, but it never made a step"
         else:
+            code = Code.NOTHING_ACCEPTED
             how = f"it stepped after {stepped_s:.1f} s, but nothing that it sent was accepted"
-        return _violation(absence, f"{absence} did not rejoin in {room_s:.1f} s: {how}", absence.up)
+        return _violation(
+            code,
+            absence,
+            f"{absence} did not rejoin in {room_s:.1f} s: {how}",
+            absence.up,
+        )
 
-    def _too_few(self, absence: Absence, history: History) -> Violation | str | None:
+    def _too_few(self, absence: Absence, history: History) -> Violation | Doubt | None:
         if len(absence.merged) >= self.contributions:
             return None
         rounds = history.between(absence.back_s, absence.until_s, RoundMerged)
@@ -131,8 +141,8 @@ class Rejoin:
             f"its return; {self.contributions} are asked for"
         )
         if chances >= _FAIR_CHANCES * self.contributions:
-            return _violation(absence, text, absence.accepted)
-        return text if absence.is_last else None
+            return _violation(Code.TOO_FEW_CONTRIBUTIONS, absence, text, absence.accepted)
+        return Doubt(Code.TOO_LITTLE_TIME, text) if absence.is_last else None
 
     def _out_of_date(self, absence: Absence, history: History) -> Violation | None:
         if not absence.is_last:
@@ -143,6 +153,7 @@ class Rejoin:
         if not worst or lags[worst] <= self.max_lag:
             return None
         return _violation(
+            Code.OUT_OF_DATE,
             absence,
             f"{absence.learner} ended with version {held.get(worst, 0)} of fragment {worst}, the "
             f"syncer with {current[worst]}: it is not up to date",
@@ -172,6 +183,7 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
         is_its = joined.payload.incarnation == absence.incarnation
         if is_its and position < max(reached, default=0):
             return _violation(
+                Code.DATA_REPEATED,
                 absence,
                 f"{absence} joined at batch {position} of its data, although it had reached "
                 f"{max(reached)} before: it trains again on what it had trained on",
@@ -184,10 +196,11 @@ def _said(history: History, kind: type[_M], learner: str) -> Iterator[Event[_M]]
     return (event for event in history.of(kind) if event.payload.learner == learner)
 
 
-def _never_healed(absence: Absence) -> Violation | str:
+def _never_healed(absence: Absence) -> Violation | Doubt:
     if absence.was_to_be_healed:
-        return f"training ended before {absence} was healed"
+        return Doubt(Code.TOO_LITTLE_TIME, f"training ended before {absence} was healed")
     return _violation(
+        Code.NEVER_HEALED,
         absence,
         f"{absence} was never brought back: the fault was to last to the end of training, "
         f"{absence.until_s - absence.gone_s:.1f} s later",
@@ -195,9 +208,9 @@ def _never_healed(absence: Absence) -> Violation | str:
     )
 
 
-def _violation(absence: Absence, text: str, event: Event | None) -> Violation:
+def _violation(code: Code, absence: Absence, text: str, event: Event | None) -> Violation:
     seen = event or absence.since or absence.stories[0].injecting
-    return Violation(seq=seen.seq, text=text, culprit=absence.learner)
+    return Violation(code=code, seq=seen.seq, text=text, culprit=absence.learner)
 
 
 def _held(absence: Absence, history: History) -> Mapping[str, int]:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
-from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.record.journal import History
@@ -40,7 +41,7 @@ class Retries:
             if event.payload.direction == "down"
         }
         if not reporting:
-            return unknown(self.name, "no learner reported of its link")
+            return unknown(self.name, Code.NOTHING_TO_JUDGE, "no learner reported of its link")
         dials = {learner: _retries(history, learner, end_s) for learner in history.learners}
         busiest = {learner: _busiest(events, _MINUTE_S) for learner, events in dials.items()}
         most = max((len(found) for found in busiest.values()), default=0)
@@ -48,7 +49,7 @@ class Retries:
         finding = conclude(
             self.name,
             [self._violation(who, found) for who, found in busiest.items() if self._is_bad(found)],
-            doubt=f"nothing was reported of the links of {', '.join(silent)}" if silent else "",
+            doubts=[Doubt(Code.RECORD_INCOMPLETE, _unreported(silent))] if silent else (),
             passed=f"no learner dialled again more than {most} times in a minute",
             samples=len(history.of(LinkMeasured)),
             numbers=_numbers(dials, busiest),
@@ -65,11 +66,16 @@ class Retries:
 
     def _violation(self, learner: str, found: Sequence[Event]) -> Violation:
         return Violation(
+            code=Code.DIALLED_TOO_OFTEN,
             seq=found[self.max_per_minute].seq,
             text=f"{learner} dialled again {len(found)} times in the minute from "
             f"{found[0].time_s:.1f} s on; the bound is {self.max_per_minute}",
             culprit=learner,
         )
+
+
+def _unreported(silent: Sequence[str]) -> str:
+    return f"nothing was reported of the links of {', '.join(silent)}"
 
 
 def _retries(history: History, learner: str, end_s: float) -> Sequence[Event]:

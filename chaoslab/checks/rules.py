@@ -14,15 +14,17 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.timeline import says_stopped, training_end
 from chaoslab.checks.unknown_participants import strangers
 from chaoslab.checks.unrequested_exits import unasked
-from chaoslab.checks.violations import conclude, unknown
+from chaoslab.checks.violations import Doubt, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     BaselineMeasured,
+    EvidenceMeasured,
     FaultHealFailed,
     FaultInjecting,
     FaultSkipped,
@@ -76,9 +78,13 @@ def _strangers(history: History) -> Iterator[Finding]:
 def _baseline(history: History) -> Iterator[Finding]:
     measured = history.last(BaselineMeasured)
     if measured is None:
-        yield unknown("baseline", "the baseline was never measured")
+        yield unknown("baseline", Code.NO_BASELINE, "the baseline was never measured")
     elif not measured.payload.is_steady:
-        yield unknown("baseline", f"the baseline was not steady: {measured.payload.reason}")
+        yield unknown(
+            "baseline",
+            Code.BASELINE_NOT_STEADY,
+            f"the baseline was not steady: {measured.payload.reason}",
+        )
 
 
 def _evidence(history: History) -> Iterator[Finding]:
@@ -88,7 +94,10 @@ def _evidence(history: History) -> Iterator[Finding]:
         yield Finding(
             check="evidence",
             outcome=Outcome.UNKNOWN,
-            reason="; ".join(text for _, text in doubts),
+            reason="; ".join(doubt.text for _, doubt in doubts),
+            codes=tuple(
+                dict.fromkeys([*(d.code for _, d in doubts), *_evidence_codes(doubts, history)])
+            ),
             observed=len(doubts),
             bound=0,
             samples=len(history.faults) + len(history.of(FaultSkipped)),
@@ -97,9 +106,9 @@ def _evidence(history: History) -> Iterator[Finding]:
         )
 
 
-def _doubts(history: History) -> list[tuple[_Injection, str]]:
+def _doubts(history: History) -> list[tuple[_Injection, Doubt]]:
     """The beginning or the skipping of every injection in doubt, and what is missing of it."""
-    doubts: list[tuple[_Injection, str]]
+    doubts: list[tuple[_Injection, Doubt]]
     doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status is not Status.PROVED]
     doubts += [(s.injecting, _too_late(s)) for s in _after_the_end(history)]
     doubts += [(event, _skipped(event.payload)) for event in history.of(FaultSkipped)]
@@ -107,16 +116,26 @@ def _doubts(history: History) -> list[tuple[_Injection, str]]:
     return [(event, said) for event, said in doubts if event.payload.injection not in excused]
 
 
-def _unproved(story: FaultStory) -> str:
+def _evidence_codes(doubts: Sequence[tuple[_Injection, Doubt]], history: History) -> Iterator[str]:
+    """Why the evidence on each target of the injections in doubt is weak or failed."""
+    doubted = {event.payload.injection for event, _ in doubts}
+    for said in (event.payload for event in history.of(EvidenceMeasured)):
+        if said.injection in doubted and said.status is not Status.PROVED and said.code:
+            yield said.code
+
+
+def _unproved(story: FaultStory) -> Doubt:
     name = f"{story.spec} ({story.injection}, {story.fault})"
     if story.failed:
-        return f"{name} could not be carried out: {story.failed.payload.reason}"
+        text = f"{name} could not be carried out: {story.failed.payload.reason}"
+        return Doubt(Code.NOT_INJECTED, text)
     silent = set(story.targets) - {event.payload.target for event in story.evidence}
     if silent:
-        return f"{name} has no evidence on {', '.join(sorted(silent))}"
+        text = f"{name} has no evidence on {', '.join(sorted(silent))}"
+        return Doubt(Code.NOT_PROVED, text)
     doubted = [e for e in story.evidence if e.payload.status is not Status.PROVED]
     said = "; ".join(f"{e.payload.status} on {e.payload.target}: {e.payload.text}" for e in doubted)
-    return f"{name} is {said}"
+    return Doubt(Code.NOT_PROVED, f"{name} is {said}")
 
 
 def _after_the_end(history: History) -> Iterator[FaultStory]:
@@ -127,13 +146,14 @@ def _after_the_end(history: History) -> Iterator[FaultStory]:
             yield story
 
 
-def _too_late(story: FaultStory) -> str:
-    return f"{story.spec} ({story.injection}, {story.fault}) began when training had ended"
+def _too_late(story: FaultStory) -> Doubt:
+    text = f"{story.spec} ({story.injection}, {story.fault}) began when training had ended"
+    return Doubt(Code.INJECTED_TOO_LATE, text)
 
 
-def _skipped(said: FaultSkipped) -> str:
+def _skipped(said: FaultSkipped) -> Doubt:
     name = f"{said.spec or said.injection} ({said.fault})"
-    return f"{name} was never injected: {said.reason}"
+    return Doubt(Code.NOT_INJECTED, f"{name} was never injected: {said.reason}")
 
 
 def _entries(history: History) -> Iterator[Finding]:
@@ -147,7 +167,9 @@ def _entries(history: History) -> Iterator[Finding]:
     missing = [entry for entry in entries if entry.spec not in seen]
     if missing:
         yield replace(
-            unknown("entries", "; ".join(map(_never, missing)), samples=len(entries)),
+            unknown(
+                "entries", Code.NOT_INJECTED, "; ".join(map(_never, missing)), samples=len(entries)
+            ),
             culprits=tuple(entry.spec for entry in missing),
         )
 
@@ -173,6 +195,7 @@ def _late(history: History) -> Iterator[Finding]:
         yield replace(
             unknown(
                 "phase",
+                Code.INJECTED_TOO_LATE,
                 f"{names} came when the phase that it was to hit was over: let the node wait there "
                 "with `hold: 5s` in its trigger",
                 samples=len(late),
@@ -190,7 +213,11 @@ def _heals(history: History) -> Iterator[Finding]:
         if tried and not story.healed:
             name = f"{story.spec} ({story.injection}, {story.fault})"
             yield replace(
-                unknown("heal", f"{name} could not be undone: {tried[-1].payload.reason}"),
+                unknown(
+                    "heal",
+                    Code.HEAL_FAILED,
+                    f"{name} could not be undone: {tried[-1].payload.reason}",
+                ),
                 culprits=(story.injection,),
                 evidence=tuple(event.seq for event in tried),
             )
@@ -203,6 +230,7 @@ def _unguarded(history: History) -> Iterator[Finding]:
             yield replace(
                 unknown(
                     "unguarded",
+                    Code.NO_JANITOR,
                     f"the janitor died at {died.time_s:.1f} s ({died.payload.how}) and none could "
                     f"be started in its place ({died.payload.reason}): from then on nobody stood "
                     "behind the harness, and that all was undone is the harness's word alone",
@@ -217,7 +245,11 @@ def _links(history: History) -> Iterator[Finding]:
     for lost in history.of(LinkLost):
         what = f"the {lost.payload.kind} links broke at {lost.time_s:.1f} s"
         yield replace(
-            unknown("links", f"{what}, and nobody had asked for that: {lost.payload.reason}"),
+            unknown(
+                "links",
+                Code.LINKS_LOST,
+                f"{what}, and nobody had asked for that: {lost.payload.reason}",
+            ),
             evidence=(lost.seq,),
         )
 
@@ -230,6 +262,7 @@ def _refused(history: History) -> Iterator[Finding]:
         yield Finding(
             check="refused",
             outcome=Outcome.UNKNOWN,
+            codes=(Code.LINES_REFUSED,),
             reason=f"lines that claimed to be events were refused, so the record lacks what they "
             f"were to say: {named}; its stdout.log holds them",
             observed=sum(event.payload.refused_lines for event in ends),
@@ -243,9 +276,17 @@ def _refused(history: History) -> Iterator[Finding]:
 def _ending(history: History) -> Iterator[Finding]:
     finished = history.last(RunFinished)
     if finished is None:
-        yield unknown("run", "the record breaks off: the harness did not live to finish the run")
+        yield unknown(
+            "run",
+            Code.RECORD_INCOMPLETE,
+            "the record breaks off: the harness did not live to finish the run",
+        )
     elif finished.payload.outcome is not RunOutcome.COMPLETED or finished.payload.reason:
-        yield unknown("run", f"the run was {finished.payload.outcome}: {finished.payload.reason}")
+        yield unknown(
+            "run",
+            Code.RUN_CUT_SHORT,
+            f"the run was {finished.payload.outcome}: {finished.payload.reason}",
+        )
 
 
 def _stop(history: History) -> Iterator[Finding]:
@@ -257,16 +298,18 @@ def _stop(history: History) -> Iterator[Finding]:
     if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
         return
     if finished and says_stopped(history) and history.last(SyncerStopped) is None:
-        yield unknown("stop", "the syncer never said that training had ended")
+        yield unknown("stop", Code.STOP_NOT_SAID, "the syncer never said that training had ended")
     elif final and _waits_to_be_asked(history) and history.last(SyncerHeld) is None:
         yield unknown(
             "stop",
+            Code.STOP_NOT_SAID,
             f"{final.source} ended training at {final.time_s:.1f} s by itself, and never said that "
             "its stop rule was met",
         )
     if final and final.payload.was_asked:
         yield unknown(
             "stop",
+            Code.STOPPED_BY_REQUEST,
             f"{final.source} ended training at {final.time_s:.1f} s because somebody asked it to "
             f"({final.payload.reason}), not because its stop rule was met",
         )
@@ -281,7 +324,9 @@ def _residue(history: History) -> Iterator[Finding]:
     found = residue(history)
     if found:
         left = ", ".join(f"{one['what']} in {one['where']}" for one in found)
-        yield unknown("residue", f"the run left something behind: {left}", samples=len(found))
+        yield unknown(
+            "residue", Code.LEFT_OVER, f"the run left something behind: {left}", samples=len(found)
+        )
 
 
 def residue(history: History) -> Sequence[Mapping[str, Json]]:

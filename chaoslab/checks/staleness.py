@@ -13,8 +13,9 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
-from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.record.journal import History
@@ -65,7 +66,7 @@ class Staleness:
         """Follow every learner from the end of the baseline to the end of training."""
         start_s, end_s = baseline_end_s(history), training_end_s(history)
         if start_s is None:
-            return unknown(self.name, "there was no baseline to measure from")
+            return unknown(self.name, Code.NO_BASELINE, "there was no baseline to measure from")
         away = absences(history)
         excused = [(absence, self._until_s(absence)) for absence in away]
         holders, violations, adoptions = self._follow(history, start_s, end_s, excused)
@@ -73,7 +74,7 @@ class Staleness:
         finding = conclude(
             self.name,
             violations,
-            doubt=_doubt(excused, end_s, adoptions),
+            doubts=_doubts(excused, end_s, adoptions),
             passed=f"no learner at work was more than {worst} versions of a fragment behind",
             samples=adoptions,
             numbers=_numbers(holders),
@@ -129,6 +130,7 @@ class Staleness:
 
     def _violation(self, holder: _Holder, event: Event, lag: int) -> Violation:
         return Violation(
+            code=Code.BEHIND,
             seq=event.seq,
             text=f"{holder.learner} was {lag} versions of a fragment behind the syncer at "
             f"{event.time_s:.1f} s; the bound is {self.max_rounds}",
@@ -164,17 +166,20 @@ def _is_excused(learner: str, time_s: float, excused: Sequence[tuple[Absence, fl
     )
 
 
-def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int) -> str:
+def _doubts(
+    excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int
+) -> Sequence[Doubt]:
     """Who was still allowed to be behind when training ended, or that too little was adopted."""
     if adoptions < _ADOPTIONS_LEAST:
-        return f"only {adoptions} versions were adopted"
+        return [Doubt(Code.TOO_FEW_SAMPLES, f"only {adoptions} versions were adopted")]
     open_ = [
         str(absence)
         for absence, until_s in excused
         if absence.is_last and absence.since is not None and until_s > end_s
         if absence.accepted is None
     ]
-    return f"training ended before {' and '.join(open_)} had to be up to date" if open_ else ""
+    text = f"training ended before {' and '.join(open_)} had to be up to date"
+    return [Doubt(Code.TOO_LITTLE_TIME, text)] if open_ else ()
 
 
 def _numbers(holders: Sequence[_Holder]) -> Mapping[str, Json]:

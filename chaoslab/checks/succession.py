@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import Outage, outages
-from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import MemberJoined, RoundMerged, SyncerReady
 from chaoslab.record.journal import History
@@ -51,7 +52,7 @@ class Succession:
         finding = conclude(
             self.name,
             violations,
-            doubt=_doubt(found, lives),
+            doubts=_doubts(found, lives),
             passed=f"{_came_back(len(lives))}; everybody was heard again after at most "
             f"{longest_s:.1f} s",
             samples=len(found) + len(lives),
@@ -76,6 +77,7 @@ class Succession:
                 continue
             took = "nothing" if after_s is None else f"for {after_s:.1f} s nothing"
             yield Violation(
+                code=Code.NOT_HEARD_AGAIN,
                 seq=(outage.since or outage.story.injecting).seq,
                 text=f"after {outage} {took} of {learner} was accepted; the bound is "
                 f"{self.within_s:g} s",
@@ -95,16 +97,25 @@ def _took_up(ready: Event[SyncerReady], history: History) -> Iterator[Violation]
             wanted = restated
         elif version != last:
             text = f"had published version {last} of fragment {fragment} and came back with"
-            yield _broken(ready, f"the syncer {text} {version}")
+            yield _broken(Code.VERSION_LOST, ready, f"the syncer {text} {version}")
             continue
         own, published = ready.payload, wanted.payload
-        for what, digests, digest in (
-            ("parameters", own.digests, published.digest),
-            ("momentum", own.momentum_digests, published.momentum_digest),
+        for what, code, digests, digest in (
+            ("parameters", Code.CAME_BACK_WITH_OTHER_STATE, own.digests, published.digest),
+            (
+                "momentum",
+                Code.CAME_BACK_WITH_OTHER_MOMENTUM,
+                own.momentum_digests,
+                published.momentum_digest,
+            ),
         ):
             if digests and digests.get(fragment) != digest:
                 where = f"version {version} of fragment {fragment}"
-                yield _broken(ready, f"the syncer came back with another {what} of {where}")
+                yield _broken(
+                    code,
+                    ready,
+                    f"the syncer came back with another {what} of {where}",
+                )
 
 
 def _published(ready: Event, history: History) -> Mapping[str, Event[RoundMerged]]:
@@ -131,7 +142,9 @@ def _said_otherwise(history: History) -> Iterator[Violation]:
         other = [name for name, part in _MERGE.items() if part(now) != part(first)]
         if other:
             text = f"says of round {first.round} another {' and '.join(other)} than"
-            yield _broken(again, f"the syncer {text} when it was merged")
+            yield _broken(
+                Code.MERGE_RESTATED_OTHERWISE, again, f"the syncer {text} when it was merged"
+            )
 
 
 def _epochs(history: History) -> Iterator[Violation]:
@@ -140,16 +153,16 @@ def _epochs(history: History) -> Iterator[Violation]:
         epoch = joined.payload.epoch
         if epoch <= last:
             text = f"{joined.payload.learner} was given epoch {epoch} when {last} had been given"
-            yield _broken(joined, text)
+            yield _broken(Code.EPOCH_GIVEN_TWICE, joined, text)
         last = max(last, epoch)
 
 
 # ---------------------------------------------------------------- words and numbers
 
 
-def _doubt(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> str:
+def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Sequence[Doubt]:
     if not found and not lives:
-        return "the syncer was never away"
+        return [Doubt(Code.NO_FAULT, "the syncer was never away")]
     last = [outage for outage in found if outage.is_last]
     open_ = [
         f"{who} after {outage}"
@@ -158,10 +171,11 @@ def _doubt(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> str:
         if outage.after_s(who) is None
     ]
     if open_:
-        return f"training ended before anything was accepted again of {', '.join(open_)}"
+        text = f"training ended before anything was accepted again of {', '.join(open_)}"
+        return [Doubt(Code.TOO_LITTLE_TIME, text)]
     if any(not ready.payload.versions for ready in lives):
-        return "the syncer did not say what it came back with"
-    return ""
+        return [Doubt(Code.RECORD_INCOMPLETE, "the syncer did not say what it came back with")]
+    return ()
 
 
 def _came_back(lives: int) -> str:
@@ -186,5 +200,5 @@ def _numbers(found: Sequence[Outage]) -> Mapping[str, Json]:
     }
 
 
-def _broken(event: Event, text: str) -> Violation:
-    return Violation(seq=event.seq, text=text, culprit=event.source)
+def _broken(code: Code, event: Event, text: str) -> Violation:
+    return Violation(code=code, seq=event.seq, text=text, culprit=event.source)

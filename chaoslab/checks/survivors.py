@@ -16,9 +16,10 @@ from typing import ClassVar
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows
 from chaoslab.checks.unrequested_exits import said_exit, unasked_exits
-from chaoslab.checks.violations import Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep
 from chaoslab.core.units import Factor
@@ -75,7 +76,9 @@ class Survivors:
         finding = conclude(
             self.name,
             violations,
-            doubt=(doubt if unjudged else "") if paces else "no fault left a survivor to watch",
+            doubts=([Doubt(Code.TOO_FEW_SAMPLES, doubt)] if unjudged else ())
+            if paces
+            else [Doubt(Code.NO_FAULT, "no fault left a survivor to watch")],
             passed=f"{len({p.learner for p in judged})} survivors kept their pace: at worst a step "
             f"took {worst:.2f}x its own baseline",
             samples=sum(len(pace.samples) for pace in judged),
@@ -95,6 +98,7 @@ class Survivors:
         first = pace.samples[0] if pace.samples else pace.window.story.injecting
         if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
             seconds = pace.window.end_s - pace.window.start_s
+            code = Code.STOOD_STILL
             text = (
                 f"{pace.learner} stood still: {len(pace.samples)} step samples in {seconds:.1f} s "
                 f"while {pace.window} was open, about {pace.samples_due:.0f} were due"
@@ -102,13 +106,14 @@ class Survivors:
         elif pace.slowdown and len(pace.samples) >= self.min_samples:
             if pace.slowdown <= self.max_slowdown:
                 return None
+            code = Code.SLOWED
             text = (
                 f"{pace.learner} took {pace.slowdown:.2f}x its own step time while {pace.window} "
                 f"was open; the bound is {self.max_slowdown:g}x"
             )
         else:
             return None
-        return Violation(seq=first.seq, text=text, culprit=pace.learner)
+        return Violation(code=code, seq=first.seq, text=text, culprit=pace.learner)
 
 
 # ---------------------------------------------------------------- the samples of each survivor
@@ -184,6 +189,7 @@ def _misreported(pace: _Pace) -> Violation | None:
     if not pace.samples_due or longer_s <= _CONTRADICTION * shorter_s + _HEARD_LATE_S:
         return None
     return Violation(
+        code=Code.STEP_TIMES_FALSE,
         seq=first.seq,
         text=f"{pace.learner} reported step times that add up to {said_s:.1f} s, and its counter "
         f"took {seen_s:.1f} s for the same steps while {pace.window} was open",
@@ -194,7 +200,12 @@ def _misreported(pace: _Pace) -> Violation | None:
 def _unasked(history: History) -> Iterator[Violation]:
     for event in unasked_exits(history):
         if event.payload.node in history.learners:
-            yield Violation(seq=event.seq, text=said_exit(event), culprit=event.payload.node)
+            yield Violation(
+                code=Code.EXIT_NOT_ASKED,
+                seq=event.seq,
+                text=said_exit(event),
+                culprit=event.payload.node,
+            )
 
 
 def _steps_back(history: History) -> Iterator[Violation]:
@@ -210,4 +221,4 @@ def _steps_back(history: History) -> Iterator[Violation]:
         last[learner, *life] = step
         if step < before:
             text = f"{learner} went back from step {before:.0f} to step {step:.0f}"
-            yield Violation(seq=sample.seq, text=text, culprit=learner)
+            yield Violation(code=Code.STEP_WENT_BACK, seq=sample.seq, text=text, culprit=learner)

@@ -8,6 +8,7 @@ gives a learner's place away: to a life that nobody started.
 
 from collections.abc import Iterator
 
+from chaoslab.checks.codes import Code
 from chaoslab.checks.violations import Violation
 from chaoslab.core.payloads import MemberJoined, NodeStarted
 from chaoslab.record.journal import History
@@ -21,4 +22,4 @@ def strangers(history: History) -> Iterator[Violation]:
         if (said.learner, said.incarnation) not in started:
             who = f"incarnation {said.incarnation} of {said.learner}"
             text = f"the syncer let in {who} at {event.time_s:.1f} s, which was never started"
-            yield Violation(seq=event.seq, text=text, culprit=said.learner)
+            yield Violation(code=Code.NEVER_STARTED, seq=event.seq, text=text, culprit=said.learner)

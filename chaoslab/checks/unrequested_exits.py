@@ -11,6 +11,7 @@ Each exit is judged by itself: that one exit of a node was asked for excuses no 
 
 from collections.abc import Iterator
 
+from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import ENDING_S, farewells, training_end
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Kind
@@ -36,7 +37,12 @@ def unasked_exits(history: History) -> tuple[Event[NodeExited], ...]:
 def unasked(history: History) -> Iterator[Violation]:
     """Every exit that nobody asked for, and every learner that left before training ended."""
     for event in unasked_exits(history):
-        yield Violation(seq=event.seq, text=said_exit(event), culprit=event.payload.node)
+        yield Violation(
+            code=Code.EXIT_NOT_ASKED,
+            seq=event.seq,
+            text=said_exit(event),
+            culprit=event.payload.node,
+        )
     end = training_end(history)
     if end is None or end.kind is not Kind.SYNCER_STOPPED:
         return
@@ -47,7 +53,7 @@ def unasked(history: History) -> Iterator[Violation]:
                 f"{learner} left at {left.time_s:.1f} s as if training had ended, and the syncer "
                 f"ended it at {end.time_s:.1f} s"
             )
-            yield Violation(seq=left.seq, text=text, culprit=learner)
+            yield Violation(code=Code.LEFT_EARLY, seq=left.seq, text=text, culprit=learner)
 
 
 def said_exit(event: Event[NodeExited]) -> str:

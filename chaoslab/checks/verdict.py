@@ -30,6 +30,7 @@ from chaoslab.checks.answers import (
     training_continued,
 )
 from chaoslab.checks.base import Check, Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import Disturbance, disturbances, weighed, without
 from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
@@ -150,12 +151,14 @@ def judge(history: History, expect: Sequence[Check]) -> Verdict:
 
 
 def _broken(error: MalformedEvent) -> Finding:
-    return unknown(_BROKEN_RECORD, f"a line of the record is broken: {error}")
+    return unknown(_BROKEN_RECORD, Code.RECORD_BROKEN, f"a line of the record is broken: {error}")
 
 
 def _verdict(record: Record, findings: Sequence[Finding], rejoin_s: float) -> Verdict:
     history = record.history
-    judged = findings or [unknown("nothing", "the plan expects nothing, so nothing was judged")]
+    judged = findings or [
+        unknown("nothing", Code.NOTHING_TO_JUDGE, "the plan expects nothing, so nothing was judged")
+    ]
     outcome = _worst(judged)
     return Verdict(
         outcome=outcome,
@@ -186,7 +189,9 @@ def _weighed(check: Check, record: Record) -> Finding:
     """
     finding, crash = _tried(check, record.history)
     if crash is not None:
-        return unknown(check.name, f"the check crashed: {type(crash).__name__}: {crash}")
+        return unknown(
+            check.name, Code.CHECK_CRASHED, f"the check crashed: {type(crash).__name__}: {crash}"
+        )
     again = None
     is_asked = finding.outcome is Outcome.FAIL or isinstance(check, _ANSWERS)
     if is_asked and record.undisturbed is not None:
@@ -199,7 +204,7 @@ def _tried(check: Check, history: History) -> tuple[Finding, Exception | None]:
     try:
         return check.judge(history), None
     except Exception as error:  # noqa: BLE001  # a check that crashes must not hide the others
-        return unknown(check.name, ""), error
+        return unknown(check.name, Code.CHECK_CRASHED, ""), error
 
 
 def _sure(answer: Callable[[History], bool | None], record: Record) -> bool | None:

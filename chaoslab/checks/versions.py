@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
-from chaoslab.checks.violations import Violation, conclude
+from chaoslab.checks.codes import Code
+from chaoslab.checks.violations import Doubt, Violation, conclude
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, RoundAbandoned, RoundMerged, SyncerFinal
 from chaoslab.record.journal import History
@@ -36,7 +37,7 @@ class Versions:
         return conclude(
             self.name,
             violations,
-            doubt="" if merged else "no round was merged",
+            doubts=() if merged else [Doubt(Code.NOTHING_TO_JUDGE, "no round was merged")],
             passed=f"{len(merged)} rounds made {len(last)} unbroken lines of versions",
             samples=len(merged),
         )
@@ -49,9 +50,17 @@ def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
         version, base = event.payload.version, event.payload.base_version
         before = last.get(fragment)
         if before is not None and version != before + 1:
-            yield _broken(event, f"version {version} of fragment {fragment} followed {before}")
+            yield _broken(
+                Code.VERSION_SKIPPED,
+                event,
+                f"version {version} of fragment {fragment} followed {before}",
+            )
         elif base != version - 1:
-            yield _broken(event, f"version {version} of fragment {fragment} was built on {base}")
+            yield _broken(
+                Code.WRONG_BASE,
+                event,
+                f"version {version} of fragment {fragment} was built on {base}",
+            )
         last[fragment] = version
 
 
@@ -73,7 +82,7 @@ def _standstill(history: History) -> Iterator[Violation]:
         last[fragment] = held
     if len(same) >= _STANDSTILL_LEAST:
         text = f"the last {len(same)} versions hold what those before them held: nothing was merged"
-        yield _broken(same[0], f"{text} into them")
+        yield _broken(Code.NOTHING_CHANGED, same[0], f"{text} into them")
 
 
 def _rounds(history: History) -> Iterator[Violation]:
@@ -81,7 +90,7 @@ def _rounds(history: History) -> Iterator[Violation]:
     for event in history.of(RoundMerged, RoundAbandoned):
         number = event.payload.round
         if number in seen:
-            yield _broken(event, f"round {number} was closed twice")
+            yield _broken(Code.ROUND_CLOSED_TWICE, event, f"round {number} was closed twice")
         seen.add(number)
 
 
@@ -94,12 +103,18 @@ def _writers(history: History) -> Iterator[Violation]:
             alive.pop(node, None)
         elif isinstance(event.payload, NodeStarted) and event.payload.role == "syncer":
             if alive:
-                yield _broken(event, f"{node} was started while {next(iter(alive))} still ran")
+                yield _broken(
+                    Code.TWO_SYNCERS,
+                    event,
+                    f"{node} was started while {next(iter(alive))} still ran",
+                )
             alive[node] = event.payload.incarnation
     merged = history.of(RoundMerged)
     for other in merged:
         if other.source != merged[0].source:
-            yield _broken(other, f"both {merged[0].source} and {other.source} merged rounds")
+            yield _broken(
+                Code.TWO_SYNCERS, other, f"both {merged[0].source} and {other.source} merged rounds"
+            )
 
 
 def _final(history: History, last: dict[str, int]) -> Iterator[Violation]:
@@ -108,11 +123,12 @@ def _final(history: History, last: dict[str, int]) -> Iterator[Violation]:
     for fragment, version in last.items():
         if final and held.get(fragment) != version:
             yield _broken(
+                Code.LAST_VERSION_DIFFERS,
                 final,
                 f"the syncer ended with version {held.get(fragment)} of fragment {fragment}, but "
                 f"version {version} was the last one merged",
             )
 
 
-def _broken(event: Event, text: str) -> Violation:
-    return Violation(seq=event.seq, text=text, culprit=event.source)
+def _broken(code: Code, event: Event, text: str) -> Violation:
+    return Violation(code=code, seq=event.seq, text=text, culprit=event.source)

@@ -8,8 +8,11 @@ names each culprit once and puts the first of each into the sentence.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.core.events import Json
 
 _EVIDENCE_SHOWN = 20
@@ -20,36 +23,52 @@ _SENTENCES_SHOWN = 3
 class Violation:
     """One thing that must not happen, where the journal shows it, and whose doing it was."""
 
+    code: StrEnum
+    """A `Code`, or one of a check from outside."""
     seq: int
     text: str
     culprit: str = ""
+
+
+class Doubt(NamedTuple):
+    """Something that is missing, so that a check cannot tell."""
+
+    code: StrEnum
+    text: str
+
+
+_NOTHING = Doubt(Code.NOTHING_TO_JUDGE, "the record holds nothing to judge")
 
 
 def conclude(
     check: str,
     violations: Sequence[Violation],
     *,
-    doubt: str = "",
+    doubts: Sequence[Doubt] = (),
     passed: str,
     samples: int,
     numbers: Mapping[str, Json] | None = None,
 ) -> Finding:
     """FAIL with any violation, else UNKNOWN with any doubt, else PASS.
 
-    `doubt` says what was missing to tell. Observed is the number of violations and the bound 0, so
+    Observed is the number of violations and the bound 0, so
     there is no margin.
     """
     ordered = sorted(violations, key=lambda violation: violation.seq)
+    if not samples:
+        doubts = doubts or [_NOTHING]
     if ordered:
         outcome, reason = Outcome.FAIL, _all(ordered)
-    elif doubt or not samples:
-        outcome, reason = Outcome.UNKNOWN, doubt or "the record holds nothing to judge"
+    elif doubts:
+        outcome, reason = Outcome.UNKNOWN, "; ".join(doubt.text for doubt in doubts)
     else:
         outcome, reason = Outcome.PASS, passed
+    codes = [one.code for one in ordered] or [doubt.code for doubt in doubts]
     return Finding(
         check=check,
         outcome=outcome,
         reason=reason,
+        codes=tuple(dict.fromkeys(codes)),
         observed=None if outcome is Outcome.UNKNOWN else len(ordered),
         bound=0,
         samples=samples,
@@ -60,13 +79,19 @@ def conclude(
 
 
 def unknown(
-    check: str, reason: str, *, samples: int = 0, numbers: Mapping[str, Json] | None = None
+    check: str,
+    code: StrEnum,
+    reason: str,
+    *,
+    samples: int = 0,
+    numbers: Mapping[str, Json] | None = None,
 ) -> Finding:
-    """There was not enough to tell; `reason` says what was missing."""
+    """There was not enough to tell; `code` and `reason` say what was missing."""
     return Finding(
         check=check,
         outcome=Outcome.UNKNOWN,
         reason=reason,
+        codes=(code,),
         samples=samples,
         numbers=numbers or {},
     )

@@ -73,7 +73,7 @@ def junit_xml(verdict: Verdict, history: History) -> str:
         Xml.SubElement(properties, "property", name=name, value=_legal(text))
     for finding in verdict.findings:
         case = _case(suite, f"{plan}.expect", finding.check)
-        _judge(case, finding.outcome, finding.reason)
+        _judge(case, finding.outcome, finding.reason, finding.codes)
     for one in verdict.injections:
         name = f"{one.id} {one.fault} on {', '.join(one.targets)}"
         proved = Outcome.PASS if one.status in ("proved", "moot") else Outcome.UNKNOWN
@@ -93,13 +93,15 @@ def _case(suite: Xml.Element, group: str, name: str) -> Xml.Element:
     )
 
 
-def _judge(case: Xml.Element, outcome: Outcome, reason: str) -> None:
+def _judge(case: Xml.Element, outcome: Outcome, reason: str, codes: Sequence[str] = ()) -> None:
+    """`type` of a problem: its outcome and codes."""
     if outcome is Outcome.PASS:
         Xml.SubElement(case, "system-out").text = _legal(reason)
         return
     tag = "failure" if outcome is Outcome.FAIL else "error"
     first_line = reason.splitlines()[0] if reason else outcome.value
-    problem = Xml.SubElement(case, tag, message=_legal(first_line), type=outcome.value)
+    problem = Xml.SubElement(case, tag, message=_legal(first_line))
+    problem.set("type", _legal(" ".join([outcome.value, *codes])))
     problem.text = _legal(reason)
 
 

@@ -1,12 +1,14 @@
 """Trials of `chaoslab selftest`. To add one: a mutant or a plan, and an entry here.
 
-A trial is caught if the named check is not PASS, with these words in its reason and these culprits;
+A trial is caught if the named check is not PASS, with these codes and these culprits;
 a verdict that is not PASS for another reason is mistaken. The trials are runs in which nothing is
 wrong but the plan; defective syncers, learners and fleets; and controls, which must pass.
 """
 
 from collections.abc import Mapping, Sequence
 
+from chaoslab.checks.codes import Code
+from chaoslab.faults.evidence.codes import Code as Evidence
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM
 from chaoslab.selftest.trial import PLANS, Trial
 
@@ -16,145 +18,152 @@ def _trial(
     plan: str,
     wrong: str,
     check: str,
-    words: str,
+    codes: str | Sequence[str],
     *culprits: str,
     programs: Mapping[str, str] | None = None,
     fleet: str = "",
     settings: Sequence[str] = (),
 ) -> Trial:
     return Trial(
-        name=name, plan=plan, wrong=wrong, check=check, words=words, culprits=culprits,
+        name=name, plan=plan, wrong=wrong, check=check,
+        codes=(codes,) if isinstance(codes, str) else tuple(codes), culprits=culprits,
         programs=programs or {}, fleet=fleet, settings=settings,
     )  # fmt: skip
 
 
-def _syncer(name: str, plan: str, wrong: str, check: str, words: str, *culprits: str) -> Trial:
-    return _trial(name, plan, wrong, check, words, *culprits, programs={"syncer": name})
+def _syncer(
+    name: str, plan: str, wrong: str, check: str, codes: str | Sequence[str], *culprits: str
+) -> Trial:
+    return _trial(name, plan, wrong, check, codes, *culprits, programs={"syncer": name})
 
 
-def _learner(name: str, plan: str, wrong: str, check: str, words: str, *culprits: str) -> Trial:
-    return _trial(name, plan, wrong, check, words, *culprits, programs={"learner": name})
+def _learner(
+    name: str, plan: str, wrong: str, check: str, codes: str | Sequence[str], *culprits: str
+) -> Trial:
+    return _trial(name, plan, wrong, check, codes, *culprits, programs={"learner": name})
 
 
-def _fleet(name: str, plan: str, wrong: str, check: str, words: str, *culprits: str) -> Trial:
-    return _trial(name, plan, wrong, check, words, *culprits, fleet=name)
+def _fleet(
+    name: str, plan: str, wrong: str, check: str, codes: str | Sequence[str], *culprits: str
+) -> Trial:
+    return _trial(name, plan, wrong, check, codes, *culprits, fleet=name)
 
 
 def _control(name: str, plan: str, *, learner: str = "", fleet: str = "") -> Trial:
     programs = {"learner": learner} if learner else {}
-    return _trial(name, plan, "", "", "", programs=programs, fleet=fleet)
+    return _trial(name, plan, "", "", (), programs=programs, fleet=fleet)
 
 
 # fmt: off
 _PLANS = (
     _trial("never_injected", "killed", "the moment for the fault never comes",
-           "evidence", "was never injected", settings=["faults.dies.at={step: 10000000}"]),
+           "evidence", Code.NOT_INJECTED, settings=["faults.dies.at={step: 10000000}"]),
     _trial("restless_baseline", "killed", "nobody could say what was usual before the fault",
-           "baseline", "was not steady", settings=["baseline.max_variation=0.01%"]),
+           "baseline", Code.BASELINE_NOT_STEADY, settings=["baseline.max_variation=0.01%"]),
 )
 
 _CLEANUP_ALONE = "expect=[{check: cleanup}]"
 _UNEXPECTED = (
     _trial("unexpected_stop", "killed", "training stops, and the plan does not ask about it",
-           "training_continues", "training did not continue",
+           "training_continues", Code.TRAINING_STOPPED,
            programs={"syncer": "patient_syncer"},
            settings=[_CLEANUP_ALONE, "faults.dies.for=9s"]),
     _trial("unexpected_absence", "killed",
            "the victim never takes part again, and the plan does not ask",
-           "learners_rejoin", f"{VICTIM} did not rejoin",
+           "learners_rejoin", Code.NOT_REJOINED, VICTIM,
            programs={"learner": "mute_rejoiner"}, settings=[_CLEANUP_ALONE]),
 )
 
 _SYNCERS = (
     _syncer("patient_syncer", "killed", "the syncer waits for everyone",
-            "continuity", "no round for"),
+            "continuity", Code.GAP_TOO_LONG),
     _syncer("deaf_syncer", "killed", "the syncer loses the pushes of one learner",
-            "ledger", "merged without it", VICTIM),
+            "ledger", Code.PUSH_LOST, VICTIM),
     _syncer("double_merger", "calm", "the syncer merges pushes of one learner twice",
-            "ledger", "was merged 2 times", VICTIM),
+            "ledger", Code.MERGED_TWICE, VICTIM),
     _syncer("replaying_syncer", "echoed", "the syncer accepts again what it accepted before",
-            "ledger", "2 times", VICTIM),
+            "ledger", Code.ACCEPTED_TWICE, VICTIM),
     _syncer("padded_syncer", "calm", "the syncer counts committed tokens twice",
-            "ledger", "all contributors together gave"),
+            "ledger", Code.RUNNING_SUM_WRONG),
     _syncer("unfair_syncer", "calm", "the work of one learner weighs less than its tokens",
-            "contribution_share", "of the weight for", VICTIM),
+            "contribution_share", Code.WEIGHT_WRONG, VICTIM),
     _syncer("two_faced_syncer", "calm", "the syncer publishes other bytes to one learner",
-            "agreement", "not what the syncer published", VICTIM),
+            "agreement", Code.ADOPTED_OTHER_STATE, VICTIM),
     _syncer("keeping_syncer", "paused", "the syncer drops a member and keeps it",
-            "rejoin", "yet a push of its former self was accepted", VICTIM),
+            "rejoin", Code.FORMER_SELF_ACCEPTED, VICTIM),
     _syncer("blind_syncer", "paused", "the syncer misses nobody",
-            "detection", "the syncer did not miss it", VICTIM),
+            "detection", Code.NOT_MISSED, VICTIM),
     _syncer("idle_syncer", "calm", "the syncer publishes versions and merges nothing",
-            "versions", "nothing was merged into them"),
+            "versions", Code.NOTHING_CHANGED),
     _syncer("uphill_syncer", "calm", "the loss runs away, and all books are in order",
-            "numeric_health", "'s loss "),
+            "numeric_health", Code.LOSS_TOO_HIGH),
     _syncer("forgetful_syncer", "restarted",
             "the syncer forgets its momentum when it is restarted",
-            "succession", "came back with another momentum"),
+            "succession", Code.CAME_BACK_WITH_OTHER_MOMENTUM),
     _trial("believing_syncer", "calm", "the syncer takes a stranger for a learner",
-           "strangers", "which was never started", OTHER_VICTIM,
+           "strangers", Code.NEVER_STARTED, OTHER_VICTIM,
            programs={"syncer": "believing_syncer", "learner": "intruding_learner"}),
     _syncer("rewound_syncer", "restarted", "the syncer comes back without the last version",
-            "succession", "and came back with"),
+            "succession", Code.VERSION_LOST),
     _syncer("careless_syncer", "unpowered", "the syncer does not wait for its disk",
-            "succession", "and came back with"),
+            "succession", Code.VERSION_LOST),
 )
 
 _LEARNERS = (
     _learner("mute_rejoiner", "killed", "the victim comes back and never contributes again",
-             "rejoin", "nothing that it sent was accepted", VICTIM),
+             "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
     _learner("stale_rejoiner", "killed", "the victim comes back with old weights",
-             "agreement", "joined with other parameters", VICTIM),
+             "agreement", Code.JOINED_WITH_OTHER_STATE, VICTIM),
     _trial("crashing_rejoiner", "killed",
            "a later life of the victim crashes, and the heal starts it silently again",
-           "unasked", "exited with code 1", VICTIM,
+           "unasked", Code.EXIT_NOT_ASKED, VICTIM,
            programs={"learner": "crashing_rejoiner"},
            settings=["faults.dies.fault=process.restart", "faults.dies.for=8s"]),
     _learner("early_leaver", "calm", "a healthy learner leaves early, as if training had ended",
-             "unasked", "as if training had ended", OTHER_VICTIM),
+             "unasked", Code.LEFT_EARLY, OTHER_VICTIM),
     _learner("repeating_learner", "killed",
              "the victim trains again on what it had trained on",
-             "rejoin", "it trains again on what it had trained on", VICTIM),
+             "rejoin", Code.DATA_REPEATED, VICTIM),
     _learner("no_reconnect", "refused", "a learner never dials again",
-             "rejoin", "nothing that it sent was accepted", VICTIM),
+             "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
     _learner("hammering_dialler", "refused", "a learner dials without a pause",
-             "retries", "dialled again", VICTIM),
+             "retries", Code.DIALLED_TOO_OFTEN, VICTIM),
     _trial("waiting_learner", "killed", "survivors wait for the syncer, and that for everyone",
-           "survivors", "stood still",
+           "survivors", Code.STOOD_STILL,
            programs={"syncer": "patient_syncer", "learner": "waiting_learner"}),
     _learner("false_clock", "killed", "a survivor reports a fifth of its step times",
-             "survivors", "reported step times that add up to", OTHER_VICTIM),
+             "survivors", Code.STEP_TIMES_FALSE, OTHER_VICTIM),
     _learner("double_counter", "calm", "a learner counts every token twice",
-             "ledger", "tokens a step", VICTIM),
+             "ledger", Code.TOKENS_PER_STEP_DIFFER, VICTIM),
     _learner("malformed_learner", "calm", "hundreds of a learner's lines are no events",
-             "refused", f"of {VICTIM}", VICTIM),
+             "refused", Code.LINES_REFUSED, VICTIM),
     _learner("wrong_adopter", "calm", "learners adopt something else than was published",
-             "agreement", "other parameters than the syncer published", VICTIM, OTHER_VICTIM),
+             "agreement", Code.ENDED_WITH_OTHER_STATE, VICTIM, OTHER_VICTIM),
     _learner("stubborn_learner", "disobeyed", "faults have no effect on learners",
-             "evidence", "process.hang) is failed on learner-1"),
+             "evidence", Evidence.STILL_WORKING),
     _learner("false_hanger", "disobeyed", "a learner that was told to hang only says so",
-             "evidence", "went on working"),
+             "evidence", Evidence.STILL_WORKING),
 )
 
 _FLEETS = (
     _fleet("idle_kill", "killed", "the kill kills nobody",
-           "evidence", "did not exit on SIGKILL"),
+           "evidence", Evidence.STILL_RUNNING),
     _fleet("stray_kill", "killed", "the kill hits another learner",
-           "unasked", f"{OTHER_VICTIM} was killed by SIGKILL", OTHER_VICTIM),
+           "unasked", Code.EXIT_NOT_ASKED, OTHER_VICTIM),
     _fleet("eager_restart", "killed", "somebody else starts the victim at once",
-           "evidence", "is weak on"),
+           "evidence", Evidence.TOO_SHORT),
     _fleet("idle_heal", "killed", "the heal does nothing",
-           "rejoin", "its process never came up", VICTIM),
+           "rejoin", Code.NOT_RESTARTED, VICTIM),
     _fleet("idle_resume", "paused",
            "a stopped process is not resumed, and the fleet says that it was",
-           "heal", "is stopped"),
+           "heal", Code.HEAL_FAILED),
     _fleet("messy_fleet", "left_behind", "a process is left behind",
-           "residue", f"of {VICTIM}"),
+           "residue", Code.LEFT_OVER),
     _fleet("foreign_undo", "calm", "the run's book names a folder of somebody else",
-           "residue", "is refused"),
+           "residue", Code.LEFT_OVER),
     _trial("briefly_stalled_harness", "killed",
            "training pauses, and the harness stands still for a part of it",
-           "continuity", "(meanwhile the harness stood still",
+           "continuity", (Code.GAP_TOO_LONG, Code.MACHINE_HELD_UP),
            programs={"syncer": "patient_syncer"}, fleet="briefly_stalled_harness",
            settings=["faults.dies.for=7s"]),
 )

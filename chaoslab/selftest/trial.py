@@ -2,7 +2,7 @@
 
     Trial ─► plan + --set fleet.programs…, or a mutant fleet ─► run, judge ─► Result
                                                                   │
-         not PASS, and the finding of the named check says the words, about the culprit ─► caught
+         not PASS, and the named check finds what was wrong (codes) with whom (culprits) ─► caught
          not PASS, for another reason only ─► mistaken           PASS ─► missed
 
 A trial that expects nothing wrong is a control: the same plan with the real thing must PASS.
@@ -42,8 +42,8 @@ class Trial:
     """What is overridden in the plan, as with --set."""
     check: str = ""
     """The finding that must not be PASS."""
-    words: str = ""
-    """What its sentence must say."""
+    codes: tuple[str, ...] = ()
+    """What it must say."""
     culprits: tuple[str, ...] = ()
     """Whom it must name."""
 
@@ -167,7 +167,7 @@ def answer_of(trial: Trial, verdict: Verdict) -> tuple[Answer, Finding | None]:
 def _names_it(finding: Finding, trial: Trial) -> bool:
     return (
         finding.check == trial.check
-        and trial.words in finding.reason
+        and set(trial.codes) <= set(finding.codes)
         and set(trial.culprits) <= set(finding.culprits)
     )
 

@@ -3,17 +3,20 @@
 import pytest
 
 from chaoslab.checks.base import Outcome
-from chaoslab.checks.violations import Violation, conclude, room_above, room_below, unknown
+from chaoslab.checks.codes import Code
+from chaoslab.checks.violations import Doubt, Violation, conclude, room_above, room_below, unknown
+
+DOUBT = Doubt(Code.NO_FAULT, "d")
 
 
 def violation(seq: int, culprit: str) -> Violation:
-    return Violation(seq=seq, text=f"{culprit} did {seq}", culprit=culprit)
+    return Violation(code=Code.TOKEN_LOST, seq=seq, text=f"{culprit} did {seq}", culprit=culprit)
 
 
 def test_a_violation_beats_a_doubt_and_a_doubt_beats_a_pass() -> None:
     one = [violation(3, "learner-1")]
-    assert conclude("c", one, doubt="d", passed="p", samples=1).outcome is Outcome.FAIL
-    assert conclude("c", [], doubt="d", passed="p", samples=1).outcome is Outcome.UNKNOWN
+    assert conclude("c", one, doubts=[DOUBT], passed="p", samples=1).outcome is Outcome.FAIL
+    assert conclude("c", [], doubts=[DOUBT], passed="p", samples=1).outcome is Outcome.UNKNOWN
     assert conclude("c", [], passed="p", samples=1).outcome is Outcome.PASS
 
 
@@ -35,7 +38,17 @@ def test_the_first_violation_of_each_culprit_makes_the_sentence() -> None:
 
 
 def test_unknown_says_what_was_missing() -> None:
-    assert unknown("c", "no twin").reason == "no twin"
+    found = unknown("c", Code.NO_TWIN, "no twin")
+    assert (found.reason, found.codes) == ("no twin", (Code.NO_TWIN,))
+
+
+def test_a_finding_has_each_code_once_in_the_order_of_the_record() -> None:
+    late = Violation(code=Code.PUSH_LOST, seq=9, text="lost")
+    found = conclude("c", [late, violation(4, "a"), violation(7, "b")], passed="p", samples=3)
+    assert found.codes == (Code.TOKEN_LOST, Code.PUSH_LOST)
+    assert conclude("c", [], doubts=[DOUBT, DOUBT], passed="p", samples=3).codes == (DOUBT.code,)
+    assert conclude("c", [], passed="p", samples=0).codes == (Code.NOTHING_TO_JUDGE,)
+    assert conclude("c", [], passed="p", samples=3).codes == ()
 
 
 def test_room_is_a_share_of_the_bound_and_negative_beyond_it() -> None:

@@ -76,10 +76,10 @@ def test_a_trial_says_what_is_wrong_and_who_must_find_it(trial: Trial) -> None:
         role: program_of(role, name) for role, name in trial.programs.items()
     }
     if trial.is_control:
-        assert not any((trial.wrong, trial.words, trial.settings))
+        assert not any((trial.wrong, trial.codes, trial.settings))
         return
     assert trial.wrong
-    assert trial.words
+    assert trial.codes
     assert trial.check in (expected & CHECKS.keys()) | RULES
     assert set(trial.culprits) <= set(prepared.plan.training.learner_names)
     assert trial.programs or trial.fleet or trial.settings, "something has to be wrong"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.selftest import trial as module
@@ -17,7 +18,7 @@ TRIAL = Trial(
     plan="killed",
     programs={"syncer": "deaf_syncer"},
     check="ledger",
-    words="merged without it",
+    codes=(Code.PUSH_LOST,),
     culprits=("learner-1",),
 )
 CONTROL = Trial(name="calm_plan", wrong="", plan="calm")
@@ -25,6 +26,7 @@ FOUND = Finding(
     check="ledger",
     outcome=Outcome.FAIL,
     reason="learner-1's push was accepted, but its round was merged without it",
+    codes=(Code.PUSH_LOST,),
     culprits=("learner-1",),
 )
 FINE = Finding(check="rejoin", outcome=Outcome.PASS, reason="learner-1 came back")
@@ -52,10 +54,10 @@ def test_a_mutant_is_caught_by_the_finding_that_was_meant() -> None:
     "found",
     [
         replace(FOUND, check="continuity"),
-        replace(FOUND, reason="learner-1's push was merged 2 times"),
+        replace(FOUND, codes=(Code.MERGED_TWICE,)),
         replace(FOUND, culprits=("learner-2",)),
     ],
-    ids=["by another check", "with other words", "with another culprit"],
+    ids=["by another check", "with another code", "with another culprit"],
 )
 def test_whoever_is_caught_for_another_reason_is_not_caught(found: Finding) -> None:
     assert answer_of(TRIAL, verdict(FINE, found)) == (Answer.MISTAKEN, found)
@@ -77,9 +79,11 @@ def test_an_interrupted_trial_tells_nothing() -> None:
 
 
 def test_residue_may_be_what_was_to_be_found_and_breaks_every_other_trial() -> None:
-    residue = Finding(check="residue", outcome=Outcome.UNKNOWN, reason="process 7 of learner-1")
+    residue = Finding(
+        check="residue", outcome=Outcome.UNKNOWN, reason="left", codes=(Code.LEFT_OVER,)
+    )
     left = verdict(residue, exit_code=ExitCode.BROKEN)
-    messy = replace(TRIAL, check="residue", words="of learner-1", culprits=())
+    messy = replace(TRIAL, check="residue", codes=(Code.LEFT_OVER,), culprits=())
     assert answer_of(messy, left)[0] is Answer.CAUGHT
     assert answer_of(TRIAL, left)[0] is Answer.BROKEN
 

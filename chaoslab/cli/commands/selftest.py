@@ -181,7 +181,7 @@ def _told(result: Result) -> Text:
     if len(said) > _SENTENCE_CHARACTERS:
         said = f"{said[:_SENTENCE_CHARACTERS].rstrip()} …"
     if result.answer in {Answer.MISSED, Answer.MISTAKEN}:
-        said += f" (meant was {trial.check}: “… {trial.words} …”)"
+        said += f" (meant was {trial.check}: {', '.join(trial.codes)})"
     style = "bold red" if not result.answer.is_right else "dim" if trial.is_control else ""
     return Text.assemble((f"{trial.name}: ", "bold"), (said, style))
 
@@ -234,7 +234,7 @@ def _trial_json(trial: Trial) -> Mapping[str, Json]:
         "fleet": trial.fleet,
         "settings": list(trial.settings),
         "check": trial.check,
-        "words": trial.words,
+        "codes": list(trial.codes),
         "culprits": list(trial.culprits),
     }
 
