@@ -19,6 +19,7 @@ from chaoslab.fleet.docker.connection import ASK_S, APIError  # isort: skip  # t
 from chaoslab.fleet.docker.run_resources import empty  # isort: skip
 from docker import DockerClient  # isort: skip
 from docker.errors import NotFound  # isort: skip
+from requests import Response  # isort: skip
 from requests.exceptions import ReadTimeout  # isort: skip
 
 
@@ -45,7 +46,9 @@ class Api:
         if name in self.stubborn:
             raise APIError(f"driver failed to remove {name}")
         if name in self.busy:
-            raise APIError(f"removal of container {name} is already in progress")
+            answer = Response()
+            answer.status_code = 409
+            raise APIError(f"removal of container {name} is in progress", response=answer)
         if name not in self.there:
             raise NotFound("No such container")
         self.there.remove(name)

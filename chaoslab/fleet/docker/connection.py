@@ -11,6 +11,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from typing import Final, Self
 
 from chaoslab.core.errors import AbilityError, FleetError
@@ -19,6 +20,8 @@ from chaoslab.fleet.docker.tunnel import Tunnel
 try:
     from docker.errors import APIError, DockerException, NotFound
     from requests.exceptions import RequestException
+    from requests.exceptions import Timeout as RequestTimeout
+    from urllib3.exceptions import TimeoutError as PoolTimeout
 
     import docker
 except ImportError as error:
@@ -40,6 +43,7 @@ _BY_SSH: Final = "ssh://"
 __all__ = [
     "ASK_S",
     "APIError",
+    "Conflict",
     "EngineConnection",
     "DockerException",
     "Missing",
@@ -51,6 +55,10 @@ __all__ = [
 
 class Missing(FleetError):
     """There is no such container, network, volume or image."""
+
+
+class Conflict(FleetError):
+    """Somebody else is at it already."""
 
 
 class EngineConnection:
@@ -127,7 +135,9 @@ class EngineConnection:
         except (DockerException, RequestException, OSError) as error:
             if is_silence(error):
                 _SILENT.add(self.url)
-            raise FleetError(f"{words}: {_why(_bottom(error), self._tunnel)}") from error
+            is_conflict = isinstance(error, APIError) and error.status_code == HTTPStatus.CONFLICT
+            refusal = Conflict if is_conflict else FleetError
+            raise refusal(f"{words}: {_why(_bottom(error), self._tunnel)}") from error
 
 
 def _client(url: str, limit_s: float) -> "docker.DockerClient":
@@ -145,7 +155,7 @@ def _patience_s(url: str) -> float:
 
 def is_silence(error: BaseException) -> bool:
     """Whether the engine did not answer in time; the SDK has no one exception for that."""
-    return not isinstance(error, APIError) and "timed out" in str(error).lower()
+    return isinstance(_bottom(error), TimeoutError | RequestTimeout | PoolTimeout)
 
 
 def _knock(url: str) -> None:

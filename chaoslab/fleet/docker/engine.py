@@ -18,6 +18,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.docker.connection import (
     ASK_S,
+    Conflict,
     DockerException,
     Missing,
     RequestException,
@@ -35,7 +36,6 @@ CPU_PERIOD_US: Final = 50_000
 CPU_SHARES: Final = 1024
 """What one container counts for where containers compete for the cores."""
 OOM_SCORE_MOST: Final = 1000
-_BY_ANOTHER: Final = "already in progress"
 _PAUSE_S: Final = 0.05
 _MAY_MOUNT: Final = ("apparmor=unconfined",)
 """AppArmor's own profile for containers forbids it, whatever else they may."""
@@ -236,9 +236,7 @@ class Engine(Stores):
                 self._client.api.remove_container(container, force=True, v=False)
         except Missing:
             return False
-        except FleetError as error:
-            if _BY_ANOTHER not in str(error):
-                raise
+        except Conflict:
             self._await_removal(container)
         return True
 

@@ -5,6 +5,7 @@ Everything is found again by its name or its labels.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import IO, Final
 
@@ -94,8 +95,8 @@ class Stores(EngineConnection):
                     container, network, aliases=list(aliases), ipv4_address=address
                 )
             except APIError as error:
-                if "user configured subnets" not in str(error):
-                    raise
+                if error.status_code != HTTPStatus.BAD_REQUEST:
+                    raise  # it refuses addresses in a network whose subnet it chose itself
                 self._client.api.connect_container_to_network(
                     container, network, aliases=list(aliases)
                 )
