@@ -1,11 +1,11 @@
 """A fault: settings + inject + heal + evidence.
 
-    schedule ─► Injection ─► run: inject ─► (step at each beat) ─► evidence ─► heal
+    schedule ─► Injection ─► run: inject ─► (step, at its offsets) ─► evidence ─► heal
                                     └──────────── all through `Fleet` ──────────┘
 
 A fault is a frozen dataclass whose fields are its YAML parameters; their defaults, types and
 docstrings are its documentation. It is stateless: whatever healing needs is in the injection.
-A later beat exists for faults that go on happening (a crash loop, a preemption after its notice).
+Later steps exist for faults that go on happening (a crash loop, a preemption after its notice).
 To add one: one class, one line in the catalogue, one run of the contract kit.
 """
 
@@ -73,7 +73,7 @@ class Fault(Protocol):
         ...
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Carry out beat number `beat`, counted from zero."""
+        """Carry out a later step, counted from zero."""
         ...
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
@@ -117,13 +117,13 @@ class ChoosesRole(Protocol):
 
 
 class OneAct:
-    """For faults that are done at their injection: no later beats."""
+    """Base of faults that are done at their injection, without later steps."""
 
     __slots__ = ()
 
     def steps(self) -> tuple[float, ...]:
-        """None."""
+        """No later steps."""
         return ()
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Never called: there are no beats."""
+        """Never called: there are no later steps."""

@@ -206,7 +206,7 @@ def _let_go(injection: Injection, fleet: Fleet) -> None:
             able(fleet, Hookable).tell(name, _HOOK)
 
 
-# ---------------------------------------------------------------- looking at a scene
+# ---------------------------------------------------------------- evidence
 
 
 def _readings(window: EvidenceWindow) -> Sequence[Event[ClockRead]]:

@@ -4,7 +4,7 @@
 
 A chip that is slow is not a chip that is gone: the learner stays a member, contributes what it has
 trained on, and everybody else goes on at their own pace. All three put one `Slowness` upon each
-target and change its strength at each beat; by which mechanism is the fleet's choice or the plan's.
+target and change its strength at each step; by which mechanism is the fleet's choice or the plan's.
 """
 
 import random
@@ -47,7 +47,7 @@ class _Slowing(ABC):
 
     @abstractmethod
     def stages(self, injection: Injection) -> tuple[Stage, ...]:
-        """How slow from when on; the first at once, each other one at a beat."""
+        """How slow from when on; the first at once, each other one at a step."""
 
     @property
     def needs(self) -> frozenset[Ability]:
@@ -55,11 +55,11 @@ class _Slowing(ABC):
         return _NEEDS[self.mechanism]
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """The first stage."""
+        """Slow every target as the first stage says."""
         self._set(injection, fleet, stage=0)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """The next one."""
+        """Change the slowness of every target to that of the next stage."""
         self._set(injection, fleet, stage=step_index + 1)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:

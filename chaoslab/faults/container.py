@@ -46,7 +46,7 @@ class NetworkDisconnect(OneAct):
     takes_away: ClassVar[bool] = True
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Unplug every target."""
+        """Disconnect every target from its network."""
         for name in injection.targets:
             able(fleet, Unpluggable).unplug(name)
 
@@ -99,7 +99,7 @@ class ContainerReplace:
         fleet.signal(*injection.targets, signal="SIGTERM")
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Start whoever has left from the other release; at the last beat whoever has not, too."""
+        """Start whoever has left from the other release; at the last step whoever has not, too."""
         is_last = step_index == len(self.steps()) - 1
         for name in injection.targets:
             if is_last or not fleet.nodes[name].is_alive:

@@ -88,7 +88,7 @@ class ControlLeave(OneAct):
     takes_away: ClassVar[bool] = True
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """SIGTERM."""
+        """Ask every target to leave, by SIGTERM."""
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:

@@ -71,7 +71,7 @@ class ControlRejoinStorm:
         return tuple(moments[1:])
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """The first deaths."""
+        """Kill all targets for the first storm."""
         fleet.kill(*injection.targets)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
@@ -175,9 +175,9 @@ class _Storm:
         return Counter(str(one.donor) for one in self.returns if one.donor)
 
 
-def _storms(all_scenes: Iterable[EvidenceWindow], times: int) -> list[_Storm]:
+def _storms(windows: Iterable[EvidenceWindow], times: int) -> list[_Storm]:
     """Storm k is the k-th return of every target."""
-    returns = [lives(window) for window in all_scenes]
+    returns = [lives(window) for window in windows]
     return [
         _Storm(returns=[own[k] for own in returns if len(own) > k], asked=len(returns))
         for k in range(times)

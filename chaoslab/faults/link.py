@@ -1,4 +1,4 @@
-"""What all faults on links have in common: effects that an injection puts on and takes away.
+"""Base of faults on links: effects that an injection puts on and takes away.
 
     inject ──► fleet.links[target].shape(injection, direction, effect)   for each shaping and target
     heal   ──► fleet.links[target].clear(injection)                      for each target

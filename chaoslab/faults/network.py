@@ -192,7 +192,7 @@ class NetworkLoss(LinkFault):
         return ((self.direction, Loss(share=self.share)),)
 
     def requested(self) -> dict[str, Json]:
-        """The share."""
+        """The share of packets to drop."""
         return {"dropped_share": self.share}
 
     def look(self, window: EvidenceWindow) -> Found:

@@ -32,11 +32,11 @@ class NetworkRefuse(LinkFault):
     takes_away: ClassVar[bool] = True
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """Nobody listens."""
+        """Both directions refuse connections."""
         return ((Direction.BOTH, Refuse()),)
 
     def requested(self) -> dict[str, Json]:
-        """No stream."""
+        """No stream opened during the fault."""
         return {"streams_opened": 0}
 
     def look(self, window: EvidenceWindow) -> Found:
@@ -92,11 +92,11 @@ class NetworkReset(LinkFault):
         return tuple(self.every_s * number for number in range(1, self.times))
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:  # noqa: ARG002 - alike
-        """Once more."""
+        """Reset the connections once more."""
         shape_all(injection, fleet, self.shapings())
 
     def requested(self) -> dict[str, Json]:
-        """How often."""
+        """How many streams are to end."""
         return {"streams_ended": self.times}
 
     def look(self, window: EvidenceWindow) -> Found:
@@ -140,7 +140,7 @@ class NetworkFlap(LinkFault):
             raise PlanError("`down` and `up` are durations above 0s")
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """Down."""
+        """While it is down, connections are refused."""
         return ((Direction.BOTH, Refuse()),)
 
     def steps(self) -> tuple[float, ...]:
@@ -152,7 +152,7 @@ class NetworkFlap(LinkFault):
         )[1:]
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Up at even beats, down at odd ones."""
+        """Up at even steps, down at odd ones."""
         if step_index % 2:
             shape_all(injection, fleet, self.shapings())
         else:
@@ -199,7 +199,7 @@ class NetworkHalfOpen(LinkFault):
     takes_away: ClassVar[bool] = True
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """One broken end."""
+        """One end of each connection breaks."""
         return ((self.direction, HalfOpen()),)
 
     def requested(self) -> dict[str, Json]:

@@ -32,7 +32,7 @@ class _Silence(LinkFault):
         return ((self.direction, self.effect),)
 
     def requested(self) -> dict[str, Json]:
-        """Which way."""
+        """The direction that is to be silent."""
         return {"silent": self.direction.value}
 
     def look(self, window: EvidenceWindow) -> Found:

@@ -42,7 +42,7 @@ class _Shaken(LinkFault):
         return ((self.direction, self._effect),)
 
     def requested(self) -> dict[str, Json]:
-        """The share."""
+        """The share of packets to affect."""
         return {"share": self.share}
 
     def look(self, window: EvidenceWindow) -> Found:

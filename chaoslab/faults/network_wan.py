@@ -168,7 +168,7 @@ class NetworkTrace(LinkFault):
         return tuple(point.at_s for point in self._points[1:])
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """The first row."""
+        """Shape every link as the first row says."""
         shape_all(injection, fleet, self._points[0].shapings(self.direction))
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
@@ -176,7 +176,7 @@ class NetworkTrace(LinkFault):
         shape_all(injection, fleet, self._points[step_index + 1].shapings(self.direction))
 
     def requested(self) -> dict[str, Json]:
-        """Which trace."""
+        """The file of the trace and its number of rows."""
         return {"file": self.file, "rows": len(self._points)}
 
     def look(self, window: EvidenceWindow) -> Found:

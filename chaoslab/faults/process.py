@@ -65,7 +65,7 @@ class ProcessKill(OneAct):
             raise PlanError(f"`signal: {self.signal}` ends no process: use {', '.join(Signal)}")
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Signal every victim."""
+        """Send the signal to all targets at once."""
         fleet.signal(*injection.targets, signal=self.signal)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
@@ -112,7 +112,7 @@ class ProcessRestart(OneAct):
         start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """Both sightings, in this order."""
+        """The exit by SIGKILL, then the start."""
         return evidence_of_each(injection, history, _look_restarted, {"restarts": 1})
 
 
@@ -211,11 +211,11 @@ class ProcessPreempt:
             raise PlanError("`notice` and `grace` are durations of at least 0s")
 
     def steps(self) -> tuple[float, ...]:
-        """SIGTERM, SIGKILL."""
+        """When SIGTERM and SIGKILL follow the notice."""
         return (self.notice_s, self.notice_s + self.grace_s)
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Notify every victim."""
+        """Send every target the preemption notice."""
         for name in injection.targets:
             able(fleet, Notifiable).notice(name)
 
@@ -287,7 +287,7 @@ def start_all(injection: Injection, fleet: Fleet) -> None:
         raise FleetError(f"{', '.join(dead)} was to be started again and is dead")
 
 
-# ---------------------------------------------------------------- looking at a scene
+# ---------------------------------------------------------------- evidence
 
 
 def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:

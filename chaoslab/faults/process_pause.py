@@ -58,7 +58,7 @@ class ProcessPause(OneAct):
     takes_away: ClassVar[bool] = True
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Stop every victim."""
+        """Stop the processes of all targets at once."""
         able(fleet, Pausable).pause(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
@@ -86,12 +86,12 @@ class ProcessHang(OneAct):
     takes_away: ClassVar[bool] = True
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Wedge every victim."""
+        """Ask the hook of every target to hang its training thread."""
         for name in injection.targets:
             able(fleet, Wedgeable).wedge(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Release every victim."""
+        """Let the training thread of every target go on."""
         for name in injection.targets:
             able(fleet, Wedgeable).unwedge(name)
 
@@ -100,7 +100,7 @@ class ProcessHang(OneAct):
         return evidence_of_each(injection, history, _look_hung, {"hung_s": injection.for_s})
 
 
-# ---------------------------------------------------------------- looking at a scene
+# ---------------------------------------------------------------- evidence
 
 
 def look_paused(window: EvidenceWindow) -> Found:

@@ -39,7 +39,7 @@ class RegionOutage(OneAct):
     shares_targets: ClassVar[bool] = False
 
     def shapings(self) -> tuple[Shaping, ...]:
-        """Nobody gets through."""
+        """Both directions refuse connections."""
         return ((Direction.BOTH, Refuse()),)
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:

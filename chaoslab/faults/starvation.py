@@ -63,13 +63,13 @@ class ComputeSteal(OneAct):
             raise PlanError("`least_factor` is above 1x", key="least_factor")
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Start them."""
+        """Start the neighbours of every target."""
         stressor = Neighbours(count=self.burners, for_s=injection.for_s)
         for name in injection.targets:
             able(fleet, Stressable).stress(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """End them."""
+        """End the neighbours of every target."""
         for name in injection.targets:
             able(fleet, Stressable).relieve(name, injection.id)
 
@@ -122,13 +122,13 @@ class MemoryPressure(OneAct):
             raise PlanError("`size` is at least 1MiB", key="size")
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Take it."""
+        """Start a process beside every target that holds the memory."""
         stressor = HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
         for name in injection.targets:
             able(fleet, Stressable).stress(name, injection.id, stressor)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Give it back."""
+        """End the process beside every target."""
         for name in injection.targets:
             able(fleet, Stressable).relieve(name, injection.id)
 
@@ -247,5 +247,5 @@ class ProcessOom(OneAct):
 
 
 def _counted(window: EvidenceWindow) -> list[Event[NodeCounted]]:
-    """What this fault's own burden has measured on the target."""
+    """What this fault's own stressor has measured on the target."""
     return [e for e in window.of(NodeCounted) if e.payload.injection == window.injection]

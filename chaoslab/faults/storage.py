@@ -131,7 +131,7 @@ class StorageLoseCheckpoint(OneAct):
         start_all(injection, fleet)
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """Gone, and missed."""
+        """The file is gone, and the next life did not find it."""
         return evidence_of_each(injection, history, _look(_is_missed), {"which": self.which.value})
 
 
@@ -152,7 +152,7 @@ def _strike(injection: Injection, fleet: Fleet, how: Damage, which: Which) -> No
         fleet.restart(name)
 
 
-# ---------------------------------------------------------------- looking at a scene
+# ---------------------------------------------------------------- evidence
 
 
 def _look(is_met: Callable[[CheckpointFound, str], bool]) -> Callable[[EvidenceWindow], Found]:

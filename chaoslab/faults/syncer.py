@@ -58,7 +58,7 @@ class SyncerKill(OneAct):
             )
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Signal it."""
+        """Send the signal to the syncer."""
         fleet.signal(*injection.targets, signal=self.signal)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
@@ -111,7 +111,7 @@ class SyncerPause(OneAct):
     takes_away: ClassVar[bool] = True
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Stop it."""
+        """Stop the process of the syncer."""
         able(fleet, Pausable).pause(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
@@ -138,12 +138,12 @@ class SyncerDiskFull(OneAct):
     takes_away: ClassVar[bool] = False
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Fill the volume."""
+        """Fill the volume of the syncer's state."""
         for name in injection.targets:
             able(fleet, HasVolumes).fill_disk(name)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Make room again."""
+        """Give the volume its room back."""
         for name in injection.targets:
             able(fleet, HasVolumes).free_disk(name)
 
@@ -152,7 +152,7 @@ class SyncerDiskFull(OneAct):
         return evidence_of_each(injection, history, _look_blocked, {"full_s": injection.for_s})
 
 
-# ---------------------------------------------------------------- looking at a scene
+# ---------------------------------------------------------------- evidence
 
 
 def _look_blocked(window: EvidenceWindow) -> Found:

@@ -197,7 +197,7 @@ def _let_go(injection: Injection, fleet: Fleet) -> None:
             able(fleet, Hookable).tell(name, _HOOK)
 
 
-# ---------------------------------------------------------------- looking at a scene
+# ---------------------------------------------------------------- evidence
 
 
 def _push(event: Event[_Sent]) -> _Push:

@@ -155,7 +155,7 @@ class Fleet(Protocol):
         ...
 
     def start(self, spec: NodeSpec) -> Node:
-        """Start a node that has never run; a NODE_STARTED sighting follows from `poll`."""
+        """Start a node that has never run; a NODE_STARTED observation follows from `poll`."""
         ...
 
     def enlist(self, spec: NodeSpec) -> Node:
@@ -185,9 +185,9 @@ class Fleet(Protocol):
         ...
 
     def probe(self, name: str) -> Observation:
-        """A NODE_PROBED sighting of its main process now, from outside the node.
+        """A NODE_PROBED observation of its main process now, from outside the node.
 
-        If it has a link that counts, a LINK_COUNTED sighting of that follows from `poll`.
+        If it has a link that counts, a LINK_COUNTED observation of that follows from `poll`.
         """
         ...
 
@@ -215,7 +215,7 @@ def probed(
     rss_bytes: int = 0,
     cpu_s: float = 0.0,
 ) -> Observation:
-    """The NODE_PROBED sighting of a process; by default of one that is gone."""
+    """The NODE_PROBED observation of a process; by default of one that is gone."""
     return Observation(
         source=name,
         kind=Kind.NODE_PROBED,

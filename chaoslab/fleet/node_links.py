@@ -98,7 +98,7 @@ class NodeLinks:
         return self._is_lost
 
     def report(self, event: Kind, name: str, /, **facts: Json) -> None:
-        """Put a sighting about one link among the news."""
+        """Queue an observation about one link."""
         self._recorder.append(Observation(source=HARNESS, kind=event, data={"link": name, **facts}))
 
     def _counters(self, link: "_Reported") -> Counters | None:

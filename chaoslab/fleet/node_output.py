@@ -1,4 +1,4 @@
-"""What a node prints, as sightings; a node can never crash the harness or speak for another.
+"""Output of a node as observations; a node cannot crash the harness or speak for another.
 
     stdout ──► log (raw, bounded) ──► lines (bounded) ──► hear ──► Observation
                                                            └─► refused, counted
@@ -79,7 +79,7 @@ class NodeOutput:
         self._is_skipping = False
 
     def take(self, chunk: bytes) -> list[Observation]:
-        """The sightings in the lines that end within `chunk`."""
+        """The observations in the lines that end within `chunk`."""
         self._keep(chunk)
         *whole, tail = (self._tail + chunk).split(b"\n")
         if self._is_skipping and whole:
@@ -91,7 +91,7 @@ class NodeOutput:
         return [observation for observation in heard if observation is not None]
 
     def end(self) -> list[Observation]:
-        """The sighting in a last line without a newline.
+        """The observation in a last line without a newline.
 
         One that is no JSON was torn by the end of the node, and is not counted as refused.
         """
@@ -125,7 +125,7 @@ class NodeOutput:
 
 
 def hear(line: str, *, node: str, role: Role) -> Observation | None:
-    """The sighting in one line of a node's output; None for ordinary output.
+    """The observation in one line of a node's output; None for ordinary output.
 
     MalformedEvent, and nothing else, for a line that claims to be an event and is refused.
     """

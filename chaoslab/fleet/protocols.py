@@ -133,7 +133,7 @@ class Networked(Protocol):
     def link(self, name: str, upstream: str) -> Link:
         """The node's link to host:port `upstream`, made before the node that is to dial it.
 
-        What was made, what is done to it and its loss follow from `poll` as LINK_ sightings.
+        What was made, what is done to it and its loss follow from `poll` as LINK_ observations.
         """
         ...
 

@@ -44,7 +44,7 @@ class EventRecorder:
                 return
 
     def take(self, observation: Observation) -> Event:
-        """Record one sighting. FleetError when a node broke the contract of its events."""
+        """Record one observation. FleetError when a node broke the contract of its events."""
         event = self.journal.write(
             observation.kind, observation.data, source=observation.source, node_s=observation.node_s
         )

@@ -1,4 +1,4 @@
-"""For how long of a fault the reports on its link show it, out of all the time that could.
+"""Share of a fault's duration that link reports confirm.
 
     begin ═══════ shown ═══════ │ silent, or otherwise │ ══ another fault ══ │ ═ shown ═ end
            counts: it held        counts: it did not     counts for neither    it held

@@ -1,7 +1,7 @@
-"""What the two ends of a link said of it, read as evidence: delay, rate, broken streams.
+"""Evidence on a link from its two ends: delay, rate, broken streams.
 
     link.measured (down: the learner's word, up: the syncer's) ─┐
-    link.opened, link.closed (the learner's)                   ─┼─► Scene ─► Found
+    link.opened, link.closed (the learner's)                   ─┼─► window ─► Found
     calm reports, from before any fault on this link           ─┘
 
 Everything is measured where it arrives; what was asked of the link is never taken for what happened

@@ -1,4 +1,4 @@
-"""What a learner's own steps say of its pace, read as evidence: how much slower, and by the fault?
+"""Evidence of slowness from a learner's own steps: how much slower it was, and by the fault or not.
 
     |·|·|·|·|·|·|·| begin |  ·  |  ·  |  ·  |  ·  |      learner.step: the mean step time of each
      calm: its own pace      stage 1    stage 2 …        sample, against the calm one
@@ -178,7 +178,7 @@ def look_slowed(
 
 
 def _other_causes(window: EvidenceWindow) -> list[str]:
-    """What the burden itself shows against its being what slowed the learner."""
+    """What the stressor's own figures say against its having slowed the learner."""
     doubts = [
         f"{e.payload.because} at {e.time_s:.1f} s"
         for e in window.of(NodeRelieved)

@@ -1,4 +1,4 @@
-"""What the two ends of a link said of it, read as evidence of silence, and of whose silence it is.
+"""Evidence of silence on a link from its two ends, and of which fault caused it.
 
     before: it carried traffic, no other fault had silenced it ─┐
     during: nothing arrives any more, to the end               ─┼─► Found

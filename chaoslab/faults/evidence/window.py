@@ -1,4 +1,4 @@
-"""Reading the record for evidence: what it shows of one target while a fault was upon it.
+"""Windows of the record: what it shows of one target before and during a fault.
 
     History ── from fault.injecting to fault.healing (or now) ──► window per target ──► Evidence
 
@@ -81,7 +81,7 @@ class EvidenceWindow:
     injection: str = ""
     """Which one it is."""
     steps: int = 0
-    """Later beats of it that were carried out."""
+    """Later steps of it that were carried out."""
     others: tuple[tuple[float, float], ...] = ()
     """From when to when other faults were upon the target, and a little longer."""
 
