@@ -4,6 +4,7 @@ import pytest
 
 from chaoslab.checks.agreement import Agreement
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.core.events import Json, Kind
 from tests.histories import Story, half_killed
 
@@ -21,7 +22,7 @@ def test_a_learner_that_comes_back_with_old_parameters_fails_although_it_adopts_
     finding = Agreement().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-3",)
-    assert "joined with other parameters than the syncer published as version" in finding.reason
+    assert finding.codes == (Code.JOINED_WITH_OTHER_STATE,)
 
 
 def test_a_record_that_does_not_say_what_a_learner_joined_with_is_no_violation() -> None:
@@ -34,14 +35,14 @@ def test_adopting_something_else_under_the_right_name_fails() -> None:
     finding = Agreement().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-3",)
-    assert "but not what the syncer published as such" in finding.reason
+    assert finding.codes == (Code.ADOPTED_OTHER_STATE,)
 
 
 def test_adopting_a_version_that_was_never_published_fails() -> None:
     story = half_killed().end().without(Kind.ROUND_MERGED, lambda event: event.data["round"] == 9)
     finding = Agreement().judge(story.history())
     assert finding.outcome is Outcome.FAIL
-    assert "which was never published" in finding.reason
+    assert finding.codes == (Code.NEVER_PUBLISHED,)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +92,7 @@ def test_a_learner_alive_at_the_end_without_a_final_account_is_a_doubt() -> None
     )
     finding = Agreement().judge(story.history())
     assert finding.outcome is Outcome.UNKNOWN
-    assert "no final account of learner-2" in finding.reason
+    assert finding.codes == (Code.RECORD_INCOMPLETE,)
 
 
 def test_a_learner_under_a_fault_at_the_end_owes_no_account() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from chaoslab.checks.bandwidth import Bandwidth
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 from tests.model_training import PARAMETERS, STEPS, TICK_S, TRANSFER_BYTES
@@ -45,7 +46,7 @@ def test_a_link_above_the_bound_fails_by_name() -> None:
     finding = Bandwidth(max_bytes_per_s=100.0, min_saving=0.1).judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)
-    assert "the link of learner-2 down carried 800 B/s" in finding.reason
+    assert finding.codes == (Code.RATE_TOO_HIGH,)
     assert finding.margin == pytest.approx(-7.0, rel=0.05)
     assert Bandwidth(max_bytes_per_s=900.0).judge(story.history()).outcome is Outcome.PASS
 
@@ -55,7 +56,7 @@ def test_sending_more_than_gradients_every_step_fails() -> None:
     story.altered(Kind.LEARNER_STARTED, lambda _: {"parameters": 0.5})
     finding = Bandwidth().judge(story.history())
     assert finding.outcome is Outcome.FAIL
-    assert "only 0.51 times less arrived" in finding.reason
+    assert finding.codes == (Code.SAVING_TOO_LOW,)
     assert finding.margin == pytest.approx(-0.5, abs=0.05)
 
 
@@ -76,7 +77,7 @@ def test_a_link_that_nobody_measured_or_for_too_short_a_time_leaves_it_unknown()
     )
     finding = Bandwidth().judge(unmeasured.history())
     assert finding.outcome is Outcome.UNKNOWN
-    assert "learner-1 up" in finding.reason
+    assert finding.codes == (Code.TOO_FEW_SAMPLES,)
     short = Story().baseline().train(3).end()
     assert Bandwidth().judge(short.history()).outcome is Outcome.UNKNOWN
     no_baseline = Story().start().train(20).end()

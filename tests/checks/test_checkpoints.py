@@ -2,6 +2,7 @@
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.checkpoints import Checkpoints
+from chaoslab.checks.codes import Code
 from chaoslab.core.events import Json, Kind
 from tests.histories import Story
 
@@ -49,7 +50,7 @@ def test_a_damaged_file_that_was_believed_fails() -> None:
     finding = Checkpoints().judge(finds(damaged(saving()), FILE).train(5).end().history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-1",)
-    assert f"took {FILE} for whole" in finding.reason
+    assert finding.codes == (Code.DAMAGED_FILE_BELIEVED,)
 
 
 def test_a_file_that_was_written_anew_may_be_believed() -> None:
@@ -68,7 +69,7 @@ def test_a_learner_that_never_saves_again_fails_if_it_had_the_time() -> None:
     story = fails(saving()).train(12).end()
     finding = Checkpoints(again_within_s=10.0).judge(story.history())
     assert finding.outcome is Outcome.FAIL
-    assert "never saved again" in finding.reason
+    assert finding.codes == (Code.NOT_SAVED_AGAIN,)
     assert Checkpoints(again_within_s=60.0).judge(story.history()).outcome is Outcome.UNKNOWN
 
 
@@ -98,14 +99,13 @@ def test_a_start_from_an_older_one_than_was_saved_fails() -> None:
     finding = Checkpoints().judge(finds(saving(), OLDER, FILE).train(5).end().history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-1",)
-    assert f"resumed from {OLDER}" in finding.reason
-    assert f"it had saved {FILE}" in finding.reason
+    assert finding.codes == (Code.OLDER_FILE_RESUMED,)
 
 
 def test_a_start_from_nothing_after_something_was_saved_fails() -> None:
     finding = Checkpoints().judge(finds(saving(), None).train(5).end().history())
     assert finding.outcome is Outcome.FAIL
-    assert "resumed from no checkpoint" in finding.reason
+    assert finding.codes == (Code.OLDER_FILE_RESUMED,)
 
 
 def test_a_start_from_nothing_after_all_was_damaged_passes() -> None:

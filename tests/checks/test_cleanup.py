@@ -2,6 +2,7 @@
 
 from chaoslab.checks.base import Outcome
 from chaoslab.checks.cleanup import Cleanup
+from chaoslab.checks.codes import Code
 from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
 
@@ -21,9 +22,9 @@ def test_a_heal_that_was_never_begun_or_never_finished_fails() -> None:
     never = Story().baseline().kill("learner-1").train(9).end()
     finding = Cleanup().judge(never.history())
     assert finding.outcome is Outcome.FAIL
-    assert "the heal of die (process.kill) was never begun" in finding.reason
+    assert finding.codes == (Code.NOT_HEALED,)
     broken = half_killed().end().without(Kind.FAULT_HEALED)
-    assert "was never finished" in Cleanup().judge(broken.history()).reason
+    assert Cleanup().judge(broken.history()).codes == (Code.NOT_HEALED,)
 
 
 def test_a_process_that_never_exited_fails_by_name() -> None:
@@ -39,7 +40,7 @@ def test_residue_fails_even_in_a_record_that_breaks_off() -> None:
     )
     finding = Cleanup().judge(story.history())
     assert finding.outcome is Outcome.FAIL
-    assert "process 4711 was left in this machine" in finding.reason
+    assert finding.codes == (Code.LEFT_OVER,)
 
 
 def test_a_record_that_breaks_off_is_unknown() -> None:

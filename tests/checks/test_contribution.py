@@ -1,6 +1,7 @@
 """contribution_share: a slow learner weighs what it has trained on; nobody drops it or waits."""
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.contribution import ContributionShare
 from chaoslab.checks.goodput import Goodput
 from chaoslab.core.events import Event, Json, Kind
@@ -46,7 +47,7 @@ def test_a_learner_that_weighs_half_of_its_tokens_fails() -> None:
     finding = ContributionShare().judge(reweighed(slowed(), "learner-1", 0.5).end().history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-1",)
-    assert "of the weight for" in finding.reason
+    assert finding.codes == (Code.WEIGHT_WRONG,)
 
 
 def test_a_learner_that_weighs_too_much_fails() -> None:
@@ -63,7 +64,7 @@ def test_a_syncer_that_drops_a_slow_learner_fails() -> None:
     story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": {"step_ratio": 2.0}})
     finding = ContributionShare().judge(story.end().history())
     assert finding.outcome is Outcome.FAIL
-    assert "dropped learner-1" in finding.reason
+    assert finding.codes == (Code.DROPPED_FOR_SLOWNESS,)
 
 
 def test_merges_that_wait_for_a_slow_learner_fail() -> None:
@@ -74,7 +75,7 @@ def test_merges_that_wait_for_a_slow_learner_fail() -> None:
     story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"measured": {"step_ratio": 2.0}})
     finding = ContributionShare().judge(story.end().history())
     assert finding.outcome is Outcome.FAIL
-    assert "as far apart as before" in finding.reason
+    assert finding.codes == (Code.SLOW_LEARNER_AWAITED,)
 
 
 def test_who_was_away_for_a_part_of_the_time_is_not_compared() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.convergence import LossParity, NumericHealth
 from chaoslab.core.events import Json, Kind
 from chaoslab.record.journal import History
@@ -28,7 +29,7 @@ def test_a_worse_loss_fails_with_a_positive_delta() -> None:
     finding = LossParity().judge(evaluated([(0, 5.0), (1000, 3.3)], [(0, 5.0), (1000, 3.0)]))
     assert finding.outcome is Outcome.FAIL
     assert finding.observed == pytest.approx(0.1)
-    assert "+10.00%" in finding.reason
+    assert finding.codes == (Code.LOSS_TOO_HIGH,)
 
 
 def test_a_better_loss_passes_with_a_negative_delta() -> None:
@@ -109,6 +110,7 @@ def test_a_twin_of_something_else_or_a_broken_one_is_not_compared_with(
     change(twin)
     finding = LossParity().judge(run.history())
     assert finding.outcome is Outcome.UNKNOWN
+    assert finding.codes == (Code.TWIN_NOT_COMPARABLE,)
     assert why in finding.reason
 
 
@@ -116,7 +118,7 @@ def test_a_run_is_not_its_own_twin() -> None:
     story = Story().start().train(3).end(losses=[(0, 5.0), (1000, 3.0)])
     finding = LossParity().judge(History(story.events, control=History(story.events)))
     assert finding.outcome is Outcome.UNKNOWN
-    assert "it is the record of the run itself" in finding.reason
+    assert finding.codes == (Code.TWIN_NOT_COMPARABLE,)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +173,7 @@ def test_a_loss_that_is_not_finite_or_runs_away_fails_by_name(loss: float) -> No
 def test_a_nan_in_the_evaluation_fails() -> None:
     finding = NumericHealth().judge(half_killed().end(losses=[(1, math.nan)]).history())
     assert finding.outcome is Outcome.FAIL
-    assert "the evaluation's loss became nan" in finding.reason
+    assert finding.codes == (Code.LOSS_NOT_FINITE,)
 
 
 def refused(story: Story) -> Story:

@@ -1,6 +1,7 @@
 """Detection: victims are missed in time, and nobody else is dropped."""
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.detection import Detection
 from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
@@ -23,7 +24,7 @@ def test_a_victim_missed_too_late_fails() -> None:
     finding = Detection(within_s=1.5).judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)
-    assert "the syncer took 2.0 s to miss it" in finding.reason
+    assert finding.codes == (Code.MISSED_TOO_LATE,)
 
 
 def test_a_victim_that_is_never_missed_fails() -> None:
@@ -31,7 +32,7 @@ def test_a_victim_that_is_never_missed_fails() -> None:
     story.without(Kind.MEMBER_SUSPECTED).without(Kind.MEMBER_LEFT)
     finding = Detection().judge(story.history())
     assert finding.outcome is Outcome.FAIL
-    assert "the syncer did not miss it" in finding.reason
+    assert finding.codes == (Code.NOT_MISSED,)
 
 
 def test_the_delay_counts_from_the_exit_and_not_from_a_notice_before_it() -> None:
@@ -46,7 +47,7 @@ def test_a_victim_that_was_away_for_less_than_the_bound_need_not_be_missed() -> 
     story = Story().baseline().pause("learner-2", for_s=1).train(1).heal().train(9).end()
     finding = Detection().judge(story.history())
     assert finding.outcome is Outcome.UNKNOWN
-    assert "nobody was away for long enough" in finding.reason
+    assert finding.codes == (Code.NO_FAULT,)
 
 
 def test_dropping_a_learner_that_no_fault_targeted_fails() -> None:
@@ -54,7 +55,7 @@ def test_dropping_a_learner_that_no_fault_targeted_fails() -> None:
     finding = Detection().judge(story.heal().train(9).end().history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)
-    assert "dropped learner-2 at 7.0 s, and no fault was on it" in finding.reason
+    assert finding.codes == (Code.DROPPED_WRONGLY,)
 
 
 def test_a_suspicion_that_passes_is_counted_and_fails_only_if_asked() -> None:

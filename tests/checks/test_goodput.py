@@ -3,6 +3,7 @@
 import pytest
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.goodput import Goodput
 from chaoslab.core.errors import PlanError
 from tests.histories import Story, half_killed
@@ -27,7 +28,7 @@ def test_survivors_that_commit_less_than_their_share_fail() -> None:
     assert finding.outcome is Outcome.FAIL
     assert finding.margin is not None
     assert finding.margin < 0
-    assert "50% of learner time" in finding.reason
+    assert finding.codes == (Code.PACE_TOO_LOW,)
 
 
 def test_a_run_that_commits_nothing_under_a_long_fault_fails() -> None:
@@ -79,7 +80,7 @@ def test_faults_too_short_for_a_pace_are_unknown() -> None:
     story = Story().baseline().kill("learner-1").train(1).heal().train(9).end()
     finding = Goodput().judge(story.history())
     assert finding.outcome is Outcome.UNKNOWN
-    assert "too short" in finding.reason
+    assert finding.codes == (Code.TOO_LITTLE_TIME,)
 
 
 def test_no_fault_no_baseline_or_nobody_left_are_unknown() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.retries import Retries
 from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
@@ -25,7 +26,7 @@ def test_a_learner_that_dials_too_often_in_any_minute_fails_by_name() -> None:
     finding = Retries(max_per_minute=40).judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)
-    assert "learner-2 dialled again 61 times in the minute" in finding.reason
+    assert finding.codes == (Code.DIALLED_TOO_OFTEN,)
     assert finding.margin == pytest.approx(-21 / 40)
     assert Retries(max_per_minute=61).judge(story.history()).outcome is Outcome.PASS
 
@@ -63,4 +64,4 @@ def test_learners_that_say_nothing_of_their_links_leave_it_unknown() -> None:
     one.without(Kind.LINK_MEASURED, lambda e: e.source == "learner-3")
     finding = Retries().judge(one.history())
     assert finding.outcome is Outcome.UNKNOWN
-    assert "the links of learner-3" in finding.reason
+    assert finding.codes == (Code.RECORD_INCOMPLETE,)

@@ -1,6 +1,7 @@
 """Staleness: who is at work is hardly behind, and who was away catches up in time."""
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.staleness import Staleness
 from chaoslab.core.events import Kind
 from tests.histories import Story, half_killed
@@ -27,7 +28,7 @@ def test_a_learner_that_no_longer_adopts_fails_by_name() -> None:
     finding = Staleness().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)
-    assert "learner-2 was 9 versions of a fragment behind" in finding.reason
+    assert finding.codes == (Code.BEHIND,)
     assert finding.margin is not None
     assert finding.margin < 0
 
@@ -53,7 +54,7 @@ def test_training_that_ends_before_a_victim_had_to_be_back_tells_nothing() -> No
     story = Story().baseline().cut("learner-1", redials=False).train(6).heal().train(9).end()
     finding = Staleness(within_s=20.0).judge(story.history())
     assert finding.outcome is Outcome.UNKNOWN
-    assert "training ended before learner-1 after cut (network.partition)" in finding.reason
+    assert finding.codes == (Code.TOO_LITTLE_TIME,)
 
 
 def test_a_learner_that_was_taken_away_for_good_is_not_blamed() -> None:
@@ -81,6 +82,6 @@ def test_the_bound_is_in_versions_of_one_fragment() -> None:
 
 def test_without_baseline_or_adoptions_nothing_is_told() -> None:
     stalled = Story().baseline().stall(9).end()
-    assert "only" in Staleness().judge(stalled.history()).reason
+    assert Staleness().judge(stalled.history()).codes == (Code.TOO_FEW_SAMPLES,)
     for story in (Story().start().train(9), stalled):
         assert Staleness().judge(story.history()).outcome is Outcome.UNKNOWN

@@ -1,5 +1,6 @@
 """Strangers: a membership of a life that the harness never started."""
 
+from chaoslab.checks.codes import Code
 from chaoslab.checks.rules import always_judged
 from chaoslab.checks.unknown_participants import strangers
 from chaoslab.core.events import Kind
@@ -18,4 +19,4 @@ def test_a_life_that_nobody_started_is_found_by_name() -> None:
     (violation,) = strangers(history)
     assert violation.culprit == joined.text("learner")
     (finding,) = (f for f in always_judged(history) if f.check == "strangers")
-    assert "which was never started" in finding.reason
+    assert finding.codes == (Code.NEVER_STARTED,)

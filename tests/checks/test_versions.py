@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from chaoslab.checks.base import Outcome
+from chaoslab.checks.codes import Code
 from chaoslab.checks.versions import Versions
 from chaoslab.core.events import Event, Json, Kind
 from tests.histories import Story, half_killed
@@ -44,7 +45,7 @@ def test_versions_that_all_hold_the_same_fail() -> None:
             story.events[event.seq] = replace(event, data={**event.data, **same})
     finding = Versions().judge(story.history())
     assert finding.outcome is Outcome.FAIL
-    assert "hold what those before them held: nothing was merged into them" in finding.reason
+    assert finding.codes == (Code.NOTHING_CHANGED,)
 
 
 @pytest.mark.parametrize("moves", ["digest", "momentum_digest"])
@@ -76,7 +77,7 @@ def test_a_second_syncer_beside_the_first_fails() -> None:
     )
     finding = Versions().judge(story.train(2).end().history())
     assert finding.outcome is Outcome.FAIL
-    assert "other was started while syncer still ran" in finding.reason
+    assert finding.codes == (Code.TWO_SYNCERS,)
 
 
 def test_a_syncer_that_is_replaced_after_its_end_is_a_single_writer() -> None:
@@ -97,7 +98,7 @@ def test_rounds_from_two_nodes_fail() -> None:
         seq=event.seq, time_s=event.time_s, source="usurper", kind=event.kind, data=event.data
     )
     finding = Versions().judge(story.history())
-    assert "both syncer and usurper merged rounds" in finding.reason
+    assert finding.codes == (Code.TWO_SYNCERS,)
 
 
 def test_a_syncer_that_ends_below_its_last_merge_fails() -> None:
