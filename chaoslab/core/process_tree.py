@@ -25,6 +25,13 @@ SPAWN_GUARD = Path(__file__).with_name("spawn_guard.py")
 _PAUSE_S = 0.005
 
 
+def import_path() -> str:
+    """PYTHONPATH for a new process that is to find this very package, wherever it was found."""
+    ours = str(Path(__file__).resolve().parents[2])
+    theirs = os.environ.get("PYTHONPATH")
+    return f"{ours}{os.pathsep}{theirs}" if theirs else ours
+
+
 def is_running(pid: int) -> bool:
     """Whether the pid belongs to a process that is not a zombie."""
     try:

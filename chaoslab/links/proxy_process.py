@@ -17,10 +17,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
-import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, identify
-from chaoslab.core.process_tree import SPAWN_GUARD, end_tree
+from chaoslab.core.process_tree import SPAWN_GUARD, end_tree, import_path
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import HeldPort
 from chaoslab.undo.base import UndoLog
@@ -117,7 +116,7 @@ class Server:
                     stderr=log,
                     env={
                         **os.environ,
-                        "PYTHONPATH": _import_path(),
+                        "PYTHONPATH": import_path(),
                         NODE_MARK: self._mark,
                         **environment,
                     },
@@ -162,10 +161,3 @@ def _input(process: "subprocess.Popen[bytes]") -> IO[bytes]:
     if process.stdin is None:
         raise FleetError(f"process {process.pid} was started without standard input")
     return process.stdin
-
-
-def _import_path() -> str:
-    """So that a server of ours finds this very package, wherever it was imported from."""
-    ours = str(Path(chaoslab.__file__).resolve().parent.parent)
-    theirs = os.environ.get("PYTHONPATH")
-    return f"{ours}{os.pathsep}{theirs}" if theirs else ours

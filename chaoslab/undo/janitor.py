@@ -22,10 +22,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.core.private_files import NotPrivate, remove
+from chaoslab.core.process_tree import import_path
 from chaoslab.undo.actions import lets_go, undo
 from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pulse, Silence
 from chaoslab.undo.log import (
@@ -200,7 +200,7 @@ class Guard:
                     stdin=read_end,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
-                    env={**os.environ, "PYTHONPATH": _import_path()},
+                    env={**os.environ, "PYTHONPATH": import_path()},
                     start_new_session=True,
                 )
         except OSError as error:
@@ -222,13 +222,6 @@ def _see_off(process: "subprocess.Popen[bytes]", log: Path) -> None:
         logging.getLogger(__name__).warning("the janitor ended with %d: see %s", code, log)
     elif not log.stat().st_size:
         log.unlink()
-
-
-def _import_path() -> str:
-    """So that the janitor finds this very package, wherever it was imported from."""
-    ours = str(Path(chaoslab.__file__).resolve().parent.parent)
-    theirs = os.environ.get("PYTHONPATH")
-    return f"{ours}{os.pathsep}{theirs}" if theirs else ours
 
 
 # ---------------------------------------------------------------- the janitor

@@ -142,6 +142,18 @@ class Engine(Stores):
         with self._asked(f"to attach to {container}"):
             return Stream(self._client.api.attach_socket(container, wanted))
 
+    def ended(self, container: str) -> str:
+        """How a container has ended, as half a sentence; empty while it runs."""
+        try:
+            seen = self.inspect(container)
+        except Missing:
+            return f"container {container} is gone"
+        return (
+            ""
+            if seen.is_alive
+            else f"container {container} has ended with exit code {seen.exit_code}"
+        )
+
     def inspect(self, container: str) -> Seen:
         """What it is like now."""
         with self._asked(f"to inspect {container}"):

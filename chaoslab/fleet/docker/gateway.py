@@ -80,13 +80,7 @@ class ContainerGateway:
 
     def ended(self) -> str:
         """By the engine's word."""
-        try:
-            seen = self._engine.inspect(self._name)
-        except Missing:
-            return f"container {self._name} is gone"
-        if seen.is_alive:
-            return ""
-        return f"container {self._name} has ended with exit code {seen.exit_code}"
+        return self._engine.ended(self._name)
 
     def close(self) -> None:
         """Remove it."""

@@ -18,7 +18,7 @@ from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.fleet.docker import images
-from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits, Missing
+from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.kernel_probe import tried
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.tools import Tools
@@ -118,13 +118,7 @@ class ContainerProxyHost:
 
     def ended(self) -> str:
         """By the engine's word."""
-        try:
-            seen = self._engine.inspect(self._name)
-        except Missing:
-            return f"container {self._name} is gone"
-        if seen.is_alive:
-            return ""
-        return f"container {self._name} has ended with exit code {seen.exit_code}"
+        return self._engine.ended(self._name)
 
     def port(self) -> ContainerPort:
         """The next one: nobody else is in there."""

@@ -1,7 +1,7 @@
 """What carries each burden on a container: the engine's own limits, changed while it runs.
 
     Slowness ─► Quota: docker update, a part of the CPU time that the node used before
-             └► Rest: the learner's own rests, by its hook
+             └► StepRest: the learner's own rests, by its hook
     MemoryLimit ─► Starved: docker update, less memory than it needs
     Neighbours, HeldMemory ─► `neighbours`: a container beside it
 
@@ -14,23 +14,21 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.docker import labels
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.neighbours import Beside
 from chaoslab.fleet.stress.registry import StressDriver, Wish, share
+from chaoslab.fleet.stress.slowing import CpuShare, StepRest
 from chaoslab.fleet.stressors import (
     HeldMemory,
     Mechanism,
     MemoryLimit,
     Neighbours,
     Slowness,
-    Stressor,
 )
 
-_CORRECTIONS = (4.0, 0.25)
-"""At most, at least: beyond that, something else is wrong with the node."""
 _TIGHTEN_S = 0.1
 _CUTS = (0.9, 0.97, 0.995, 0.999)
 _LEAST_BYTES = 16 << 20
@@ -41,10 +39,10 @@ def drivers_of(clock: Clock) -> Callable[[Wish[Container]], StressDriver]:
     """What carries a burden on a container. FleetError if nothing does."""
 
     def driver(wish: Wish[Container]) -> StressDriver:
-        found: Quota | Rest | Starved
+        found: Quota | Starved
         match wish.stressor:
             case Slowness(mechanism=Mechanism.HOOK) as slowness:
-                return Rest(wish, slowness)
+                return StepRest(wish.life, slowness)
             case Slowness(mechanism=Mechanism.AUTO | Mechanism.CGROUP) as slowness:
                 found = Quota(wish, slowness)
             case MemoryLimit() as limit:
@@ -76,45 +74,23 @@ class _Limited(StressDriver):
         self.life.pending_undos.settle(labels.UNLIMIT, self.injection)
 
 
-class Quota(_Limited):
-    """A part of the CPU time that the node used before, and a little more or less of it."""
+class Quota(CpuShare, _Limited):
+    """A quota of the engine's. FleetError while nobody knows what the node uses."""
 
     def __init__(self, wish: Wish[Container], stressor: Slowness) -> None:
-        """FleetError while nobody knows what the node uses; then nothing stands on it."""
-        super().__init__(wish)
         share(wish.life.spec.name, wish.calm_cores, stressor.factor)
-        self._calm_cores, self._factor, self._correction = wish.calm_cores, stressor.factor, 1.0
+        CpuShare.__init__(self, wish.life.spec.name, wish.calm_cores, stressor)
+        _Limited.__init__(self, wish)
 
     @property
     def mechanism(self) -> str:
         """Whose quota."""
         return f"CPU quota of its container, {self._cores:.2f} cores"
 
-    @property
-    def _cores(self) -> float:
-        return share(self.life.spec.name, self._calm_cores, self._factor) * self._correction
-
     def begin(self) -> None:
         """Limit it."""
         self._owe()
-        self._hold_to(self._cores)
-
-    def set(self, stressor: Stressor) -> None:
-        """Another factor; what was learned of the node still holds."""
-        if not isinstance(stressor, Slowness):
-            raise HarnessBug(f"{stressor!r} is no slowness")
-        self._factor = stressor.factor
-        self._hold_to(self._cores)
-
-    def steer(self, correction: float) -> None:
-        """Not all that a learner does is stepping: what its steps show puts it right."""
-        most, least = _CORRECTIONS
-        self._correction = max(least, min(most, self._correction * correction))
-        self._hold_to(self._cores)
-
-    def counts(self) -> Mapping[str, Json]:
-        """Its share now."""
-        return {"cores": round(self._cores, 4)}
+        self._apply()
 
     def end(self) -> None:
         """All that a node may use."""
@@ -122,38 +98,9 @@ class Quota(_Limited):
             self.life.limit(replace(self.life.limits, cpus=self.life.yard_limits.cpus))
             self._settle()
 
-    def _hold_to(self, cores: float) -> None:
+    def _apply(self) -> None:
         most = self.life.yard_limits.cpus
-        self.life.limit(replace(self.life.limits, cpus=min(most, cores)))
-
-
-class Rest(StressDriver):
-    """The learner's own step hook."""
-
-    mechanism = "the learner's step hook"
-
-    def __init__(self, wish: Wish[Container], stressor: Slowness) -> None:
-        self._life, self._stressor = wish.life, stressor
-
-    def begin(self) -> None:
-        """Ask for it."""
-        self.set(self._stressor)
-
-    def set(self, stressor: Stressor) -> None:
-        """Another factor."""
-        if not isinstance(stressor, Slowness):
-            raise HarnessBug(f"{stressor!r} is no slowness")
-        self._life.tell({"do": "slow", "factor": stressor.factor, "for_s": stressor.for_s})
-
-    def end(self) -> None:
-        """No more rests; whoever exits meanwhile needs none."""
-        if self._life.has_exited:
-            return
-        try:
-            self._life.tell({"do": "slow"})
-        except FleetError:
-            if not self._life.has_exited:
-                raise
+        self.life.limit(replace(self.life.limits, cpus=min(most, self._cores)))
 
 
 class Starved(_Limited):

@@ -2,70 +2,33 @@
 
     auto ─► Quota      a part of the CPU time that it used before, by a cgroup of its own
          ─► DutyCycle  the same part, by stopping and continuing it (`keeper duty`)
-         ─► Rest       the learner rests after each step, by its test hook
+         ─► StepRest   the learner rests after each step, by its test hook
 
 The first two cut CPU time, so they do nothing to a chip that is no CPU; there the third is left.
 """
 
 import signal
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 
 from chaoslab.core import process_tree
-from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.stress_driver import LocalDriver, OwnCgroup
 from chaoslab.fleet.stress.keepers import Keeper
 from chaoslab.fleet.stress.registry import StressDriver
-from chaoslab.fleet.stressors import Mechanism, Slowness, Stressor
+from chaoslab.fleet.stress.slowing import STEP_HOOK, CpuShare, StepRest
+from chaoslab.fleet.stressors import Mechanism, Slowness
 
 _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
-_BY_RESTING = "the learner's step hook"
-_CORRECTIONS = (4.0, 0.25)
-"""At most, at least: beyond that, something else is wrong with the node."""
 
 
-class _Share(StressDriver):
-    """A part of the CPU time that the node used before, and a little more or less of it."""
-
-    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
-        self._bearing, self._stressor = bearing, stressor
-        self._correction = 1.0
-
-    @property
-    def _cores(self) -> float:
-        return self._bearing.share(self._stressor.factor) * self._correction
-
-    @abstractmethod
-    def _apply(self) -> None:
-        """Hold the node to `_cores` from now on."""
-
-    def set(self, stressor: Stressor) -> None:
-        """Another factor; what was learned of the node still holds."""
-        self._stressor = _slowness(stressor)
-        self._apply()
-
-    def steer(self, correction: float) -> None:
-        """Not all that a learner does is stepping, so a part of the time is not that part of its
-        pace: what its steps show puts it right.
-        """
-        most, least = _CORRECTIONS
-        self._correction = max(least, min(most, self._correction * correction))
-        self._apply()
-
-    def counts(self) -> Mapping[str, Json]:
-        """Its share now."""
-        return {"cores": round(self._cores, 4)}
-
-
-class Quota(_Share):
+class Quota(CpuShare):
     """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
 
     def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
-        super().__init__(bearing, stressor)
-        self._own = OwnCgroup(bearing, Controller.CPU)
+        super().__init__(bearing.life.spec.name, bearing.calm_cores, stressor)
+        self._bearing, self._own = bearing, OwnCgroup(bearing, Controller.CPU)
 
     @property
     def mechanism(self) -> str:
@@ -96,13 +59,14 @@ class Quota(_Share):
         self._own.remove()
 
 
-class DutyCycle(_Share):
+class DutyCycle(CpuShare):
     """Stopped whenever it has used its share of the time."""
 
     mechanism = _BY_STOPPING
 
     def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
-        super().__init__(bearing, stressor)
+        super().__init__(bearing.life.spec.name, bearing.calm_cores, stressor)
+        self._bearing = bearing
         self._keeper: Keeper | None = None
 
     @property
@@ -130,36 +94,6 @@ class DutyCycle(_Share):
                 process_tree.signal_trees([life.identity], signal.SIGCONT)
 
 
-class Rest(StressDriver):
-    """The learner's own step hook."""
-
-    mechanism = _BY_RESTING
-
-    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
-        self._life, self._stressor = bearing.life, stressor
-        self._has_begun = False
-
-    def begin(self) -> None:
-        """Ask for it."""
-        self.set(self._stressor)
-        self._has_begun = True
-
-    def set(self, stressor: Stressor) -> None:
-        """Another factor."""
-        asked = _slowness(stressor)
-        self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
-
-    def end(self) -> None:
-        """No more rests; whoever exits meanwhile needs none."""
-        if not self._has_begun or self._life.has_exited:
-            return
-        try:
-            self._life.tell({"do": "slow"})
-        except FleetError:
-            if not self._life.has_exited:
-                raise
-
-
 # ---------------------------------------------------------------- which of them
 
 
@@ -180,17 +114,11 @@ def said(mechanism: Mechanism) -> str:
     chosen = choose(mechanism)
     if chosen is Mechanism.CGROUP:
         return f"CPU quota by {cgroups.where(Controller.CPU) or 'cgroups, which are not here'}"
-    return _BY_STOPPING if chosen is Mechanism.DUTY_CYCLE else _BY_RESTING
+    return _BY_STOPPING if chosen is Mechanism.DUTY_CYCLE else STEP_HOOK
 
 
 _BEARERS: Mapping[Mechanism, Callable[[LocalDriver, Slowness], StressDriver]] = {
     Mechanism.CGROUP: Quota,
     Mechanism.DUTY_CYCLE: DutyCycle,
-    Mechanism.HOOK: Rest,
+    Mechanism.HOOK: lambda bearing, stressor: StepRest(bearing.life, stressor),
 }
-
-
-def _slowness(stressor: Stressor) -> Slowness:
-    if not isinstance(stressor, Slowness):
-        raise HarnessBug(f"{stressor!r} is no slowness")
-    return stressor

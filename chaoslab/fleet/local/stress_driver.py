@@ -14,7 +14,6 @@ from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Cgroup, Controller
 from chaoslab.fleet.local.incarnation import Incarnation
 from chaoslab.fleet.stress.keepers import Keeper
-from chaoslab.fleet.stress.registry import share
 from chaoslab.undo.base import UndoLog
 
 
@@ -35,10 +34,6 @@ class LocalDriver:
         mark = f"{self.life.mark}/{self.injection}"
         who = self.life.spec.name
         return Keeper(program, *facts, for_s=for_s, mark=mark, node=who, undo_log=self.undo_log)
-
-    def share(self, factor: float) -> float:
-        """Cores that make the node this much slower than it was; FleetError if it used none."""
-        return share(self.life.spec.name, self.calm_cores, factor)
 
     @property
     def pids(self) -> tuple[int, ...]:

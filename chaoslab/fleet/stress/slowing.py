@@ -1,0 +1,101 @@
+"""What slows a node in every fleet: a share of its CPU time, and rests after its steps.
+
+CpuShare   cores now = cores when calm / factor * correction; a fleet says how it holds a node
+StepRest   the learner rests after each step, by its test hook
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Protocol
+
+from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.events import Json
+from chaoslab.fleet.stress.registry import StressDriver, share
+from chaoslab.fleet.stressors import Slowness, Stressor
+
+STEP_HOOK = "the learner's step hook"
+_CORRECTIONS = (4.0, 0.25)
+"""At most, at least: beyond that, something else is wrong with the node."""
+
+
+class CpuShare(StressDriver):
+    """A part of the CPU time that the node used before, and a little more or less of it."""
+
+    def __init__(self, name: str, calm_cores: float, stressor: Slowness) -> None:
+        self._name, self._calm_cores = name, calm_cores
+        self._stressor, self._correction = stressor, 1.0
+
+    @property
+    def _cores(self) -> float:
+        """FleetError if the node used none that could be cut."""
+        return share(self._name, self._calm_cores, self._stressor.factor) * self._correction
+
+    @abstractmethod
+    def _apply(self) -> None:
+        """Hold the node to `_cores` from now on."""
+
+    def set(self, stressor: Stressor) -> None:
+        """Another factor; what was learned of the node still holds."""
+        self._stressor = _slowness(stressor)
+        self._apply()
+
+    def steer(self, correction: float) -> None:
+        """Not all that a learner does is stepping, so a part of the time is not that part of its
+        pace: what its steps show puts it right.
+        """
+        most, least = _CORRECTIONS
+        self._correction = max(least, min(most, self._correction * correction))
+        self._apply()
+
+    def counts(self) -> Mapping[str, Json]:
+        """Its share now."""
+        return {"cores": round(self._cores, 4)}
+
+
+class Resting(Protocol):
+    """An incarnation of a learner that can be told to rest."""
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether it ended, noticed or not."""
+        ...
+
+    def tell(self, facts: Mapping[str, Json]) -> None:
+        """One line on its standard input; FleetError if nobody reads there."""
+        ...
+
+
+class StepRest(StressDriver):
+    """Rests after each step, by the learner's own step hook."""
+
+    mechanism = STEP_HOOK
+
+    def __init__(self, life: Resting, stressor: Slowness) -> None:
+        self._life, self._stressor = life, stressor
+        self._has_begun = False
+
+    def begin(self) -> None:
+        """Ask for it."""
+        self.set(self._stressor)
+        self._has_begun = True
+
+    def set(self, stressor: Stressor) -> None:
+        """Another factor."""
+        asked = _slowness(stressor)
+        self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
+
+    def end(self) -> None:
+        """No more rests; whoever exits meanwhile needs none."""
+        if not self._has_begun or self._life.has_exited:
+            return
+        try:
+            self._life.tell({"do": "slow"})
+        except FleetError:
+            if not self._life.has_exited:
+                raise
+
+
+def _slowness(stressor: Stressor) -> Slowness:
+    if not isinstance(stressor, Slowness):
+        raise HarnessBug(f"{stressor!r} is no slowness")
+    return stressor
