@@ -20,9 +20,11 @@ from typing import IO
 from chaoslab.core.events import Kind, node_line
 from chaoslab.diloco.node.events import now_s
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter
-from chaoslab.diloco.wire.service import Connection, Hub, Opened
+from chaoslab.diloco.wire.streams import Opened
 
 TARGET_SHARE = 0.01
 

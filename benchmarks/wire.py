@@ -24,8 +24,10 @@ from typing import IO
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens
-from chaoslab.diloco.wire.service import Connection, Hub, Received
+from chaoslab.diloco.wire.streams import Received
 
 TARGET_RATIO = 0.5
 BUFFER_BYTES = 1 << 20

@@ -20,7 +20,10 @@ from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Closed, Connection, Hub, Limits, Received, Tls
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.hub import Hub
+from chaoslab.diloco.wire.streams import Closed, Limits, Received
+from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.known import TOKENS
 from tests.payload_reading import read_whole
 

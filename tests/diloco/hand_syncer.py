@@ -15,7 +15,8 @@ from chaoslab.diloco.model.codec import Codec, digest, encode
 from chaoslab.diloco.model.fragments import FloatArray, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Arrival, Closed, Hub, Limits, Opened, Received
+from chaoslab.diloco.wire.hub import Hub
+from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Opened, Received
 from tests.diloco.known import TOKENS
 
 PATIENCE_S = 30.0

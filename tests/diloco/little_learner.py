@@ -19,7 +19,8 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.exchange import Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.fragments import FloatArray
-from chaoslab.diloco.wire.service import Backoff, Connection, Limits
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.streams import Backoff, Limits
 from tests.diloco import known
 from tests.diloco.hand_learner import SPECS, Told
 

@@ -23,7 +23,7 @@ from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Connection
+from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 

@@ -11,7 +11,8 @@ import pytest
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.link import Link, LinkHandlers
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Backoff, Connection, Limits, Received
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.streams import Backoff, Limits, Received
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 

@@ -14,7 +14,7 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import TensorSpec
-from chaoslab.diloco.wire.service import Limits
+from chaoslab.diloco.wire.streams import Limits
 from tests.diloco.hand_learner import SPECS, RunningSyncer, running_syncer
 from tests.diloco.little_learner import PATIENCE_S, LittleLearner
 from tests.diloco.tcp_proxy import TcpProxy

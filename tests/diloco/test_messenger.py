@@ -18,7 +18,8 @@ from chaoslab.diloco.model.codec import Codec, decode
 from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
 from chaoslab.diloco.settings import Settings, Source
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Connection, Limits
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.streams import Limits
 from tests.diloco.hand_syncer import PATIENCE_S, SIZES, SPECS, HandSyncer
 from tests.diloco.known import TOKENS
 

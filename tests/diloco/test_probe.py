@@ -6,8 +6,8 @@ import threading
 import time
 from contextlib import closing, suppress
 
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
-from chaoslab.diloco.wire.service import Hub
 from tests.diloco.known import TOKENS
 
 _LIMIT_S = 30.0

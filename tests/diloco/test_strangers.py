@@ -12,17 +12,10 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
-from chaoslab.diloco.wire.service import (
-    METHOD,
-    TOKEN_KEY,
-    Closed,
-    Connection,
-    Garbled,
-    Limits,
-    Opened,
-    Received,
-)
+from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY
+from chaoslab.diloco.wire.streams import Closed, Garbled, Limits, Opened, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
 from tests.diloco.test_wire import serving, taken

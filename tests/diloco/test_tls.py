@@ -14,18 +14,13 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
-from chaoslab.diloco.wire.service import (
-    METHOD,
-    Closed,
-    Connection,
-    Hub,
-    Limits,
-    Opened,
-    Received,
-    Tls,
-)
+from chaoslab.diloco.wire.receive import METHOD
+from chaoslab.diloco.wire.streams import Closed, Limits, Opened, Received
+from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
 from tests.diloco.test_wire import serving, taken, until
 

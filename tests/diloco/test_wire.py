@@ -16,23 +16,13 @@ import numpy as np
 import pytest
 
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, payload_frames
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.mailbox import Inbox
-from chaoslab.diloco.wire.service import (
-    METHOD,
-    TOKEN_KEY,
-    Arrival,
-    Backoff,
-    Closed,
-    Connection,
-    Garbled,
-    Hub,
-    InsecureAddress,
-    Limits,
-    Opened,
-    Received,
-    Tls,
-)
+from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY
+from chaoslab.diloco.wire.streams import Arrival, Backoff, Closed, Garbled, Limits, Opened, Received
+from chaoslab.diloco.wire.tls import InsecureAddress, Tls
 from tests.diloco.known import TOKENS
 
 PATIENCE_S = 30.0

@@ -24,8 +24,9 @@ from chaoslab.diloco.syncer.program import Syncer
 from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Refusals
-from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received
+from chaoslab.diloco.wire.streams import Arrival, Closed, Garbled, Opened, Received
 from tests.memory_folder import in_memory
 
 SECONDS_MAX: Final = 5.0

@@ -12,10 +12,11 @@ from typing import Final, cast
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, frame_of, payload_frames
+from chaoslab.diloco.wire.hub import Hub, _Session
 from chaoslab.diloco.wire.identity import Tokens
 from chaoslab.diloco.wire.mailbox import Outbox
 from chaoslab.diloco.wire.pings import Pings
-from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Limits, Received, _Session
+from chaoslab.diloco.wire.streams import Arrival, Closed, Garbled, Limits, Received
 
 SECONDS_MAX: Final = 2.0
 _LEARNER: Final = "learner-0"

@@ -19,8 +19,9 @@ from typing import Protocol, TypeAlias
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
-from chaoslab.diloco.wire.service import Backoff, Closed, Connection, Garbled, Received
+from chaoslab.diloco.wire.streams import Backoff, Closed, Garbled, Received
 
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0

@@ -32,7 +32,8 @@ from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Connection, Received
+from chaoslab.diloco.wire.connection import Connection
+from chaoslab.diloco.wire.streams import Received
 
 _TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
          "tokens_to")  # fmt: skip

@@ -10,7 +10,7 @@ from chaoslab.diloco.learner.inner_steps import InnerSettings
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
 from chaoslab.diloco.wire.identity import read_token
-from chaoslab.diloco.wire.service import Tls, add_tls_options, tls_of
+from chaoslab.diloco.wire.tls import Tls, add_tls_options, tls_of
 
 
 def parser() -> argparse.ArgumentParser:

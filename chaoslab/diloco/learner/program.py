@@ -37,9 +37,10 @@ from chaoslab.diloco.node.health import HealthFile
 from chaoslab.diloco.node.hooks import Hooks
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.settings import Source
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import PING_S
 from chaoslab.diloco.wire.probe import Probe
-from chaoslab.diloco.wire.service import Connection, check_address, tls_of
+from chaoslab.diloco.wire.tls import check_address, tls_of
 
 _SAMPLE_S = 0.25
 """Least seconds between two learner.step events."""

@@ -15,8 +15,9 @@ from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.files import atomic_write, make_folder
 from chaoslab.diloco.node.health import add_health_option
 from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens
-from chaoslab.diloco.wire.service import Hub, Tls, add_tls_options, tls_of
+from chaoslab.diloco.wire.tls import Tls, add_tls_options, tls_of
 
 T = TypeVar("T")
 

@@ -40,7 +40,9 @@ from chaoslab.diloco.syncer.store import SyncerStore
 from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.uplinks import Uplinks
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Arrival, Closed, Garbled, Hub, Opened, Received, tls_of
+from chaoslab.diloco.wire.hub import Hub
+from chaoslab.diloco.wire.streams import Arrival, Closed, Garbled, Opened, Received
+from chaoslab.diloco.wire.tls import tls_of
 
 _TICK_S = 0.25
 """Longest wait for an arrival, so that a signal is noticed."""

@@ -12,7 +12,7 @@ from collections.abc import Hashable
 
 from chaoslab.diloco.syncer.membership import Member
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.service import Hub
+from chaoslab.diloco.wire.hub import Hub
 
 
 class Sessions:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
+from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
-from chaoslab.diloco.wire.service import Hub
 
 
 @dataclass(slots=True)

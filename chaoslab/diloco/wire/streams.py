@@ -1,6 +1,6 @@
 """Types shared by both ends of a stream: limits, received items, delays between reconnects.
 
-No grpc here; `service` is built on this.
+No grpc here; `hub` and `connection` are built on this.
 """
 
 import random

@@ -1,7 +1,7 @@
 """Mutual TLS between learners and syncer, and the rule that plaintext stays on the machine.
 
 Each end presents a certificate signed by the same authority and verifies the other's. The files are
-PEM. This module reads them; `service` passes them to grpc.
+PEM. This module reads them; `hub` and `connection` pass them to grpc.
 """
 
 import argparse

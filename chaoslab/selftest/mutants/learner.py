@@ -24,8 +24,9 @@ from chaoslab.diloco.model.fragments import Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S
-from chaoslab.diloco.wire.service import Backoff, Connection
+from chaoslab.diloco.wire.streams import Backoff
 from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, start_named
 
 _CRASHES_AFTER_S = 1.0

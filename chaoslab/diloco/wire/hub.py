@@ -1,4 +1,4 @@
-"""Streams between learners and the syncer, over grpc: `Hub` and `Connection`.
+"""The syncer's end of all streams, over grpc: `Hub`.
 
     learner: Connection.send, send_payload ══ one stream ══► Hub.arrivals ─► syncer
              Connection.arrivals ◄═══════════════════════ Hub.send, send_payload, close
@@ -19,7 +19,7 @@ learner defers it until it holds the base version.
 
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import count
@@ -28,13 +28,13 @@ from typing import NoReturn
 import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.frames import Assembler, Bytes, GarbledFrame, M, frame_of, payload_frames
+from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
 from chaoslab.diloco.wire.identity import RefusalReason, Refusals, Tokens, claimed_by
 from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
 from chaoslab.diloco.wire.pings import Pings
+from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY, inbox, receive
 from chaoslab.diloco.wire.streams import (
     Arrival,
-    Backoff,
     Closed,
     Garbled,
     Limits,
@@ -44,32 +44,13 @@ from chaoslab.diloco.wire.streams import (
     call_later,
     keep_freed_memory,
 )
-from chaoslab.diloco.wire.tls import (
-    InsecureAddress,
-    Security,
-    Tls,
-    add_tls_options,
-    check_address,
-    refuse_plaintext,
-    tls_of,
-)
+from chaoslab.diloco.wire.tls import Security, Tls, refuse_plaintext
 from chaoslab.diloco.wire.tls_listener import TlsListener
 
-__all__ = [
-    "Arrival", "Backoff", "Closed", "Connection", "Garbled", "Hub", "InsecureAddress", "Limits",
-    "Opened", "Received", "Tls", "add_tls_options", "check_address", "tls_of",
-]  # fmt: skip
-
-METHOD = "/chaoslab.Syncer/Attach"
-TOKEN_KEY = "chaoslab-token-bin"
-"""Metadata key of the call that holds the token, as UTF-8."""
 _CHECKS_PER_HELLO_S = 5
 """Checks per `hello_s`: a stream without a hello ends at most a fifth of `hello_s` late."""
 _SPARE_THREADS = 16
 """Threads beyond `sessions_max`, used to refuse further streams."""
-
-
-# ---------------------------------------------------------------- the syncer's end
 
 
 @dataclass(slots=True)
@@ -111,7 +92,7 @@ class Hub:
         """Address that learners dial; has the real port once `start` has returned."""
         self._tls = tls
         self._limits = limits or Limits()
-        self.arrivals: Inbox[Arrival[pb.FromLearner]] = _inbox(self._limits)
+        self.arrivals: Inbox[Arrival[pb.FromLearner]] = inbox(self._limits)
         """StreamEvent arrived from all sessions, in order per session."""
         self.garbled = 0
         """Number of streams ended because of malformed input."""
@@ -314,7 +295,7 @@ class Hub:
 
         end: Garbled | Closed
         try:
-            end = _receive(requests, session.assembler, session.pings, deliver)
+            end = receive(requests, session.assembler, session.pings, deliver)
         except _HelloRefused as refused:
             end = self._refuse(session, refused)
         with self._lock:
@@ -346,175 +327,9 @@ class _HelloRefused(Exception):
         self.reason, self.claimed = reason, claimed
 
 
-# ---------------------------------------------------------------- a learner's end
-
-
-class Connection:
-    """A learner's end of one stream, for one use: open, send, close. A reconnect makes a new one.
-
-    Raises InsecureAddress if `address` is on another machine and `tls` is None. `token`
-    authenticates the learner where no certificate does.
-    """
-
-    def __init__(
-        self,
-        address: str,
-        *,
-        token: str = "",
-        tls: Security = None,
-        limits: Limits | None = None,
-    ) -> None:
-        refuse_plaintext(address, tls)
-        self._address = address
-        self._token = token
-        self._tls = tls
-        self._limits = limits or Limits()
-        self.arrivals: Inbox[Arrival[pb.ToLearner]] = _inbox(self._limits)
-        """Received messages, then one Closed."""
-        self._gate = self.arrivals.gate()
-        self._outbox = Outbox(controls_max=self._limits.controls_max)
-        self.pings = Pings(pb.FromLearner, self._outbox)
-        """Pings of this stream, with its meter."""
-        self._failure = ""
-        """Why this end broke the stream off; empty if it did not."""
-        self._channel: grpc.Channel | None = None
-        self._call: grpc.Call | None = None
-        self._reader = threading.Thread(target=self._read, name="read", daemon=True)
-
-    def open(self) -> None:
-        """Begin to connect and return at once; a failure is reported by Closed."""
-        keep_freed_memory()
-        self._channel = _channel(self._address, self._tls, self._limits)
-        metadata = [(TOKEN_KEY, self._token.encode())] if self._token else []
-        self._call = self._channel.stream_stream(METHOD)(self._outbox.frames(), metadata=metadata)
-        self._reader.start()
-
-    def send(self, message: pb.FromLearner, *, key: Hashable | None = None) -> None:
-        """Queue a message without payload; with a key it replaces an unsent one with the same key.
-
-        ValueError if it is larger than one frame.
-        """
-        if not self._outbox.put(frame_of(message), key):
-            self._break_off("the syncer does not read what is sent")
-
-    def send_payload(
-        self,
-        message: pb.FromLearner,
-        payload: Bytes | Callable[[], Bytes],
-        *,
-        key: Hashable,
-        midway: Callable[[], None] | None = None,
-    ) -> None:
-        """Queue a message with its payload; replaces an unsent one with the same key.
-
-        A callable is called on the sender's thread when its turn comes, or never if a newer one has
-        replaced it. If it raises, the traceback is logged and the stream ends. `midway` is called
-        on that thread after the header and the first chunk; the remaining chunks wait until it
-        returns.
-        """
-        size = 0 if callable(payload) else len(payload)
-        self._outbox.put_payload(lambda: self._frames(message, payload, midway), key, size)
-
-    @property
-    def waiting(self) -> tuple[int, int]:
-        """Number of messages and of payloads that are queued and not begun."""
-        return self._outbox.waiting
-
-    def close(self, final_message: pb.FromLearner | None = None) -> None:
-        """End the stream after the queued messages and `final_message`; payloads are dropped.
-
-        Returns when the syncer has read them, at most after `linger_s` seconds. May be repeated.
-        """
-        self._outbox.close(None if final_message is None else frame_of(final_message))
-        self._gate.open()
-        if self._call is not None and self._channel is not None:
-            self._reader.join(self._limits.linger_s)
-            self._call.cancel()
-            self._channel.close()
-
-    def _frames(
-        self,
-        message: pb.FromLearner,
-        payload: Bytes | Callable[[], Bytes],
-        midway: Callable[[], None] | None,
-    ) -> Iterator[bytes]:
-        try:
-            made = payload() if callable(payload) else payload
-            for number, frame in enumerate(payload_frames(message, made)):
-                yield frame
-                if number == 1 and midway is not None:
-                    midway()
-        except Exception as error:
-            self._failure = f"a payload could not be made: {error!r}"
-            raise
-
-    def _break_off(self, reason: str) -> None:
-        self._failure = self._failure or reason
-        self._outbox.cut()
-        if self._call is not None:
-            self._call.cancel()
-
-    def _read(self) -> None:
-        def deliver(event: StreamEvent[pb.ToLearner], size_bytes: int = 0) -> None:
-            self._gate.put(Arrival(0, event), size_bytes)
-
-        assembler = Assembler(pb.ToLearner.FromString, self._limits.payload_bytes_max)
-        end = _receive(self._call or (), assembler, self.pings, deliver)
-        self._outbox.cut()
-        if isinstance(end, Garbled):
-            deliver(end)
-            self._break_off(end.reason)
-        deliver(Closed(self._failure or end.reason))
-
-
-# ---------------------------------------------------------------- both ends
-
-
-def _receive(
-    frames: Iterable[bytes],
-    assembler: Assembler[M],
-    pings: Pings[pb.FromLearner] | Pings[pb.ToLearner],
-    deliver: Callable[[StreamEvent[M], int], None],
-) -> Garbled | Closed:
-    """Deliver every message until the stream ends; return why it ended."""
-    try:
-        for frame in frames:
-            message, payload = assembler.take(frame) or (None, None)
-            size = len(payload or b"")
-            pings.frame(len(frame), filled=assembler.underway, completed=size)
-            if message is not None and not pings.handle(message):
-                deliver(Received(message, payload), size)
-    except GarbledFrame as error:
-        return Garbled(str(error))
-    except grpc.RpcError as error:
-        return Closed(_describe_end(error))
-    return Closed("the other end closed the stream")
-
-
-def _describe_end(error: grpc.RpcError) -> str:
-    if isinstance(error, grpc.Call):
-        return f"{error.code().name.lower()}: {error.details()}"
-    return "the connection was lost, or the learner broke the stream off"
-
-
-def _inbox(limits: Limits) -> Inbox[Arrival[M]]:
-    return Inbox(items_max=limits.arrivals_max, bytes_max=limits.arrivals_bytes_max)
-
-
 def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:
     """Route the one method. Messages stay bytes, so that malformed ones are detected here."""
     service, method = METHOD.strip("/").split("/")
     return grpc.method_handlers_generic_handler(
         service, {method: grpc.stream_stream_rpc_method_handler(attach)}
     )
-
-
-def _channel(address: str, tls: Security, limits: Limits) -> grpc.Channel:
-    options = limits.channel_options()
-    if not isinstance(tls, Tls):
-        return grpc.insecure_channel(address, options=options)
-    ca, certificate, key = tls.read()
-    if tls.server_name:
-        options.append(("grpc.ssl_target_name_override", tls.server_name))
-    credentials = grpc.ssl_channel_credentials(ca, key, certificate)
-    return grpc.secure_channel(address, credentials, options=options)
