@@ -134,10 +134,10 @@ def by_hand(
         names = plan.training.learner_names
         learners = launch.learners(dict.fromkeys(names, ready.text("address")))
         _until_all_end(folder, learners, deadline_s)
-    return {spec.name: words(folder / f"{spec.name}.log") for spec in (syncer, *learners)}
+    return {spec.name: read_events(folder / f"{spec.name}.log") for spec in (syncer, *learners)}
 
 
-def words(log: Path) -> list[Event]:
+def read_events(log: Path) -> list[Event]:
     """Events that a node has printed so far, on its own clock."""
     found: list[Event] = []
     for line in log.read_bytes().split(b"\n")[:-1]:
@@ -187,7 +187,7 @@ def _until_all_end(folder: Path, specs: Sequence[NodeSpec], deadline_s: float) -
 
 def _await_word(log: Path, kind: Kind, deadline_s: float) -> Event:
     while time.monotonic() < deadline_s:
-        for event in words(log):
+        for event in read_events(log):
             if event.kind is kind:
                 return event
         time.sleep(_POLL_S)

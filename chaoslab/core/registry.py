@@ -1,16 +1,15 @@
-"""What other installed packages bring: fleets, links, faults, checks, and ways to undo.
+"""Registry of parts from installed packages: fleets, links, faults, checks and undo actions.
 
     pyproject.toml of a package            [project.entry-points."chaoslab.faults"]
                                            "toy.nap" = "toy_chaos:Nap"
     brought(Group.FAULTS, own, why_not) ─► own and {"toy.nap": Nap}
 
-chaoslab's own are not entry points but tables in its code: the janitor must find its undo verbs
-where the metadata of the installation are stale or missing, as with a checkout on PYTHONPATH. The
-tables cost nothing at the start; entry points are searched for once, when a plan is read or an
-undo verb is not chaoslab's own.
+The parts of chaoslab itself are tables in its code, not entry points: the janitor must find its
+undo actions even if the metadata of the installation are stale or missing, as with a checkout on
+PYTHONPATH. Entry points are searched once, when a plan is read or an undo action is unknown.
 
-A package that cannot be loaded is an error that names it, whoever asks for its group: left out, a
-plan or an undo that needs it would fail in a way that nobody understands.
+A package that cannot be loaded is an error that names it: if it were left out, a plan or an undo
+that needs it would fail without a visible cause.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +24,7 @@ Brought = TypeVar("Brought")
 
 
 class Group(StrEnum):
-    """The groups of entry points."""
+    """Groups of entry points, one for each kind of part."""
 
     FLEETS = "chaoslab.fleets"
     LINKS = "chaoslab.links"
@@ -37,7 +36,7 @@ class Group(StrEnum):
 def brought(
     group: Group, own: Mapping[str, Brought], why_not: Callable[[str, Any], str]
 ) -> Mapping[str, Brought]:
-    """`own`, and what other packages bring to the group, by name.
+    """Parts of a group by name: `own` and those of other packages.
 
     `why_not` says why an object cannot be what it was registered as, empty if it can. PackageError
     for one that cannot be loaded, and for a name that is used twice.

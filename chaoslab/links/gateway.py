@@ -144,23 +144,23 @@ class Forwarding:
         self._run("iptables-restore", "--noflush", text="\n".join(["*nat", *lines, "COMMIT", ""]))
         self._leads[port] = to
 
-    def hold(self, port: int, way: Direction, *, is_on: bool, whose: str) -> None:
+    def hold(self, port: int, way: Direction, *, is_on: bool, comment: str) -> None:
         """Drop packets that carry bytes or end a connection, in one direction; others pass."""
-        rule = (chain_of(port, way), *_whose(whose), "-j", "hold")
+        rule = (chain_of(port, way), *_comment(comment), "-j", "hold")
         self._run("iptables", "-w", "5", "-A" if is_on else "-D", *rule)
 
-    def refuse(self, port: int, *, is_on: bool, whose: str) -> None:
+    def refuse(self, port: int, *, is_on: bool, comment: str) -> None:
         """Answer new connections with a RST."""
         new = ("-p", "tcp", "-m", "conntrack", "--ctstate", "NEW")
         reset = ("-j", "REJECT", "--reject-with", "tcp-reset")
-        rule = (chain_of(port, Direction.UP), *new, *_whose(whose), *reset)
+        rule = (chain_of(port, Direction.UP), *new, *_comment(comment), *reset)
         self._run("iptables", "-w", "5", "-A" if is_on else "-D", *rule)
 
     def end(self, port: int) -> None:
         """Reset the open connections of a link: both ends get a RST."""
         self._hands.knock([end for ends in self._forget(port) for end in ends])
 
-    def halve(self, port: int, broken: Direction, whose: str) -> tuple[Ends, ...]:
+    def halve(self, port: int, broken: Direction, comment: str) -> tuple[Ends, ...]:
         """Reset one end of the open connections, or none; return the ends that were not told.
 
         `broken` is `up` for the learner's end, `down` for the syncer's, `both` for neither.
@@ -171,23 +171,23 @@ class Forwarding:
             end for ends in _both_ends(listed) for number, end in enumerate(ends) if number != told
         ]
         for end in untold:
-            self._silence("-A", end, whose)
+            self._silence("-A", end, comment)
         knocked = [ends[told] for ends in self._forget(port) if told is not None]
         self._hands.knock(knocked)
         return tuple(untold)
 
-    def tell(self, untold: Sequence[Ends], whose: str) -> None:
+    def tell(self, untold: Sequence[Ends], comment: str) -> None:
         """Reset the ends that `halve` returned."""
         for end in untold:
-            self._silence("-D", end, whose)
+            self._silence("-D", end, comment)
         self._hands.knock(untold)
 
-    def _silence(self, verb: str, end: Ends, whose: str) -> None:
+    def _silence(self, verb: str, end: Ends, comment: str) -> None:
         """Drop what an end sends, so that it gets no answer."""
         _, port, host, from_port = end
         what = ("-p", "tcp", "-s", host, "--sport", str(from_port), "--dport", str(port))
         where = ("-t", "mangle", verb, "PREROUTING")
-        self._run("iptables", "-w", "5", *where, *what, *_whose(whose), "-j", "DROP")
+        self._run("iptables", "-w", "5", *where, *what, *_comment(comment), "-j", "DROP")
 
     def _forget(self, port: int) -> list[tuple[Ends, Ends]]:
         """Delete the link's entries from conntrack; return the two ends of each."""
@@ -217,7 +217,7 @@ class Forwarding:
         return self._hands.run(tool, *words, text=text)
 
 
-def _whose(injection: str) -> tuple[str, ...]:
+def _comment(injection: str) -> tuple[str, ...]:
     return "-m", "comment", "--comment", injection
 
 

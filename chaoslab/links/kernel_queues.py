@@ -95,10 +95,10 @@ class Queues:
     def _classify(self, verb: str, minor: int, port: int, way: Direction) -> None:
         """Rule that sends packets to the class, by the port that the connection was opened to."""
         sense = "ORIGINAL" if way is Direction.UP else "REPLY"
-        whose = ("-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", sense)
+        match = ("-m", "conntrack", "--ctorigdstport", str(port), "--ctdir", sense)
         target = ("-j", "CLASSIFY", "--set-class", _id(minor))
         table = ("-w", "5", "-t", "mangle", verb, "FORWARD", "-p", "tcp")
-        self.run("iptables", *table, *whose, *target)
+        self.run("iptables", *table, *match, *target)
 
     def _tc(self, what: str, verb: str, *words: str) -> None:
         self.run("tc", what, verb, "dev", self.interface, *words)

@@ -141,12 +141,12 @@ class ForwardedLink:
 
     def _rule(self, key: tuple[str, Direction, str], *, is_on: bool) -> None:
         injection, way, kind = key
-        whose = f"{injection}/{kind}/{way}"
+        comment = f"{injection}/{kind}/{way}"
         if kind == Refuse.kind:
             if way is Direction.UP:  # new connections come from the learner
-                self._links.rules.refuse(self._port, is_on=is_on, whose=whose)
+                self._links.rules.refuse(self._port, is_on=is_on, comment=comment)
         elif kind in (Freeze.kind, Blackhole.kind):
-            self._links.rules.hold(self._port, way, is_on=is_on, whose=whose)
+            self._links.rules.hold(self._port, way, is_on=is_on, comment=comment)
         else:
             raise HarnessBug(f"{kind}: not implemented by a rule")
 

@@ -75,7 +75,7 @@ class LocalPlace:
     interface = INTERFACES[0]
 
     def drops(self) -> Iptables:
-        """By iptables."""
+        """The rules of this machine, written by iptables."""
         return netfilter.drops()
 
     def can_drop(self) -> tuple[bool, str]:

@@ -38,7 +38,7 @@ class HeldPort:
         return self.address
 
     def close(self) -> None:
-        """Release the port."""
+        """Release the port, which other programs may then use."""
         self._socket.close()
 
 

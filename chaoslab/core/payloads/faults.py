@@ -8,17 +8,17 @@ from chaoslab.core.payload import Payload, item, payload_of
 
 
 class Status(StrEnum):
-    """What the evidence says of one fault on one target."""
+    """Result of the evidence of one fault on one target."""
 
     PROVED = "proved"
     WEAK = "weak"
-    """It took effect, but not with the strength or for the time that was asked."""
+    """It took effect, but not with the requested strength or duration."""
     FAILED = "failed"
     """Nothing shows that it took effect."""
 
 
 class Lack(StrEnum):
-    """When what a fault breaks was not there: a link without traffic, no push.
+    """Periods in which there was nothing to break, such as a link without traffic.
 
     The record, not the fault, says whether another of the plan's own faults explains it.
     """
@@ -29,7 +29,7 @@ class Lack(StrEnum):
 
 
 class Obstacle(StrEnum):
-    """What keeps an injection from being carried out."""
+    """Reason why an injection is not carried out."""
 
     HELD = "held"
     """An open fault has a target, and cannot share it."""
@@ -42,14 +42,14 @@ class Obstacle(StrEnum):
 
 @item
 class OfInjection(Payload):
-    """Which injection."""
+    """An event of one injection."""
 
     injection: str
     spec: str
     """Id of the entry in the plan."""
     fault: str
     targets: tuple[str, ...]
-    """Nodes."""
+    """Names of the target nodes."""
 
 
 @payload_of(Kind.FAULT_INJECTING)
@@ -57,12 +57,12 @@ class FaultInjecting(OfInjection):
     settings: Mapping[str, Json]
     trigger: str
     asked_s: float | None = None
-    """When the trigger was met."""
+    """Time at which the trigger was met."""
     for_s: float | None = None
     takes_away: bool
-    """Its victims must rejoin."""
+    """The targets leave the training and must rejoin."""
     brings_in: bool = False
-    """Its targets were not there: they join."""
+    """The targets are new learners, which join."""
     reached: int | None = None
     """Of a trigger by phase: seq of the announcement that met it."""
 
@@ -81,14 +81,14 @@ class FaultStepped(OfInjection):
 
 @payload_of(Kind.FAULT_FAILED)
 class FaultFailed(OfInjection):
-    """It could not be carried out."""
+    """The injection could not be carried out."""
 
     reason: str
 
 
 @payload_of(Kind.FAULT_SKIPPED)
 class FaultSkipped(OfInjection):
-    """It was not begun."""
+    """The injection was not begun."""
 
     spec: str = ""
     reason: str
@@ -105,7 +105,7 @@ class FaultHealing(OfInjection):
 
 @payload_of(Kind.FAULT_HEALED)
 class FaultHealed(OfInjection):
-    """A look at the world showed that nothing of the fault is left."""
+    """A check showed that nothing of the fault is left."""
 
     because: str = ""
 
@@ -115,12 +115,12 @@ class FaultHealFailed(OfInjection):
     """It is tried again until the run ends."""
 
     reason: str
-    """What is still there, or who refused."""
+    """What is left of the fault, or what refused."""
 
 
 @payload_of(Kind.EVIDENCE_MEASURED)
 class EvidenceMeasured(Payload):
-    """What shows that an injection took effect on one target."""
+    """Evidence that an injection took effect on one target."""
 
     injection: str
     fault: str
@@ -133,6 +133,6 @@ class EvidenceMeasured(Payload):
     measured: Mapping[str, Json]
     text: str
     proof: tuple[int, ...]
-    """Seqs of the events that show it."""
+    """`seq` of the events that prove it."""
     lack: Lack | None = None
     """at_start or throughout: what the fault breaks was not there."""

@@ -1,4 +1,4 @@
-"""Payloads of what learners say: steps, pushes, adoptions, checkpoints, accounts."""
+"""Payloads of events of learners: steps, pushes, adoptions, checkpoints, token counts."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -10,10 +10,10 @@ from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed
 
 
 class LeftBecause(StrEnum):
-    """Why a learner left by itself."""
+    """Reason why a learner left by itself."""
 
     STOPPED = "stopped"
-    """Training has ended."""
+    """The training has reached its end."""
     PREEMPTED = "preempted"
     ASKED = "asked"
 
@@ -39,7 +39,7 @@ class LearnerJoined(Membership):
     step: int
     data_position: int
     versions: Mapping[str, int]
-    """By fragment."""
+    """Version of each fragment that it holds."""
     digests: Mapping[str, str] = field(default_factory=dict)
     """By fragment, read from the device; empty if it kept its own, with work on top."""
 
@@ -48,12 +48,12 @@ class LearnerJoined(Membership):
 class LearnerStep(Membership):
     step: int
     steps: int = 1
-    """Since the last sample."""
+    """Number of steps since the last event of this kind."""
     step_s: float
-    """Their mean."""
+    """Mean duration of these steps, in seconds."""
     loss: float
     tokens: float
-    """Raw, of this incarnation."""
+    """Raw tokens trained on in this incarnation."""
     data_position: int
 
 
@@ -64,18 +64,18 @@ class LearnerPushed(Pushed):
 
 @payload_of(Kind.UPDATE_TAMPERED)
 class UpdateTampered(OfLearner):
-    """Its test hook spoilt this push on its way out."""
+    """Its test hook corrupted this push before it was sent."""
 
     round: int
     fragment: int
     how: str
-    """A `diloco.learner.tampering.How`."""
+    """Kind of corruption: a `diloco.learner.tampering.Corruption`."""
     factor: float | None = None
 
 
 @payload_of(Kind.CHECKPOINT_SAVED)
 class CheckpointSaved(OfLearner):
-    """On its own disk, whole."""
+    """The checkpoint is complete on the learner's disk."""
 
     file: str
     step: int
@@ -93,7 +93,7 @@ class CheckpointFailed(OfLearner):
 
 @item
 class RefusedFile(Payload):
-    """A checkpoint that was passed over."""
+    """A checkpoint that was refused."""
 
     file: str
     reason: str
@@ -101,13 +101,13 @@ class RefusedFile(Payload):
 
 @payload_of(Kind.CHECKPOINT_FOUND)
 class CheckpointFound(OfLearner):
-    """When it started, whether it needs one or not."""
+    """Reported at every start, whether the checkpoint is needed or not."""
 
     file: str | None = None
-    """Its own newest whole one."""
+    """Its newest intact checkpoint; None if there is none."""
     step: int | None = None
     refused: tuple[RefusedFile, ...] = ()
-    """`file` and `reason` of newer ones that were passed over."""
+    """`file` and `reason` of newer ones that were refused."""
 
 
 @payload_of(Kind.LEARNER_ADOPTED)
@@ -117,9 +117,9 @@ class LearnerAdopted(Membership):
     step: int
     digest: str | None = None
     discarded_tokens: float
-    """Its own work that this overwrote."""
+    """Tokens of its own work that this version overwrote."""
     committed_tokens: float
-    """Its own work that this version contains."""
+    """Tokens of its own work that this version contains."""
 
 
 @payload_of(Kind.LEARNER_FENCED)
@@ -138,15 +138,15 @@ class LearnerNoticed(OfLearner):
 
 @payload_of(Kind.LEARNER_FINAL)
 class LearnerFinal(OfLearner):
-    """The final account; all mappings are by fragment."""
+    """Token counts at the end; all mappings are by fragment."""
 
     step: int
     tokens: float
     versions: Mapping[str, int]
     digests: Mapping[str, str]
-    """Read from the device."""
+    """Digests of the values read from the device."""
     committed: Mapping[str, float]
-    """Tokens; so are the following."""
+    """Number of tokens; likewise in the next two."""
     discarded: Mapping[str, float]
     in_flight: Mapping[str, float]
 

@@ -1,4 +1,4 @@
-"""Payloads of what both ends of a link, and the harness, say of it."""
+"""Payloads of events of links, from both ends and from the harness."""
 
 from collections.abc import Mapping
 
@@ -14,11 +14,11 @@ class LinkMeasured(OfLearner):
     """
 
     direction: str
-    """Which way it came: up is the syncer's word, down the learner's."""
+    """up is reported by the syncer, down by the learner."""
     window_s: float
-    """Since the last report."""
+    """Length of the window, since the last report."""
     silent_s: float
-    """Since anything arrived; without a stream it goes on growing."""
+    """Time since anything arrived; it grows while there is no stream."""
     rtt_s: float | None = None
     """Median of the pings answered in the window."""
     rtt_s_min: float | None = None
@@ -41,7 +41,7 @@ class LinkMeasured(OfLearner):
     timed_bytes: float | None = None
     """Of payloads, those that arrived in the window."""
     timed_s: float | None = None
-    """For how long they were awaited."""
+    """Time in which `timed_bytes` arrived."""
     queued: int
     """Messages and payloads that wait at the reporter to be sent."""
     queued_bytes: int
@@ -49,20 +49,20 @@ class LinkMeasured(OfLearner):
 
 @payload_of(Kind.LINK_OPENED)
 class LinkOpened(OfLearner):
-    """The syncer answered; the learner's word."""
+    """The syncer answered on a new stream; reported by the learner."""
 
     attempts: int
     """Dials since the last stream ended, this one included."""
     after_s: float
-    """Since then, or since the start."""
+    """Time since the last stream ended, or since the start."""
 
 
 @payload_of(Kind.LINK_CLOSED)
 class LinkClosed(OfLearner):
-    """The learner's word."""
+    """A stream or an attempt to connect ended; reported by the learner."""
 
     was_open: bool
-    """False: this dial failed."""
+    """Whether there was a stream; False if the attempt to connect failed."""
     open_s: float
     attempts: int
     reason: str
@@ -70,7 +70,7 @@ class LinkClosed(OfLearner):
 
 @payload_of(Kind.LINK_STARTED)
 class LinkStarted(Payload):
-    """A link is called like its learner."""
+    """A link was created; it has the name of its learner."""
 
     link: str
     kind: str
@@ -81,7 +81,7 @@ class LinkStarted(Payload):
 
 @payload_of(Kind.LINK_SHAPED)
 class LinkShaped(Payload):
-    """An effect holds from then on."""
+    """An effect is in force from now on."""
 
     link: str
     injection: str
@@ -99,22 +99,22 @@ class LinkCleared(Payload):
 
 @payload_of(Kind.LINK_COUNTED)
 class LinkCounted(Payload):
-    """What carries the link has counted; null for what it cannot count."""
+    """Counters of the link; null for those it does not have."""
 
     link: str
     up_bytes: int | None = None
     down_bytes: int | None = None
     connections: int | None = None
-    """Open now."""
+    """Number of open connections."""
     opened: int | None = None
-    """Ever."""
+    """Number of connections opened since the start."""
     packets: int | None = None
     dropped: int | None = None
 
 
 @payload_of(Kind.LINK_LOST)
 class LinkLost(Payload):
-    """What carried the links is broken, and nobody had asked for that."""
+    """The proxy or gateway of the links failed, not by a fault of the plan."""
 
     kind: str
     links: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Payloads of what the fleet says of nodes, and nodes of their phases and clocks."""
+"""Payloads of events of nodes, from the fleet and from the nodes themselves."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -48,7 +48,7 @@ class NodeExited(Payload):
 
 @payload_of(Kind.ENGINE_REPORTED)
 class EngineReported(Payload):
-    """The container engine's own word, beside what the fleet did."""
+    """A report of the container engine, independent of the fleet's actions."""
 
     node: str
     incarnation: int
@@ -84,35 +84,35 @@ class _Stressed(Payload):
 
 @payload_of(Kind.NODE_STRESSED)
 class NodeStressed(_Stressed):
-    """A stressor acts on a node from then on."""
+    """A stressor acts on a node from now on."""
 
     mechanism: str
-    """In words."""
+    """How the stressor works, as text."""
     settings: Mapping[str, Json]
 
 
 @payload_of(Kind.NODE_COUNTED)
 class NodeCounted(_Stressed):
-    """What a stressor measures itself; each has some of these."""
+    """Measurements of a stressor; each kind has some of these."""
 
     cores: float | None = None
     """CPU time per second that is left to the node."""
     throttled_s: float | None = None
-    """Of all its threads."""
+    """Throttled time of all threads of the node."""
     cpu_s: float | None = None
     rss_bytes: float | None = None
-    """Of the processes beside the node."""
+    """Memory of the processes that compete with the node."""
     available_bytes: float | None = None
-    """Of the machine."""
+    """Memory available on the machine."""
     oom_kills: int | None = None
 
 
 @payload_of(Kind.NODE_RELIEVED)
 class NodeRelieved(_Stressed):
-    """A stressor acts no more."""
+    """A stressor has ended."""
 
     because: str
-    """Empty, or why it ended although nobody asked for it."""
+    """Empty, or why it ended without a request."""
 
 
 @payload_of(Kind.STORAGE_DAMAGED)
@@ -180,7 +180,7 @@ class PhaseReached(Payload):
     learner: str = ""
     incarnation: int
     phase: str
-    """A `diloco.node.phases.Phase`."""
+    """The point that was reached: a `diloco.node.phases.Phase`."""
     is_held: bool = False
     """It waits there for the harness."""
     round: int | None = None
@@ -200,5 +200,5 @@ class ClockRead(Payload):
     learner: str = ""
     incarnation: int
     wall_s: float
-    """Since the epoch."""
+    """Wall-clock time in seconds since the epoch."""
     monotonic_s: float

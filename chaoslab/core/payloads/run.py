@@ -1,4 +1,4 @@
-"""Payloads of what the harness says of the run itself: phases, samples, limits, the end."""
+"""Payloads of events of the run itself, from the harness: phases, samples, limits, the end."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -42,7 +42,7 @@ class RunStarted(Payload):
     """`spec`, `fault` and `injections` (how many were scheduled) of each of the plan's `faults`."""
     schedule_hash: str = ""
     version: str
-    """Of chaoslab."""
+    """Version of chaoslab that made the record."""
     record: int = 1
     """Format of the journal, see docs/record.md."""
     plan_digest: str | None = None
@@ -70,10 +70,10 @@ class BaselineMeasured(Payload):
     """Between two merged rounds; this and the following are null if there were too few."""
     gap_s_max: float | None
     tokens_per_s: float | None
-    """Committed tokens."""
+    """Committed tokens per second over the baseline."""
     variation: float | None
     step_s: Mapping[str, float]
-    """Of each learner."""
+    """Mean step time of each learner, by name."""
 
 
 @payload_of(Kind.COUNTS_SAMPLED)
@@ -81,9 +81,9 @@ class CountsSampled(Payload):
     """Four different numbers of learners, once a second."""
 
     alive: int
-    """Processes."""
+    """Number of living processes of learners."""
     believed: int
-    """Members, as the syncer believes."""
+    """Number of members, as the syncer reports them."""
     stepping: int
     contributing: int
 
@@ -93,20 +93,20 @@ class MachineSampled(Payload):
     """How busy the machine of the harness was."""
 
     window_s: float
-    """Since the last sample."""
+    """Time since the last sample."""
     cores: int
     load_1m: float
     own_cores: float
     """CPU time per second of the harness, the nodes and all below them."""
     others_cores: float
-    """Of everybody else."""
+    """CPU time per second of all other processes."""
     stolen_cores: float
-    """By other guests of the host."""
+    """CPU time per second that other guests of the host took."""
     idle_cores: float
     waited_s: float | None
     """The harness was ready and had no core."""
     throttled_s: float | None
-    """By the quota of its cgroup."""
+    """Time for which the quota of its cgroup held the harness back."""
     cpu_pressure: float | None
     """Share of the time in which some process waited for a core (PSI)."""
     io_pressure: float | None

@@ -1,4 +1,4 @@
-"""Payloads of what the syncer says: rounds, pushes, members, its own state."""
+"""Payloads of events of the syncer: rounds, pushes, members, its own state."""
 
 from collections.abc import Mapping
 from dataclasses import field
@@ -19,21 +19,21 @@ class Leaving(StrEnum):
 
 @payload_of(Kind.SYNCER_READY)
 class SyncerReady(Payload):
-    """It listens; and what it holds."""
+    """The syncer listens; with the state that it holds."""
 
     address: str
     rounds: int
     committed_tokens: float
     is_recovered: bool = False
-    """It goes on from its disk."""
+    """Whether it continues from state on its disk."""
     last_epoch: int | None = None
     """No epoch up to this one is given again."""
     lives: Mapping[str, int] = field(default_factory=dict)
     """The newest incarnation known of each learner."""
     versions: Mapping[str, int] = field(default_factory=dict)
-    """By fragment."""
+    """Version of each fragment."""
     digests: Mapping[str, str] = field(default_factory=dict)
-    """By fragment, hex."""
+    """Digest of each fragment, in hex."""
     momentum_digests: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -48,7 +48,7 @@ class SyncerBlocked(Payload):
 
 @payload_of(Kind.SYNCER_FREED)
 class SyncerFreed(Payload):
-    """The disk takes what is written again."""
+    """The disk accepts writes again."""
 
     waiting: int
     blocked_s: float
@@ -56,7 +56,7 @@ class SyncerFreed(Payload):
 
 @item
 class OfLearner(Payload):
-    """Which life of which learner."""
+    """An event of one incarnation of a learner."""
 
     learner: str
     incarnation: int
@@ -64,7 +64,7 @@ class OfLearner(Payload):
 
 @item
 class Membership(OfLearner):
-    """Which membership of it."""
+    """An event of one membership of a learner."""
 
     epoch: int
 
@@ -91,7 +91,7 @@ class StreamRefused(Payload):
     reason: str
     """An `identity.RefusalReason`: wrong_token, untrusted_certificate, other_name, …"""
     peer: str
-    """Its address."""
+    """Address of the peer."""
     claimed: str
     """The learner that it called itself, or empty."""
     known_as: str
@@ -102,7 +102,7 @@ class StreamRefused(Payload):
 
 @payload_of(Kind.MEMBER_SUSPECTED)
 class MemberSuspected(Membership):
-    """Nobody waits for it any more."""
+    """The member is no longer waited for."""
 
     idle_s: float
     """Time without a step."""
@@ -124,7 +124,7 @@ class MemberLeft(Membership):
 
 @item
 class Round(Payload):
-    """Which round."""
+    """An event of one round."""
 
     round: int
     fragment: int
@@ -160,7 +160,7 @@ class RoundMerged(Round):
     momentum_digest: str | None = None
     members: int | None = None
     missed: tuple[str, ...] = ()
-    """Learners."""
+    """Names of the learners."""
     quorum_s: float | None = None
     grace_s: float | None = None
     sync_s: float | None = None
@@ -209,14 +209,14 @@ class PushRejected(Membership):
     round: int
     fragment: int
     reason: str
-    """A `diloco.syncer.decisions.Refusal`."""
+    """Reason of the refusal: a `diloco.syncer.decisions.Refusal`."""
     c_tokens: float
     detail: str = ""
 
 
 @payload_of(Kind.PUSH_BOUNDED)
 class PushBounded(Membership):
-    """A push that was shortened."""
+    """A push that was scaled down."""
 
     round: int
     fragment: int
@@ -254,9 +254,9 @@ class SyncerFinal(Payload):
     stored_momentum_digests: Mapping[str, str] = field(default_factory=dict)
     committed_tokens: float
     rejected: Mapping[str, int] = field(default_factory=dict)
-    """Pushes, by reason."""
+    """Number of refused pushes, by reason."""
     turned_away: Mapping[str, int] = field(default_factory=dict)
-    """Streams, by reason."""
+    """Number of refused streams, by reason."""
     reason: str
     was_asked: bool = False
     """It ended before a stop rule was met."""

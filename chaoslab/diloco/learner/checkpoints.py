@@ -104,8 +104,8 @@ class LearnerStore:
             self._hold_up(len(payload), began_s)
         self._remove_old()
         took_s = time.monotonic() - began_s
-        told: dict[str, Json] = {"file": path.name, "bytes": len(payload), "took_s": took_s}
-        self._emit(Kind.CHECKPOINT_SAVED, {"step": step, **told})
+        data: dict[str, Json] = {"file": path.name, "bytes": len(payload), "took_s": took_s}
+        self._emit(Kind.CHECKPOINT_SAVED, {"step": step, **data})
 
     def _remove_old(self) -> None:
         """Keep the last two intact files; remove refused ones only when there are two."""
@@ -145,18 +145,18 @@ class LearnerStore:
     def _load(self, path: Path) -> LearnerCheckpoint | None:
         """The checkpoint if intact and of this model; otherwise None, with the reason kept."""
         try:
-            sealed = read_checksummed(path)
+            content = read_checksummed(path)
         except CorruptState as error:
             self._refused[path] = str(error)
             return None
-        head = json.loads(sealed.head)
+        head = json.loads(content.head)
         if head["fingerprint"] != self._fingerprint:
             self._refused[path] = f"{path}: belongs to another model"
             return None
         return LearnerCheckpoint(
             step=head["step"],
             data_position=head["data_position"],
-            payload=bytes(sealed.body),
+            payload=bytes(content.body),
             skipped=tuple(self._refused.values()),
         )
 

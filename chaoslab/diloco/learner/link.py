@@ -58,7 +58,7 @@ class Link:
     def __init__(
         self,
         connect: Callable[[], Connection],
-        talk: LinkHandlers,
+        handlers: LinkHandlers,
         *,
         say: Say,
         chance: random.Random,
@@ -66,7 +66,7 @@ class Link:
     ) -> None:
         self.backoff = Backoff(chance)
         self._connect = connect
-        self._talk = talk
+        self._handlers = handlers
         self._probe = probe
         self._say = say
         self._closing = threading.Event()
@@ -118,7 +118,7 @@ class Link:
         self._opened_s = None
         self._attempts += 1
         connection.open()
-        self._talk.hello(connection)
+        self._handlers.hello(connection)
         return connection
 
     def _listen(self, connection: Connection) -> str:
@@ -134,7 +134,7 @@ class Link:
                 return what.reason
             if isinstance(what, Received):
                 self._note_answer()
-                ended = self._talk.hear(what)
+                ended = self._handlers.hear(what)
                 if ended:
                     return ended
         return "closing"
@@ -160,7 +160,7 @@ class Link:
             if self._ping.is_due(now_s):
                 connection.pings.ping()
             if self._heartbeat.is_due(now_s):
-                self._talk.repeat()
+                self._handlers.repeat()
         if self._measure.is_due(now_s):
             queued: Mapping[str, Json] = connection.pings.queue if connection else _NOTHING_QUEUED
             measured = self._meter.read().data()
@@ -180,7 +180,7 @@ class Link:
     def _note_end(self, why: str) -> None:
         now_s, was_open = time.monotonic(), self._opened_s is not None
         open_s = now_s - self._opened_s if self._opened_s is not None else 0.0
-        self._talk.end(why)
+        self._handlers.end(why)
         self._say(
             Kind.LINK_CLOSED,
             was_open=was_open,

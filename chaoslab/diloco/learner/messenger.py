@@ -35,7 +35,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.streams import Received
 
-_TOLD = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
+_PUSH_FIELDS = ("round", "fragment", "base_version", "step", "c_steps", "c_tokens", "tokens_from",
          "tokens_to")  # fmt: skip
 """Fields of a push that `learner.pushed` reports."""
 
@@ -285,8 +285,8 @@ class Messenger:
                 ("push", fragment, number),
                 partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
-        told = {key: getattr(push, key) for key in _TOLD}
-        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **told)
+        data = {key: getattr(push, key) for key in _PUSH_FIELDS}
+        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **data)
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         checkpoint = messages.checkpoint(held, request.request, self._learner)

@@ -32,7 +32,7 @@ def parser() -> argparse.ArgumentParser:
     )
     flags.add_argument("--name", default="learner-0", help="its name on the syncer's roster")
     flags.add_argument(
-        "--incarnation", type=int, help="which of its lives this is; by default one more than last"
+        "--incarnation", type=int, help="number of this process; default: one more than last"
     )
     flags.add_argument(
         "--directory", type=Path, help="for its checkpoints; a folder of its name by default"
@@ -80,8 +80,8 @@ def next_incarnation(directory: Path, asked: int | None) -> int:
     """Incarnation of this process: the one asked for, else one more than the last one here."""
     file = directory / "incarnation"
     known = int(file.read_text()) if file.exists() else 0
-    life = known + 1 if asked is None else asked
+    incarnation = known + 1 if asked is None else asked
     make_folder(directory, durable=True)
     with atomic_write(file, durable=True) as written:
-        written.append(str(life).encode())
-    return life
+        written.append(str(incarnation).encode())
+    return incarnation

@@ -188,11 +188,11 @@ class Learner:
             self._say(Kind.LEARNER_NOTICED, step=self._replica.counters.step)
 
     def _adopt(self, adoption: Adoption) -> None:
-        told = self._replica.adopt(adoption)
-        if told is not None:
+        data = self._replica.adopt(adoption)
+        if data is not None:
             place = {"fragment": adoption.fragment, "version": adoption.version}
             self._phases.reach(Phase.ADOPT, **place)
-            self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **told)
+            self._say(Kind.LEARNER_ADOPTED, epoch=self._messenger.epoch, **data)
 
     # ------------------------------------------------------------ reports and checkpoints
 

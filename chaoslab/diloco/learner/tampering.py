@@ -73,14 +73,14 @@ class Tampering:
         if corruption is Corruption.STALE and push.fragment not in earlier:
             earlier[push.fragment] = (push, honest[1]())
             return [honest]
-        told: dict[str, Json] = {"factor": factor if corruption is Corruption.SCALED else None}
+        data: dict[str, Json] = {"factor": factor if corruption is Corruption.SCALED else None}
         self._emit(
             Kind.UPDATE_TAMPERED,
             {
                 "round": push.round,
                 "fragment": push.fragment,
                 "how": corruption.value,
-                **told,
+                **data,
             },
         )
         match corruption:
@@ -95,7 +95,7 @@ class Tampering:
 
 
 def untouched(push: pb.Push, values: Callable[[], FloatArray], codec: Codec) -> Sequence[Outgoing]:
-    """The push itself."""
+    """Outgoing push without corruption: the header and the encoded values."""
     return [(push, lambda: encode(values(), codec))]
 
 

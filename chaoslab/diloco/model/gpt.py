@@ -190,7 +190,7 @@ class TextTask:
 
     @property
     def averaged(self) -> tuple[str, ...]:
-        """The embedding only."""
+        """Names of the tensors merged by weighted average: the embedding."""
         return ("embedding",)
 
     def init(self, key: jax.Array) -> Parameters:

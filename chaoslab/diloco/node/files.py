@@ -26,7 +26,7 @@ class File:
         flags = os.O_CREAT | os.O_TRUNC if is_new else 0
         self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
         self.size = 0 if is_new else os.fstat(self._handle).st_size
-        """Length in bytes."""
+        """Length of the file in bytes, where `append` writes."""
 
     def __enter__(self) -> Self:
         return self
@@ -61,7 +61,7 @@ class File:
         return self._handle
 
     def close(self) -> None:
-        """Close without flushing."""
+        """Close the file; its bytes are not flushed."""
         os.close(self._handle)
 
 

@@ -41,7 +41,7 @@ class Size:
 
     @property
     def per_step(self) -> float:
-        """Norm / √steps."""
+        """Norm of the push divided by √steps, comparable between pushes."""
         return self.norm / math.sqrt(max(1, self.steps))
 
 

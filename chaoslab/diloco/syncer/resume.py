@@ -64,8 +64,8 @@ def restore_policy(
         return taken
     for line in stored.commit_log:
         for given in line.contributors:
-            life = policy.membership.pushed_to(given.learner, given.incarnation)
-            life[line.fragment] = given.tokens_to
+            pushed_to = policy.membership.pushed_to(given.learner, given.incarnation)
+            pushed_to[line.fragment] = given.tokens_to
     policy.restore(
         versions=stored.versions,
         rounds=taken.rounds,

@@ -243,8 +243,8 @@ class Rounds:
     def _abandon(self, round_: Round) -> Abandon:
         """Abandon the round; its contributions may be pushed again."""
         for contribution in round_.contributions:
-            life = self._membership.pushed_to(contribution.learner, contribution.incarnation)
-            life[round_.fragment] = contribution.offer.tokens_from
+            pushed_to = self._membership.pushed_to(contribution.learner, contribution.incarnation)
+            pushed_to[round_.fragment] = contribution.offer.tokens_from
         return Abandon(
             round=round_.number,
             fragment=round_.fragment,

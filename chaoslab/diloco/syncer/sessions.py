@@ -68,10 +68,10 @@ class Sessions:
             self._sessions.pop(epoch, None)
         return epoch
 
-    def close(self, epoch: int, farewell: pb.ToLearner) -> None:
+    def close(self, epoch: int, last_message: pb.ToLearner) -> None:
         """Send a last message to a membership that has ended, and close its stream."""
         self._held.pop(epoch, None)
         session = self._sessions.pop(epoch, None)
         if session is not None:
             self._epochs.pop(session, None)
-            self._hub.close(session, farewell)
+            self._hub.close(session, last_message)

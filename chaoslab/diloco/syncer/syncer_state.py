@@ -262,7 +262,7 @@ class SyncerState:
         return {"stored_digests": digests, "stored_momentum_digests": momenta}
 
     def close(self) -> None:
-        """Release the directory."""
+        """Release the lock of the state directory."""
         self._store.close()
 
     # ------------------------------------------------------------ inside

@@ -27,10 +27,10 @@ _PATIENCE_S = 60.0
 async def serve(handle: Handle, guard: Guard, host: str, port: int) -> asyncio.Server:
     """Listen; `handle` returns status and body (None for none), or raises Refused."""
 
-    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await converse(handle, guard, reader, writer)
 
-    return await asyncio.start_server(talk, host, port)
+    return await asyncio.start_server(serve_connection, host, port)
 
 
 async def converse(

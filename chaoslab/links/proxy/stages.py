@@ -23,7 +23,7 @@ class Stage:
     holds = False
     """Nothing passes and nothing is lost."""
     loses = False
-    """Bytes are discarded."""
+    """Bytes are accepted and discarded."""
     chunk_bytes = CHUNK_BYTES_MAX
     """Largest chunk, in bytes; larger ones are cut."""
     paces = False

@@ -300,7 +300,7 @@ def changed(toxic: Toxic, body: Mapping[str, Json]) -> Change:
 
 
 def only(body: Mapping[str, Json], keys: Iterable[str], what: str) -> None:
-    """Refuse unknown keys."""
+    """Refused for keys of `body` that are not in `keys`."""
     known = tuple(keys)
     for key in body:
         if key not in known:

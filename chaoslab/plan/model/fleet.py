@@ -1,6 +1,6 @@
-"""Where the nodes of a run live, by which links learners reach the syncer, and their labels.
+"""Fleet of a plan: kind, links, labels, regions and programs of its nodes.
 
-No kind of fleet or links is known here: their settings are carried and not looked at.
+Kinds of fleets and links are not known here: their settings are passed on unread.
 """
 
 import re
@@ -11,40 +11,40 @@ from typing import Final
 from chaoslab.core.errors import PlanError
 
 PROGRAMS: Final = ("syncer", "learner", "evaluator")
-"""The roles whose program a plan may name."""
+"""Roles whose program a plan may replace."""
 
 _PROGRAM: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*( [^\s{}]+)*")
 
 
 NO_LINKS: Final = "none"
-"""The links that are not there: learners dial the syncer themselves."""
+"""Name of the absence of links: learners connect to the syncer directly."""
 REGION = "region"
-"""The label that `fleet.regions` gives."""
+"""Label that `fleet.regions` sets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSpec:
-    """Which fleet carries the run, and by which links its learners reach the syncer."""
+    """Fleet of the run, and the links between its learners and the syncer."""
 
     kind: str = "local"
-    """Its name in the registry."""
+    """Name of the kind of fleet in the registry."""
     links: str | None = None
-    """What lies between each learner and the syncer; None: the links that come with the fleet if a
+    """Kind of links between learners and syncer; None: the links that come with the fleet if a
     fault or a profile needs any, none otherwise."""
     labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Labels of nodes by name, for targets such as `region: eu`."""
     regions: Mapping[str, int | tuple[str, ...]] = field(default_factory=dict)
     """The learners of each region: their names, or how many of those that no region names."""
     profiles: Mapping[str, str] = field(default_factory=dict)
-    """By region: the named profile that its links have from the start, whatever faults do."""
+    """By region: the profile of its links from the start, in addition to any faults."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place
-    of chaoslab's own, with the same flags; any program that keeps the node contract will do. Words
+    of chaoslab's own, with the same flags; any program that follows the node contract works. Words
     after the module are its first arguments."""
     settings: object = None
-    """Those of this kind of fleet, as it reads them itself; None: its defaults."""
+    """Settings of this kind of fleet, decoded by it; None: its defaults."""
     links_settings: object = None
-    """Those of these links, likewise."""
+    """Settings of this kind of links, decoded by it; None: its defaults."""
 
     def __post_init__(self) -> None:
         for region, members in self.regions.items():

@@ -191,7 +191,7 @@ def _refuse_who_is_not_where(
 
 
 def _hit(draft: Draft) -> str:
-    return ", ".join(draft.targets) or "whoever is there"
+    return ", ".join(draft.targets) or "the node that announces it"
 
 
 def _brings_in(draft: Draft) -> bool:

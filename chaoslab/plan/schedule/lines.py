@@ -104,7 +104,7 @@ def _sentence(injection: Injection) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     if not names:
-        return "whoever is there"
+        return "the node that announces it"
     *rest, last = names
     return f"{', '.join(rest)} and {last}" if rest else last
 

@@ -71,7 +71,7 @@ def choose(
     number = target.count or max(1, math.floor(len(pool) * (target.share or 0) + 0.5 + 1e-9))
     free = [name for name in free if name not in protected]
     if number > len(free):
-        left = ", ".join(free) or "nobody"
+        left = ", ".join(free) or "none"
         raise PlanError(f"{number} learners are to be hit, but only {left} can be")
     idle = [name for name in free if name not in busy]
     free = idle if len(idle) >= number else free
@@ -96,7 +96,7 @@ def watched(
     if trigger.of is not None:
         learners = [name for name in learners if name == trigger.of]
     if not learners:
-        raise PlanError(f"nobody is left who could announce {trigger.phase}")
+        raise PlanError(f"no node is left that can announce {trigger.phase}")
     return tuple(learners)
 
 

@@ -79,7 +79,7 @@ class KeepingMembership(Membership):
 class KeepingSessions(Sessions):
     """Keeps the stream of a dropped member open."""
 
-    def close(self, epoch: int, farewell: pb.ToLearner) -> None:
+    def close(self, epoch: int, last_message: pb.ToLearner) -> None:
         pass
 
 
