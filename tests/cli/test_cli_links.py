@@ -146,7 +146,8 @@ def test_without_the_library_the_plan_is_refused(
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("chaoslab.links.toxiproxy")]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "toxiproxy", None)
+    for name in ("toxiproxy", "toxiproxy.api", "toxiproxy.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
     assert "chaoslab[toxiproxy]" in refused("--set", "fleet.links=toxiproxy")
 
 
@@ -182,7 +183,7 @@ def test_a_network_fault_on_the_syncer_is_refused(folder: Path) -> None:
     ("file", "says"),
     [
         ("", "`file` is missing"),
-        ("nowhere.csv", "the trace nowhere.csv"),
+        ("nowhere.csv", "trace nowhere.csv: "),
         ("garbage.csv", "garbage.csv:1: "),
         ("slow.csv", "slow.csv:3: "),
     ],

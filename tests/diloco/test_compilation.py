@@ -1,4 +1,4 @@
-"""The compilation cache serves later processes, and no killed process can reject_answer it."""
+"""The compilation cache serves later processes, and no killed process can spoil it."""
 
 import os
 import subprocess
@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 import jax
 import jax.monitoring
-from chaoslab.diloco.compilation import enable_compilation_cache, publish_compilations
+from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
 
 events = []
 jax.monitoring.register_event_listener(lambda name, **_: events.append(name))

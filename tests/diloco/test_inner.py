@@ -262,8 +262,8 @@ jax.config.update("jax_num_cpu_devices", 4)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_numpy_dtype_promotion", "strict")
 import numpy as np
-from chaoslab.diloco.inner import Inner
-from chaoslab.diloco.task import TaskError
+from chaoslab.diloco.learner.inner_steps import Inner
+from chaoslab.diloco.model.task import TaskError
 from tests.diloco.test_inner import FRAGMENTS, TASK, walked
 
 states = []
@@ -294,7 +294,7 @@ for left, right in zip(jax.tree.leaves(four), jax.tree.leaves(one), strict=True)
 try:
     Inner(TASK, devices=jax.local_devices()[:3]).compile()
 except TaskError as error:
-    assert "a batch of 4 cannot be spread evenly over 3 devices; use a multiple of 3" in str(error)
+    assert "must be a multiple of 3 devices, got 4" in str(error)
 else:
     sys.exit("an uneven batch was accepted")
 print("four devices train like one")

@@ -395,8 +395,8 @@ def test_closing_a_peer_that_does_not_read_takes_a_bounded_time() -> None:
 
 PEER = """
 import sys
-from chaoslab.diloco import wire_pb2 as pb
-from chaoslab.diloco.wire import Connection
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.connection import Connection
 connection = Connection(sys.argv[1], token=sys.argv[2])
 connection.open()
 connection.send(pb.FromLearner(hello=pb.Hello(learner="learner-0")))

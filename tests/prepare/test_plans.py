@@ -4,7 +4,6 @@
 asserted as a gate would read it; the record, as `docs/record.md` describes it.
 """
 
-import ast
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,13 +19,13 @@ from xml.etree import ElementTree as Xml
 import jsonschema
 import pytest
 
-import chaoslab.core.events
 from chaoslab.checks.verdict import schema
 from chaoslab.core.events import Event, Kind
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.schedule import from_lines
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
+from tests.payload_reading import read_whole
 
 pytestmark = pytest.mark.slow
 
@@ -264,36 +262,7 @@ def test_the_journal_is_one_line_of_events_without_gaps(kill_half: Done, part: s
 @pytest.mark.parametrize("part", ["", "control"], ids=["run", "twin"])
 def test_every_event_carries_the_keys_that_its_kind_promises(kill_half: Done, part: str) -> None:
     for event in History.read(kill_half.record / part).events:
-        assert event.data.keys() - {"because"} == promised()[event.kind], event
-
-
-@cache
-def promised() -> Mapping[Kind, frozenset[str]]:
-    """The keys of each kind's data, from what stands beside it in `events.Kind`."""
-    tree = ast.parse(Path(chaoslab.core.events.__file__).read_text())
-    body = next(n.body for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Kind")
-    found: dict[Kind, frozenset[str]] = {}
-    for node, after in pairwise([*body, ast.Pass()]):
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
-            said = after.value if isinstance(after, ast.Expr) else None
-            text = str(said.value) if isinstance(said, ast.Constant) else ""
-            kind = Kind(str(node.value.value))
-            is_fault = kind.startswith("fault.")
-            common = {"injection", "spec", "fault", "targets"} if is_fault else set()
-            found[kind] = frozenset(common | _keys(text))
-    assert found[Kind.MEMBER_LEFT] == {
-        "learner", "incarnation", "epoch", "members", "reason",
-    }  # fmt: skip
-    return found
-
-
-def _keys(text: str) -> set[str]:
-    """`learner, versions {fragment: n}, reason: this | that` names learner, versions, reason."""
-    while (plain := re.sub(r"\([^()]*\)|\[[^][]*\]|\{[^{}]*\}", "", text)) != text:
-        text = plain
-    parts = re.split(r"[,;]| and ", text.replace("| null", ""))
-    heads = [part.split(":")[0].strip(" \n+|") for part in parts]
-    return {head for head in heads if re.fullmatch("[a-z_0-9]+", head)} - {"both"}
+        read_whole(event.kind, event.data)
 
 
 # ---------------------------------------------------------------- one more
