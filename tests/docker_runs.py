@@ -52,13 +52,16 @@ def nothing_is_left(engine: Engine, record: Path) -> bool:
 
 
 def wait_for_round(folder: Path, number: int) -> Path:
-    """The record of the run that begins there, once it has merged so many rounds."""
+    """The record of the run that begins there, once it has merged so many rounds and all learners
+    have joined.
+    """
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for record in folder.glob("2*"):
             if (record / "journal.jsonl").exists():
-                merged = History.read(record).of(Kind.ROUND_MERGED)
-                if len(merged) >= number:
+                history = History.read(record)
+                has_begun = len(history.of(Kind.PHASE_ENTERED)) > 1
+                if has_begun and len(history.of(Kind.ROUND_MERGED)) >= number:
                     return record
         time.sleep(0.2)
     raise AssertionError(f"no round {number} in {folder}")

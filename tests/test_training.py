@@ -167,9 +167,15 @@ def test_a_killed_learner_is_missed_at_once_and_its_next_life_joins_from_a_donor
     training: Processes,
 ) -> None:
     before = now(training, "learner-1")
-    heard = training.told(Kind.PUSH_ACCEPTED, learner="learner-1")[-1]["step"]
-    steps = training.told(Kind.LEARNER_STEP, learner="learner-1")
-    position = max(step["data_position"] for step in steps if step["step"] <= heard)
+
+    def heard() -> int:
+        """Where the syncer heard that it stood, as far as its sampled steps say."""
+        accepted = training.told(Kind.PUSH_ACCEPTED, learner="learner-1")[-1]["step"]
+        steps = training.told(Kind.LEARNER_STEP, learner="learner-1")
+        return max((one["data_position"] for one in steps if one["step"] <= accepted), default=0)
+
+    training.until(lambda: heard() > 0, "a push after a sampled step")
+    position = heard()
     mark = training.mark()
     training.kill("learner-1")
     left = training.wait(Kind.MEMBER_LEFT, mark=mark, learner="learner-1")

@@ -58,7 +58,7 @@ class Processes:
         self._processes: dict[str, subprocess.Popen[str]] = {}
         self._readers: list[threading.Thread] = []
         self._told: list[Line] = []
-        self._recorder = threading.Condition()
+        self._changed = threading.Condition()
 
     def __enter__(self) -> Self:
         return self
@@ -139,9 +139,9 @@ class Processes:
             for text in pipe:
                 report = read_node_line(text.rstrip("\n"))
                 if report is not None:
-                    with self._recorder:
+                    with self._changed:
                         self._told.append(Line(node=name, kind=report.kind, data=report.data))
-                        self._recorder.notify_all()
+                        self._changed.notify_all()
 
     def signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a node's present process."""
@@ -166,12 +166,12 @@ class Processes:
 
     def mark(self) -> int:
         """A place in what was told: `wait` can begin there."""
-        with self._recorder:
+        with self._changed:
             return len(self._told)
 
     def told(self, kind: Kind, *, mark: int = 0, **wanted: Any) -> list[Mapping[str, Any]]:
         """What was said of a kind since `mark`, with these values."""
-        with self._recorder:
+        with self._changed:
             lines = self._told[mark:]
         return [line.data for line in lines if line.kind is kind and _fits(line, wanted)]
 
@@ -179,7 +179,7 @@ class Processes:
         """The first event of a kind since `mark` with these values."""
         deadline_s = time.monotonic() + PATIENCE_S
         at = mark
-        with self._recorder:
+        with self._changed:
             while True:
                 for line in self._told[at:]:
                     if line.kind is kind and _fits(line, wanted):
@@ -187,7 +187,7 @@ class Processes:
                 at = len(self._told)
                 left_s = deadline_s - time.monotonic()
                 assert left_s > 0, f"no {kind} with {wanted}\n{self._last_words()}"
-                self._recorder.wait(left_s)
+                self._changed.wait(left_s)
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
         """Wait for something that no line says."""
@@ -213,7 +213,7 @@ class Processes:
 
     def place_after(self, data: Mapping[str, Any]) -> int:
         """The mark behind a line that was returned."""
-        with self._recorder:
+        with self._changed:
             return next(i for i, line in enumerate(self._told) if line.data is data) + 1
 
     def _last_words(self) -> str:

@@ -121,7 +121,7 @@ def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None
     with EmbeddedLinks(tmp_path) as links:
         for token in ("", "guessed"):
             stranger = Endpoint(address=links.api.address, token=token)
-            with pytest.raises(FleetError, match="needs its token"):
+            with pytest.raises(FleetError, match="token required"):
                 call(stranger, "GET", "/proxies")
         assert call(links.api, "GET", "/proxies") == {}
         assert len(links.api.token) > 40
