@@ -8,7 +8,7 @@ UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to retur
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
@@ -72,13 +72,14 @@ class LearnersRejoin:
                 self.name, Code.NO_FAULT, "no fault took a learner away that the plan gives back"
             )
         if not late and any(back.rejoined is not True for back in found.values()):
-            open_ = ", ".join(who for who, back in found.items() if back.rejoined is not True)
-            return unknown(
+            away = tuple(who for who, back in found.items() if back.rejoined is not True)
+            doubt = unknown(
                 self.name,
                 Code.TOO_LITTLE_TIME,
-                f"{open_} did not rejoin, and had less than {self.within_s:g} s for it",
+                f"{', '.join(away)} did not rejoin, and had less than {self.within_s:g} s for it",
                 samples=len(found),
             )
+            return replace(doubt, culprits=away)
         is_met = (not missing) is self.expected
         said = f"{', '.join(missing)} did not rejoin" if missing else "every learner rejoined"
         return Finding(

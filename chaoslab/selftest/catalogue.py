@@ -70,7 +70,7 @@ _UNEXPECTED = (
            settings=[_CLEANUP_ALONE, "faults.dies.for=9s"]),
     _trial("unexpected_absence", "killed",
            "the victim never takes part again, and the plan does not ask",
-           "learners_rejoin", Code.NOT_REJOINED, VICTIM,
+           "learners_rejoin", Code.TOO_LITTLE_TIME, VICTIM,
            programs={"learner": "mute_rejoiner"}, settings=[_CLEANUP_ALONE]),
 )
 
