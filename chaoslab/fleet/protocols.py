@@ -73,14 +73,14 @@ class Stressable(Protocol):
     """Can starve nodes of CPU time or memory."""
 
     def stress(self, name: str, injection: str, stressor: Stressor) -> None:
-        """Starve a node, or change how much; told by NODE_BURDENED. FleetError if it is dead.
+        """Starve a node, or change how much; told by NODE_STRESSED. FleetError if it is dead.
 
-        Burdens are kept by injection. What they measure follows each `probe` as NODE_COUNTED.
+        Stressors are kept by injection. What they measure follows each `probe` as NODE_COUNTED.
         """
         ...
 
     def relieve(self, name: str, injection: str) -> None:
-        """Take the injection's burden from the node, if it bears one; told by NODE_RELIEVED."""
+        """Take the injection's stressor from the node, if there is one; told by NODE_RELIEVED."""
         ...
 
 

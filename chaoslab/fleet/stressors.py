@@ -1,9 +1,9 @@
 """What can be put upon a node to starve it: frozen data in base units, checked when built.
 
-    faults ── Fleet.burden(name, injection, Slowness(factor=2)) ──► by whichever mechanism there is
+    faults ── Fleet.stress(name, injection, Slowness(factor=2)) ──► by whichever mechanism there is
            ── Fleet.relieve(name, injection) ─────────────────────► and it is taken away again
 
-A burden is kept by the injection that put it there: two faults on one node never heal each other.
+A stressor is kept by the injection that put it there: two faults on one node never heal each other.
 How a fleet carries one is the fleet's own affair; this module starts nothing.
 """
 

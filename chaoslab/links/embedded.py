@@ -45,7 +45,7 @@ class EmbeddedLinks(ProxiedLinks):
     ) -> None:
         """The proxy's log goes to `directory`; how to end it is written to `obligations`.
 
-        In a `house` it is that one's to log and to end.
+        In a `proxy_host` it is that one's to log and to end.
         """
         super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
         self._directory, self._seed = directory, seed

@@ -186,7 +186,7 @@ class ProxiedLinks(ABC):
     def __init__(
         self, run_directory: Path, undo_log: UndoLog, proxy_host: ProxyHost | None = None
     ) -> None:
-        """The server is a process of this machine's own, unless there is a house for it."""
+        """The server is a process of this machine's own, unless there is a proxy host for it."""
         self._proxy_host = proxy_host
         self.undo_log = undo_log
         self._packets = KernelPackets(
@@ -260,7 +260,7 @@ class ProxiedLinks(ABC):
     ) -> None:
         """Take the kernel's rules away, let the ports go, end the server.
 
-        In a house the rules go with its network.
+        In a proxy host the rules go with its network.
         """
         try:
             if self._proxy_host is None:

@@ -3,7 +3,7 @@
     ProxiedLinks ── open, port, ended, close ──► House ──► the server, wherever it is
                  ── its API at host:port, reached from here ──►
 
-Without a house a server is a process of this machine's own (`server`, `ports`).
+Without a proxy host a server is a process of this machine's own (`server`, `ports`).
 """
 
 from typing import Protocol

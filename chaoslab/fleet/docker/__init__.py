@@ -1,7 +1,7 @@
 """Nodes as containers of a Docker engine, on this machine or another; `fleet` is the entrance.
 
 fleet ──► container (one life) ──► engine ── Docker SDK ──► the engine
-  ├─► estate: names, labels, network and volumes of one run
+  ├─► run_resources: names, labels, network and volumes of one run
   ├─► witness: what the engine itself reports
   └─► proxy: a link's proxy server, in a container too
 cleanup: what a dead harness left there           images: what the containers run

@@ -2,7 +2,7 @@
 
     obligation (engine, container | run) ─► undo ─► what was done, in words
                                          └► left ─► what of it is still there
-    labels chaoslab.host, chaoslab.directory ─► strays: estates whose run nobody can ask any more
+    labels chaoslab.host, chaoslab.directory ─► resources of runs that nobody can ask any more
 
 The verbs are `verbs`'; who calls, and when, is the janitor's and `chaoslab heal`'s affair.
 """
@@ -66,7 +66,7 @@ def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
 
 
 def all_run_resources(engine: Engine) -> Mapping[str, str]:
-    """The run directory of every estate that this machine has on the engine, by run."""
+    """The run directory of each run of this machine that has resources on the engine."""
     mine = {verbs.LABEL_HOST: socket.gethostname()}
     found = (engine.names(mine), engine.networks(mine), engine.volumes(mine))
     return {

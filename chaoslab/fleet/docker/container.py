@@ -1,7 +1,7 @@
 """One incarnation of a node as a container: what it prints, its files, its end.
 
     create ─► attach ─► start ─► a thread reads its frames ─► queue ─► the fleet's one thread
-                                    └ stderr ─► stderr.log          └► take ─► sightings, finish
+                                    └ stderr ─► stderr.log          └► take ─► observations, finish
 
     nodes/<name>/<incarnation>/  command.json stdout.log stderr.log exit.json, as of a local node
 
@@ -145,7 +145,7 @@ class Container:
                 return
 
     def take(self, chunk: bytes) -> list[Observation]:
-        """The sightings in what it printed."""
+        """The observations in what it printed."""
         return [] if self.is_over else self._output.take(chunk)
 
     def look(self) -> Seen | None:

@@ -1,7 +1,7 @@
 """Nodes as containers: the fleet `docker`.
 
     start ──► lives ──► Container (one life) ──► engine
-    kill, pause, signals … ──► holding ────────► engine       threads ─► queue ─► poll ─► sightings
+    kill, pause, signals … ──► holding ────────► engine     threads ─► queue ─► poll ─► observations
     what nodes print, how they end, what the engine reports ───────────────┘
 
 Every life is a container of its own on the run's own network, under its node's name; what it keeps

@@ -4,7 +4,7 @@
     harness ── Tools: one line at a time, over the engine's own connection ──┘
 
 Where the syncer is, the engine says: its next life may have another address. What the gateway
-leaves goes with the run's estate.
+leaves goes with the run's resources.
 """
 
 import ipaddress

@@ -4,7 +4,7 @@
     HeldMemory ─► one container with a `keeper hold`, first in the kernel's line
 
 No network, nothing of the node's is in reach. What they use is the engine's word. They end with
-their standard input, which is the harness's, or when their time is over; the estate's labels remove
+their standard input, which is the harness's, or when their time is over; the run's labels remove
 what is left of them. No burden takes more than half of the memory that is available and not
 promised to another one.
 """

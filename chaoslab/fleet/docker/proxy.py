@@ -6,7 +6,7 @@
     harness ── Tools, in a container beside it, made when packets are first to suffer ──► iptables
 
 Toxiproxy comes from an image of its own, chaoslab's proxy from that of the nodes. What the server
-leaves goes with the run's estate, and the rules with the server's network.
+leaves goes with the run's resources, and the rules with the server's network.
 """
 
 import secrets

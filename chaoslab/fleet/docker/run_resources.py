@@ -7,7 +7,7 @@
                      chaoslab-cache                        volume: compiled steps, kept for all runs
 
 All of it carries labels, by which it is found again: which run, which node, whose machine and
-directory. One obligation, written down before the first of it is made, empties the estate.
+directory. One entry of the undo log, written down before the first of it is made, removes them.
 """
 
 import socket

@@ -110,7 +110,7 @@ class VolumeFiles:
         raise FleetError(f"the disk of {self._node} cannot lose its power: use --fleet local")
 
     def take_volume(self) -> None:
-        """It went with the estate."""
+        """It went with the resources of the run."""
         self._pending_undos.settle_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:

@@ -5,7 +5,7 @@
 
 Over the engine's own connection, so an engine elsewhere does as well. Nothing of this runs in a
 node's container or image, and nothing on the engine's machine itself. It ends with the harness; its
-container has the run's labels and goes with the run's estate.
+container has the run's labels and goes with the run's resources.
 """
 
 import json

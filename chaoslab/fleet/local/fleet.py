@@ -1,7 +1,7 @@
 """Nodes as operating-system processes on this machine.
 
     start ──► Life (process, pipe, pidfd) ──┐
-    kill, pause, wedge … ──► signals        ├─► selector ──► poll ──► sightings
+    kill, pause, wedge … ──► signals        ├─► selector ──► poll ──► observations
     output lines, exits ────────────────────┘
 
 Each node leads its own process group, dies with the harness (parent-death signal), and is

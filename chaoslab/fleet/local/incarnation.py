@@ -1,6 +1,6 @@
 """One incarnation of a local node: its process, its files, what it prints, its end.
 
-    spawn guard ─► the node's program ─ pipe ─► sightings      its files: see `life_files`
+    spawn guard ─► the node's program ─ pipe ─► observations      its files: see `life_files`
 
 It knows one process; names, verbs and waiting are `local`'s. The process is reaped only after all
 that it left behind was ended: until then its pid cannot belong to anybody else.
@@ -190,7 +190,7 @@ class Incarnation:
         return os.waitid(os.P_PID, self.process.pid, how) is not None
 
     def read(self) -> list[Observation]:
-        """The sightings in what it printed since, at most 64 KiB at a time."""
+        """The observations in what it printed since, at most 64 KiB at a time."""
         return self._output.take(self._chunk())
 
     def _chunk(self) -> bytes:

@@ -2,7 +2,7 @@
 
     Storage ─► Disk ─► FilesHere: nodes/<name>/<keeps>/, on a volume of its own if it was given one
        │           └─► another fleet's, wherever its nodes keep their files
-       └─► sightings: hashes before and after, bytes that are free, as they were measured there
+       └─► observations: hashes before and after, bytes that are free, as they were measured there
 
 When to do it, and to whom, is decided elsewhere.
 """

@@ -70,7 +70,7 @@ class ToxiproxyLinks(ProxiedLinks):
     ) -> None:
         """Uses the server whose API is at `address` on this machine, or starts one that it finds.
 
-        With a `house` it is started there. AbilityError says how to get what is missing.
+        With a `proxy_host` it is started there. AbilityError says how to get what is missing.
         """
         super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
         self._directory, self._address = directory, address
