@@ -13,7 +13,7 @@ from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
 from tests.engine import IS_REQUIRED, Engine, engine_or_skip
 
-from chaoslab.fleet.docker import images  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine, which may skip all this
 from chaoslab.fleet.docker.run_resources import remains, run_name  # isort: skip
 
 __all__ = [

@@ -33,7 +33,7 @@ DOORS: dict[str, tuple[str, ...]] = {
     "jax": ("diloco",),
     "optax": ("diloco",),
     "grpc": ("diloco.wire",),
-    "docker": ("fleet.docker",),
+    "docker": ("fleet.docker.engine",),
     "toxiproxy": ("links.toxiproxy",),
     "ruamel": ("plan.file",),
     "rich": ("report", "cli"),

@@ -4,7 +4,7 @@
     {"knock": [["10.0.0.3", 4701, "10.0.0.4", 40112]]} ─► a SYN from each first end to its second
 
 One line in, one line out. It is the one program of the tools image, beside a proxy or as a gateway,
-and ends with its input. It knows no links and keeps no book; `fleet.docker.tools` asks it.
+and ends with its input. It knows no links and keeps no book; `fleet.docker.images.tools` asks it.
 """
 
 import json

@@ -31,10 +31,12 @@ from tests.contracts.fleet_kit import LivingFleetKit, Stage, wait_until
 from tests.engine import LIMITS, Engine, base_here, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
-from chaoslab.fleet.docker import cleanup, images, labels  # isort: skip  # after the engine
-from chaoslab.fleet.docker.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip
+from chaoslab.fleet.docker import cleanup  # isort: skip  # after the engine
+from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine
+from chaoslab.fleet.docker.engine import labels  # isort: skip  # after the engine
+from chaoslab.fleet.docker.engine.engine import CPU_PERIOD_US, ContainerSpec  # isort: skip
 from chaoslab.fleet.docker.run_resources import RunResources, remains, run_name  # isort: skip
-from chaoslab.fleet.docker.image_check import why_unfit  # isort: skip
+from chaoslab.fleet.docker.images.image_check import why_unfit  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]
 

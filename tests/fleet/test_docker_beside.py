@@ -16,7 +16,7 @@ from chaoslab.undo.log import UndoLogFile, open_undos
 from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
 
-from chaoslab.fleet.docker import labels as verbs  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker.engine import labels as verbs  # isort: skip  # after the engine, which may skip all this
 from chaoslab.fleet.docker.run_resources import run_name  # isort: skip
 
 pytestmark = [pytest.mark.slow, pytest.mark.docker]

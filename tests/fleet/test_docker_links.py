@@ -42,7 +42,7 @@ from tests.contracts.link_stage import (
 from tests.contracts.link_table import dropped_share
 from tests.engine import IS_REQUIRED, Engine, engine_or_skip
 
-from chaoslab.fleet.docker import images  # isort: skip  # after the engine, which may skip all this
+from chaoslab.fleet.docker.images import images  # isort: skip  # after the engine, which may skip all this
 from chaoslab.fleet.docker.run_resources import RunResources  # isort: skip
 from chaoslab.fleet.docker.gateway import ContainerGateway  # isort: skip
 from chaoslab.fleet.docker.proxy import ContainerProxyHost  # isort: skip

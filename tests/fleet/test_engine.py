@@ -15,7 +15,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.undo import leftovers
 from tests.engine import Engine
 
-from chaoslab.fleet.docker.connection import ASK_S, APIError  # isort: skip  # the engine may skip all this
+from chaoslab.fleet.docker.engine.connection import ASK_S, APIError  # isort: skip  # the engine may skip all this
 from chaoslab.fleet.docker.run_resources import empty  # isort: skip
 from docker import DockerClient  # isort: skip
 from docker.errors import NotFound  # isort: skip

@@ -15,8 +15,8 @@ from chaoslab.diloco.syncer import options as syncer_options
 from tests.engine import Engine
 
 from chaoslab.core.errors import AbilityError, ExitCode  # isort: skip  # the engine may skip all this
-from chaoslab.fleet.docker import images  # isort: skip
-from chaoslab.fleet.docker.images import Source  # isort: skip
+from chaoslab.fleet.docker.images import images  # isort: skip
+from chaoslab.fleet.docker.images.images import Source  # isort: skip
 from click.testing import CliRunner  # isort: skip
 from chaoslab.cli.main import main  # isort: skip
 

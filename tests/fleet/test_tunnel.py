@@ -21,7 +21,7 @@ from tests.contracts.fleet_kit import Stage, wait_until
 from tests.engine import Engine, engine_or_skip, learner, small_fleet
 from tests.fleet.test_local import Remembered
 
-from chaoslab.fleet.docker.tunnel import Tunnel  # isort: skip  # the engine may skip all this
+from chaoslab.fleet.docker.engine.tunnel import Tunnel  # isort: skip  # the engine may skip all this
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -113,7 +113,7 @@ def test_a_harness_that_is_killed_leaves_no_ssh_and_no_folder(
 ) -> None:
     code = (
         "import sys, tempfile, time\n"
-        "from chaoslab.fleet.docker.tunnel import Tunnel\n"
+        "from chaoslab.fleet.docker.engine.tunnel import Tunnel\n"
         f"tempfile.tempdir = {str(folders)!r}\n"
         f"tunnel = Tunnel.to_engine('ssh://there{engine_socket}')\n"
         "print('in', flush=True)\n"

@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import identify
-from chaoslab.fleet.docker.labels import own_name, run_name
+from chaoslab.fleet.docker.engine.labels import own_name, run_name
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.storage import volume
 from chaoslab.links import netem, netfilter, proxy_undo

@@ -41,8 +41,8 @@ def build(*, base: str | None, wheels: Path | None, force: bool, as_json: bool) 
     machine. Another --base than that of the present images rebuilds them; other --wheels need
     --force. Exit code 2 if there is no engine, 4 if an image that every run needs was not built.
     """
-    from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
+    from chaoslab.fleet.docker.images import images  # noqa: PLC0415  # needs the SDK
 
     engine = Engine.connect()
     source = images.source()
@@ -73,8 +73,8 @@ def show(*, as_json: bool) -> None:
 
     After a change of the source, other images are needed.
     """
-    from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
+    from chaoslab.fleet.docker.images import images  # noqa: PLC0415  # needs the SDK
 
     engine = Engine.connect()
     there = {name: engine.image_id(name) is not None for name in images.needed()}

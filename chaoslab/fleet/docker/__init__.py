@@ -1,8 +1,8 @@
 """Nodes as containers of a Docker engine, on this machine or another; `fleet` is the entrance.
 
-fleet ──► container (one life) ──► engine ── Docker SDK ──► the engine
+fleet ──► container (one incarnation) ──► engine ── Docker SDK ──► the engine
   ├─► run_resources: names, labels, network and volumes of one run
-  ├─► witness: what the engine itself reports
-  └─► proxy: a link's proxy server, in a container too
+  ├─► engine_events: what the engine itself reports
+  └─► proxy, gateway: a link's server, in a container too
 cleanup: what a dead harness left there           images: what the containers run
 """

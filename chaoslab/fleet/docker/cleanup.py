@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.docker import labels as verbs
-from chaoslab.fleet.docker.engine import Engine, Limits, Missing
+from chaoslab.fleet.docker.engine import labels as verbs
+from chaoslab.fleet.docker.engine.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.run_resources import empty, remains
 from chaoslab.fleet.docker.storage import Place, resize
 from chaoslab.fleet.docker.undo_verbs import (

@@ -21,10 +21,10 @@ from typing import Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation, encode
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.docker.engine import Limits, Missing, Seen, Usage
+from chaoslab.fleet.docker.engine.engine import Limits, Missing, Seen, Usage
+from chaoslab.fleet.docker.engine.stream import STDERR
+from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.docker.run_context import ENTRY, Arrival, RunContext, container_of
-from chaoslab.fleet.docker.stream import STDERR
-from chaoslab.fleet.docker.usage import Meter
 from chaoslab.fleet.incarnation_files import IncarnationFiles, exited, signal_name
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
 from chaoslab.record.exits import ENDING_SIGNALS

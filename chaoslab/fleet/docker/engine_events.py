@@ -16,7 +16,7 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.fleet.docker.labels import LABEL_RUN
+from chaoslab.fleet.docker.engine.labels import LABEL_RUN
 from chaoslab.fleet.docker.run_context import Arrival
 from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
 

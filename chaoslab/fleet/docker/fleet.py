@@ -24,7 +24,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import Ability, Damage, Fleet, Node, NodeSite, NodeSpec, probed
 from chaoslab.fleet.docker import pausing
-from chaoslab.fleet.docker.engine import Engine, Limits
+from chaoslab.fleet.docker.engine.engine import Engine, Limits
 from chaoslab.fleet.docker.engine_events import EngineEvents
 from chaoslab.fleet.docker.incarnations import Incarnations
 from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.docker.engine import Engine, Missing
-from chaoslab.fleet.docker.kernel_probe import tried
+from chaoslab.fleet.docker.engine.engine import Engine, Missing
+from chaoslab.fleet.docker.images.kernel_probe import tried
+from chaoslab.fleet.docker.images.tools import Tools
 from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
-from chaoslab.fleet.docker.tools import Tools
 from chaoslab.links.effects import LinkAbility
 from chaoslab.links.gateway import Ends
 from chaoslab.undo.base import NoUndoLog

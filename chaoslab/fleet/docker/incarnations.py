@@ -17,7 +17,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.fleet.base import Node, NodeSpec, Role, gone, known_already
 from chaoslab.fleet.docker.container import Container
-from chaoslab.fleet.docker.engine import Missing
+from chaoslab.fleet.docker.engine.engine import Missing
 from chaoslab.fleet.docker.pausing import together
 from chaoslab.fleet.docker.run_context import Arrival, RunContext
 

@@ -18,9 +18,9 @@ from typing import Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.docker.container import Container
-from chaoslab.fleet.docker.engine import ContainerSpec, Limits, Missing
-from chaoslab.fleet.docker.stream import Stream
-from chaoslab.fleet.docker.usage import Meter
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits, Missing
+from chaoslab.fleet.docker.engine.stream import Stream
+from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.local.neighbours import available_bytes, refuse_more_memory_than_there_is
 from chaoslab.fleet.stress import keeper
 from chaoslab.fleet.stress.keepers import until

@@ -11,9 +11,9 @@ from contextlib import suppress
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker import labels
 from chaoslab.fleet.docker.container import Container
-from chaoslab.fleet.docker.engine import Missing
+from chaoslab.fleet.docker.engine import labels
+from chaoslab.fleet.docker.engine.engine import Missing
 from chaoslab.fleet.docker.run_resources import RunResources
 
 _AT_ONCE: Final = 8

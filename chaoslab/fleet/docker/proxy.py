@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.docker import images
-from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
-from chaoslab.fleet.docker.kernel_probe import tried
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.images import images
+from chaoslab.fleet.docker.images.kernel_probe import tried
+from chaoslab.fleet.docker.images.tools import Tools
 from chaoslab.fleet.docker.run_resources import RunResources
-from chaoslab.fleet.docker.tools import Tools
 from chaoslab.links.container_packet_loss import ProxyDrops
 from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import established

@@ -14,7 +14,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.docker.engine import ContainerSpec, Limits
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits
 from chaoslab.fleet.docker.run_resources import HOME, LABEL_NODE, RunResources
 
 NODE: Final = f"{HOME}/node"

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker.connection import APIError
-from chaoslab.fleet.docker.engine import Engine
-from chaoslab.fleet.docker.labels import (
+from chaoslab.fleet.docker.engine.connection import APIError
+from chaoslab.fleet.docker.engine.engine import Engine
+from chaoslab.fleet.docker.engine.labels import (
     EMPTY_RUN_RESOURCES,
     LABEL_DIRECTORY,
     LABEL_HOST,

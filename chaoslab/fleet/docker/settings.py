@@ -29,7 +29,7 @@ from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
 
 if TYPE_CHECKING:
-    from chaoslab.fleet.docker.engine import Engine
+    from chaoslab.fleet.docker.engine.engine import Engine
 
 _MEMORY_LEAST: Final = 64_000_000
 
@@ -126,7 +126,7 @@ class ContainerFleets:
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
         """One for this run."""
-        from chaoslab.fleet.docker.engine import Limits  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.engine.engine import Limits  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: PLC0415
 
         engine = _connect()
@@ -148,7 +148,7 @@ class ContainerFleets:
         )  # fmt: skip
 
     def _require_image(self, engine: "Engine") -> str:
-        from chaoslab.fleet.docker.images import node_image  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.images import node_image  # noqa: PLC0415  # needs the SDK
 
         own = self.containers.image
         name = own or node_image()
@@ -167,7 +167,7 @@ class ContainerFleets:
 
     def _require_fitness(self, engine: "Engine", image: str) -> None:
         """An image of somebody else's is tried; ours has all."""
-        from chaoslab.fleet.docker.image_check import why_unfit  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.image_check import why_unfit  # noqa: PLC0415  # needs the SDK
 
         if self.containers.image and (why := why_unfit(engine, image, self.modules)):
             raise AbilityError(
@@ -177,8 +177,8 @@ class ContainerFleets:
 
     def _require_trainable(self, engine: "Engine", image: str) -> None:
         """A task of the plan's own is tried in the image and with the mounts that it would have."""
-        from chaoslab.fleet.docker.engine import Limits  # noqa: PLC0415  # needs the SDK
-        from chaoslab.fleet.docker.image_check import asked_of_image  # noqa: PLC0415
+        from chaoslab.fleet.docker.engine.engine import Limits  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.image_check import asked_of_image  # noqa: PLC0415
 
         mounts = self._mounts(engine)
         if self.trial is None:
@@ -195,7 +195,7 @@ class ContainerFleets:
             raise AbilityError(f"training.task, tried in the image {image}: {problem}")
 
     def _releases(self, engine: "Engine") -> Mapping[str, str]:
-        from chaoslab.fleet.docker.images import NEXT, next_image  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.images import NEXT, next_image  # noqa: PLC0415  # needs the SDK
 
         name = next_image()
         return {NEXT: name} if engine.image_id(name) is not None else {}
@@ -219,7 +219,7 @@ class ContainerFleets:
 
 def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
     """In a container; with a seed the embedded proxy, without one Toxiproxy."""
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415
 
     proxy_host = ContainerProxyHost(run_directory, Engine.connect())
@@ -233,7 +233,7 @@ def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> L
 
 def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
     """By a gateway of the run's network: what it leaves goes with that."""
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
     from chaoslab.links.netem_links import NetemLinks  # noqa: PLC0415
 
@@ -241,6 +241,6 @@ def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: 
 
 
 def _connect() -> "Engine":
-    from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
+    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
 
     return Engine.connect()

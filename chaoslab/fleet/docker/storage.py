@@ -19,8 +19,8 @@ from typing import Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.base import Damage, NodeSpec
-from chaoslab.fleet.docker import labels as verbs
-from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.engine import labels as verbs
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.run_context import NODE, RunContext
 from chaoslab.fleet.storage import disk
 from chaoslab.fleet.storage.disk import Measured, Space

@@ -16,8 +16,8 @@ from dataclasses import asdict, replace
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.docker import labels
 from chaoslab.fleet.docker.container import Container
+from chaoslab.fleet.docker.engine import labels
 from chaoslab.fleet.docker.neighbours import Beside
 from chaoslab.fleet.stress.registry import StressDriver, Wish, share
 from chaoslab.fleet.stress.slowing import CpuShare, StepRest

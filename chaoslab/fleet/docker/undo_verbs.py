@@ -20,8 +20,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.docker import labels
-from chaoslab.fleet.docker.labels import LABEL_RUN, own_name, run_name
+from chaoslab.fleet.docker.engine import labels
+from chaoslab.fleet.docker.engine.labels import LABEL_RUN, own_name, run_name
 from chaoslab.undo.facts import NODE, Facts, is_loopback, require, require_match
 from chaoslab.undo.log import is_held, may_owe
 from chaoslab.undo.verbs import (
@@ -158,7 +158,7 @@ def _unheld(_: Path) -> Iterator[Leftover]:
     """On the engine that answers here: what this machine made for runs that nobody runs."""
     try:
         from chaoslab.fleet.docker.cleanup import all_run_resources  # noqa: PLC0415  # needs the SDK
-        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
 
         with closing(Engine.connect()) as engine:
             url, found = engine.url, all_run_resources(engine)
@@ -193,9 +193,9 @@ def _docker() -> Examined:
     """The engine that a run would use, by its own word."""
     name = "docker"
     try:
-        from chaoslab.fleet.docker import images  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.capabilities import lacking  # noqa: PLC0415
-        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415
+        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
+        from chaoslab.fleet.docker.images import images  # noqa: PLC0415  # needs the SDK
 
         with closing(Engine.connect()) as engine:
             facts = engine.facts()
@@ -219,8 +219,8 @@ def _container_links() -> Examined:
     """What the kernel under the engine does to packets, tried there; the engine may be far away."""
     name = "container links"
     try:
-        from chaoslab.fleet.docker.engine import Engine  # noqa: PLC0415  # needs the SDK
-        from chaoslab.fleet.docker.kernel_probe import tried  # noqa: PLC0415
+        from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.kernel_probe import tried  # noqa: PLC0415
 
         with closing(Engine.connect()) as engine:
             found = tried(engine)

@@ -16,8 +16,8 @@ from functools import cache
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
-from chaoslab.fleet.docker.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.engine.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
 
 _LOOK: Final = """
 import importlib.util, json, sys

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import IO, Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker.connection import APIError, EngineConnection, Missing, labelled
+from chaoslab.fleet.docker.engine.connection import APIError, EngineConnection, Missing, labelled
 
 _IN_MEMORY: Final = MappingProxyType(
     {"type": "tmpfs", "device": "tmpfs", "o": "mode=1777,nosuid,nodev"}

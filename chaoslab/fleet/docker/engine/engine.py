@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.docker.connection import (
+from chaoslab.fleet.docker.engine.connection import (
     ASK_S,
     Conflict,
     DockerException,
@@ -25,9 +25,9 @@ from chaoslab.fleet.docker.connection import (
     is_silence,
     labelled,
 )
-from chaoslab.fleet.docker.container_facts import ContainerSpec, Limits, Seen, Usage
-from chaoslab.fleet.docker.engine_objects import Stores
-from chaoslab.fleet.docker.stream import Stream
+from chaoslab.fleet.docker.engine.container_facts import ContainerSpec, Limits, Seen, Usage
+from chaoslab.fleet.docker.engine.objects import Stores
+from chaoslab.fleet.docker.engine.stream import Stream
 from chaoslab.links.http_api import address_of
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]

@@ -15,7 +15,7 @@ from http import HTTPStatus
 from typing import Final, Self
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.fleet.docker.tunnel import Tunnel
+from chaoslab.fleet.docker.engine.tunnel import Tunnel
 
 try:
     from docker.errors import APIError, DockerException, NotFound

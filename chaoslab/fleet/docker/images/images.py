@@ -22,7 +22,7 @@ from typing import Final
 
 import chaoslab
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker.engine import Engine
+from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.links import toxiproxy_binary
 
 NODE: Final = "chaoslab-node"

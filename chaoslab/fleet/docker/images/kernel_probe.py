@@ -16,10 +16,10 @@ from functools import cache
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker import images
-from chaoslab.fleet.docker.engine import Engine
-from chaoslab.fleet.docker.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
-from chaoslab.fleet.docker.tools import Tools, why_no_image
+from chaoslab.fleet.docker.engine.engine import Engine
+from chaoslab.fleet.docker.engine.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+from chaoslab.fleet.docker.images import images
+from chaoslab.fleet.docker.images.tools import Tools, why_no_image
 from chaoslab.links.container_packet_loss import GatewayDrops, ProxyDrops
 from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
 from chaoslab.links.gateway import Forwarding

@@ -7,7 +7,7 @@ import threading
 from contextlib import suppress
 
 from chaoslab.core.errors import FleetError
-from chaoslab.fleet.docker.engine import Engine, Usage
+from chaoslab.fleet.docker.engine.engine import Engine, Usage
 
 
 class Meter:

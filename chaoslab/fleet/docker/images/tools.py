@@ -17,9 +17,9 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.docker import images
-from chaoslab.fleet.docker.engine import ContainerSpec, Engine, Limits
-from chaoslab.fleet.docker.stream import STDERR
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
+from chaoslab.fleet.docker.engine.stream import STDERR
+from chaoslab.fleet.docker.images import images
 
 _PROGRAM: Final = ("python3", "-I", "-S", "/opt/chaoslab/tool_runner.py")
 _LIMITS: Final = Limits(cpus=1.0, memory_bytes=256 << 20, processes=64)
