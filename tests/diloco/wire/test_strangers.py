@@ -18,7 +18,7 @@ from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY
 from chaoslab.diloco.wire.streams import Closed, Garbled, Limits, Opened, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
-from tests.diloco.test_wire import serving, taken
+from tests.diloco.wire.test_streams import serving, taken
 
 PATIENCE_S = 30.0
 EVICTING = pb.FromLearner(

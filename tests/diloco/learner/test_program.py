@@ -27,7 +27,7 @@ from chaoslab.diloco.wire.connection import Connection
 from tests.diloco.hand_syncer import PATIENCE_S, HandSyncer
 from tests.diloco.known import TOKENS
 
-EXAMPLES = Path(__file__).parent.parent.parent / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 RULES = Settings(learners=("learner-0",), fragments=2, compression="f32")
 
 

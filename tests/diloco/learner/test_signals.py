@@ -10,7 +10,7 @@ import pytest
 
 from chaoslab.diloco.learner.signals import Wedge, install_signal_handlers
 from tests.diloco.hand_syncer import HandSyncer
-from tests.diloco.test_messenger import Trainer
+from tests.diloco.learner.test_messenger import Trainer
 
 HEARTBEATS = 4
 

@@ -15,7 +15,7 @@ from chaoslab.diloco.model.task import TaskError, tensor_names
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 
-EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 
 WORKING = """
 import jax.numpy as jnp

@@ -22,7 +22,7 @@ from chaoslab.diloco.wire.receive import METHOD
 from chaoslab.diloco.wire.streams import Closed, Limits, Opened, Received
 from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
-from tests.diloco.test_wire import serving, taken, until
+from tests.diloco.wire.test_streams import serving, taken, until
 
 LEARNER = "learner-0"
 HELLO = pb.FromLearner(hello=pb.Hello(learner=LEARNER, incarnation=1))

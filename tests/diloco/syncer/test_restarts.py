@@ -20,7 +20,7 @@ from chaoslab.diloco.syncer.resume import restore_policy
 from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
 from tests.diloco.hand_learner import RunningSyncer, Told, running_syncer
 from tests.diloco.little_learner import LittleLearner
-from tests.diloco.test_store import SHAPES, SPECS, line, tensors
+from tests.diloco.syncer.test_store import SHAPES, SPECS, line, tensors
 
 NAMES = ("learner-0", "learner-1", "learner-2")
 RULES = Settings(learners=NAMES, fragments=3)

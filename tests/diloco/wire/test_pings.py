@@ -4,7 +4,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.link_meter import Meter
 from chaoslab.diloco.wire.mailbox import Outbox
 from chaoslab.diloco.wire.pings import Pings
-from tests.diloco.test_link_meter import Time
+from tests.diloco.wire.test_link_meter import Time
 
 
 class End:

@@ -264,7 +264,7 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 import numpy as np
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.model.task import TaskError
-from tests.diloco.test_inner import FRAGMENTS, TASK, walked
+from tests.diloco.learner.test_inner_steps import FRAGMENTS, TASK, walked
 
 states = []
 for devices in (None, jax.local_devices()[:1]):
@@ -305,7 +305,7 @@ print("four devices train like one")
 def test_four_devices_train_like_one():
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", _ON_FOUR_DEVICES],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env={**os.environ, "NPROC": "2"},
         capture_output=True,
         text=True,
