@@ -12,7 +12,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from chaoslab.checks.catalogue import CHECKS
 from chaoslab.checks.codes import Code as FindingCode
 from chaoslab.cli.commands.faults import settings_json
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import Payload, key, payloads
+from chaoslab.core.payload import Payload, key, payloads
 from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.evidence.codes import Code
@@ -138,11 +138,12 @@ def _carried(payload: type[Payload]) -> str:
         for field, after in pairwise([*node.body, None]):  # type: ignore[attr-defined]  # a class
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 described[field.target.id] = _said(after)
-    fields = [
-        f"`{key(payload, name)}`{f' ({said.rstrip(chr(46))})' if said else ''}"
+    keys = {one.name: key(one) for one in fields(payload)}  # type: ignore[arg-type]  # it is one
+    shown = [
+        f"`{keys[name]}`{f' ({said.rstrip(chr(46))})' if said else ''}"
         for name, said in described.items()
     ]
-    return f"{' '.join(told.split())} {', '.join(fields)}".strip()
+    return f"{' '.join(told.split())} {', '.join(shown)}".strip()
 
 
 def _said(node: ast.stmt | None) -> str:

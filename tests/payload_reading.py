@@ -3,7 +3,7 @@
 import dataclasses
 
 from chaoslab.core.events import Event, Json, Kind
-from chaoslab.core.payloads import Payload, key
+from chaoslab.core.payload import Payload, key
 
 
 def read_whole(kind: Kind, data: Json, *, without: frozenset[str] = frozenset()) -> None:
@@ -21,7 +21,7 @@ def _read(payload: Payload, without: frozenset[str]) -> set[str]:
     """The keys that its fields read."""
     keys = set()
     for field in dataclasses.fields(payload):  # type: ignore[arg-type]  # every payload is one
-        keys.add(key(type(payload), field.name))
+        keys.add(key(field))
         if field.name not in without:
             value = getattr(payload, field.name)
             for one in value if isinstance(value, tuple) else ():

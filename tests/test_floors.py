@@ -134,7 +134,7 @@ def test_checks_see_the_record_and_nothing_else() -> None:
     allowed = (
         "checks",
         "core.events",
-        "core.payloads",
+        "core.payload",
         "record.exits",
         "core.units",
         "core.errors",

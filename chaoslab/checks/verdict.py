@@ -37,8 +37,9 @@ from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.violations import unknown
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Json, Kind, MalformedEvent
+from chaoslab.core.payload import read_object
 from chaoslab.record.journal import History, Seal
-from chaoslab.record.typed_json import read, schema_of
+from chaoslab.record.typed_json import schema_of
 
 _EXIT_CODES = {
     Outcome.PASS: ExitCode.PASS,
@@ -126,7 +127,7 @@ class Verdict:
     @classmethod
     def from_json(cls, data: Json) -> "Verdict":
         """Read `to_json` back; MalformedEvent says what is missing or wrong."""
-        return read(cls, data, "verdict.json")
+        return read_object(cls, data, "verdict.json")
 
 
 def judge(history: History, expect: Sequence[Check]) -> Verdict:

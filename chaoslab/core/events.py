@@ -212,6 +212,9 @@ class Event(Generic[P_co]):
             raise self._wrong(key, "an object")
         return value
 
+    def __str__(self) -> str:
+        return f"event {self.seq} ({self.kind})"
+
     def to_line(self) -> str:
         """One JSON line without the newline; keys in a fixed order, so equal events are equal."""
         head: dict[str, Json] = {"seq": self.seq, "time_s": round(self.time_s, 6)}
@@ -241,7 +244,7 @@ class Event(Generic[P_co]):
 
     def _value(self, key: str) -> Json:
         if key not in self.data:
-            raise MalformedEvent(f"event {self.seq} ({self.kind}) has no {key!r}")
+            raise MalformedEvent(f"{self} has no {key!r}")
         return self.data[key]
 
     def _wrong(self, key: str, wanted: str) -> MalformedEvent:

@@ -1,21 +1,23 @@
-"""Reading of payloads: how the JSON object of an event becomes the fields of a dataclass.
+"""Typed reading of JSON: how an object becomes the fields of a dataclass, by their annotations.
 
     Event.data ─► Payload (nothing read yet) ─► .field: found, checked, converted, kept
+    other JSON ─► read_object ─► a dataclass, all of it read at once
 
-A field is read when it is first asked for, so that a line that lacks what nobody asks for does no
-harm, and judging pays for what it uses. A field that older records lack has a default; one without
-a default that is missing, or of another type than its annotation, raises MalformedEvent with the
-line's seq, its kind and the key. Numbers may be NaN or infinite ("NaN", "Infinity", "-Infinity").
+A field of a payload is read when it is first asked for, so that a line that lacks what nobody asks
+for does no harm, and judging pays for what it uses. A field that older records lack has a default;
+one without a default that is missing, or of another type than its annotation, raises MalformedEvent
+with the place (of an event: its seq and kind) and the key. Numbers may be NaN or infinite ("NaN",
+"Infinity", "-Infinity").
 """
 
 import dataclasses
 import types
 from collections.abc import Callable, Mapping, Sequence
-from enum import StrEnum
-from functools import cache
+from enum import Enum
 from typing import (
     TYPE_CHECKING,
     Any,
+    ClassVar,
     Self,
     TypeAlias,
     TypeVar,
@@ -27,26 +29,34 @@ from typing import (
 
 from chaoslab.core.events import NOT_FINITE, Event, Json, Kind, MalformedEvent, register_payload
 
-Read: TypeAlias = Callable[[Json, Event], object]
-"""A value of a line as a value of a field; TypeError says what was wanted instead."""
-_P = TypeVar("_P", bound="Payload")
+Read: TypeAlias = Callable[[Json, object], object]
+"""A value as a value of a field, in a place that messages name; TypeError says what was wanted."""
+_T = TypeVar("_T")
 _KINDS: dict[type["Payload"], Kind] = {}
 
-OLDER_KEYS: Mapping[tuple[str, str], str] = {
-    ("NodeStressed", "stressor"): "burden",
-    ("NodeCounted", "stressor"): "burden",
-    ("NodeRelieved", "stressor"): "burden",
-}
-"""The key of a record for a field that is called otherwise here, by class and field."""
 
-
+@dataclass_transform(
+    frozen_default=True, kw_only_default=True, field_specifiers=(dataclasses.field,)
+)
 class Payload:
-    """The data of an event, or of an item in it, with typed fields. Made by `event.payload`."""
+    """The data of an event, or of an item in it, with typed fields. Made by `event.payload`.
 
-    __slots__ = ("_data", "_event")
-    if TYPE_CHECKING:
-        _data: Mapping[str, Json]
-        _event: Event
+    Each subclass is a frozen, keyword-only dataclass; with `kind`, events of that kind carry it. A
+    field whose key in records is another than its name has that key as metadata: `key`.
+    """
+
+    _data: Mapping[str, Json]
+    _event: Event
+    _fields: ClassVar[Mapping[str, Callable[[Mapping[str, Json], object], object]]]
+
+    def __init_subclass__(cls, *, kind: Kind | None = None) -> None:
+        made: Any = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+        cls._fields = {one.name: _field(one) for one in dataclasses.fields(made)}
+        for name in cls._fields.keys() & vars(cls).keys():
+            delattr(cls, name)  # a default, which would be found before `__getattr__` is asked
+        if kind is not None:
+            _KINDS[cls] = kind
+            register_payload(kind, lambda event: cls.read(event, event.data))
 
     @classmethod
     def read(cls, event: Event, data: Mapping[str, Json]) -> Self:
@@ -59,32 +69,13 @@ class Payload:
     if not TYPE_CHECKING:  # a type checker would take every misspelt field for Any
 
         def __getattr__(self, name: str) -> object:
-            """A field that was not read before: its slot is empty."""
-            reading = _fields(type(self)).get(name)
+            """A field that was not read before."""
+            reading = self._fields.get(name)
             if reading is None:
                 raise AttributeError(f"{type(self).__name__} has no field {name!r}")
             value = reading(self._data, self._event)
             object.__setattr__(self, name, value)
             return value
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def payload_of(kind: Kind) -> Callable[[type[_P]], type[_P]]:
-    """Decorator: a frozen, slotted, keyword-only dataclass, the payload of events of `kind`."""
-
-    def made(cls: type[_P]) -> type[_P]:
-        payload = item(cls)
-        _KINDS[payload] = kind
-        register_payload(kind, lambda event: payload.read(event, event.data))
-        return payload
-
-    return made
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-def item(cls: type[_P]) -> type[_P]:
-    """Decorator: such a dataclass for an item of a list in a payload, or shared by payloads."""
-    return dataclasses.dataclass(frozen=True, slots=True, kw_only=True)(cls)
 
 
 def kind_of(payload: type[Payload]) -> Kind:
@@ -97,43 +88,52 @@ def payloads() -> Mapping[Kind, type[Payload]]:
     return {kind: payload for payload, kind in _KINDS.items()}
 
 
-def key(payload: type[Payload], field: str) -> str:
-    """The key of `data` that holds a field."""
-    return OLDER_KEYS.get((payload.__name__, field), field)
+def key(field: "dataclasses.Field[Any]") -> str:
+    """The key of a field in records."""
+    return str(field.metadata.get("key", field.name))
+
+
+def read_object(kind: type[_T], value: Json, where: object) -> _T:
+    """A dataclass that is no payload from a JSON object; MalformedEvent says what is wrong."""
+    if not isinstance(value, Mapping):
+        raise MalformedEvent(f"{where} is {value!r}, not a JSON object")
+    fields = dataclasses.fields(kind)  # type: ignore[arg-type]  # every caller's is a dataclass
+    required = [one.name for one in fields if _default(one) is dataclasses.MISSING]
+    if absent := [name for name in required if name not in value]:
+        raise MalformedEvent(f"{where} has no {', '.join(absent)}")
+    return kind(**{one.name: _field(one)(value, where) for one in fields})
 
 
 # ---------------------------------------------------------------- fields
 
 
-@cache
-def _fields(cls: type[Payload]) -> Mapping[str, Callable[[Mapping[str, Json], Event], object]]:
-    """How each field of a payload is read."""
-    return {one.name: _field(cls, one) for one in dataclasses.fields(cls)}  # type: ignore[arg-type]  # every payload is one
-
-
 def _field(
-    cls: type[Payload], field: dataclasses.Field[object]
-) -> Callable[[Mapping[str, Json], Event], object]:
-    name = key(cls, field.name)
+    field: "dataclasses.Field[Any]",
+) -> Callable[[Mapping[str, Json], object], object]:
+    name = key(field)
     converted = _reader(field.type)
-    factory = field.default_factory
-    default = factory() if factory is not dataclasses.MISSING else field.default
+    default = _default(field)
 
-    def read(data: Mapping[str, Json], event: Event) -> object:
+    def read(data: Mapping[str, Json], where: object) -> object:
         if name not in data:
             if default is dataclasses.MISSING:
-                raise MalformedEvent(f"event {event.seq} ({event.kind}) has no {name!r}")
+                raise MalformedEvent(f"{where} has no {name!r}")
             return default
         try:
-            return converted(data[name], event)
+            return converted(data[name], where)
         except TypeError as error:
-            found = f"event {event.seq} ({event.kind}): {name!r} is {data[name]!r}"
-            raise MalformedEvent(f"{found}, not {error}") from error
+            raise MalformedEvent(f"{where}: {name!r} is {data[name]!r}, not {error}") from error
 
     return read
 
 
-def _reader(wanted: object) -> Read:
+def _default(field: "dataclasses.Field[Any]") -> object:
+    """MISSING without one."""
+    factory = field.default_factory
+    return field.default if factory is dataclasses.MISSING else factory()
+
+
+def _reader(wanted: Any) -> Read:
     """How values of an annotation are read."""
     if wanted == Json:
         return lambda value, _: value
@@ -142,26 +142,27 @@ def _reader(wanted: object) -> Read:
     if get_origin(wanted) in {Union, types.UnionType}:
         (kind,) = (one for one in get_args(wanted) if one is not type(None))
         inner = _reader(kind)
-        return lambda value, event: None if value is None else inner(value, event)
+        return lambda value, where: None if value is None else inner(value, where)
     if get_origin(wanted) is tuple:
         return _items(_reader(get_args(wanted)[0]))
     if get_origin(wanted) is Mapping:
-        return _mapping(get_args(wanted)[1])
-    if isinstance(wanted, type) and issubclass(wanted, StrEnum):
+        return _mapping(_reader(get_args(wanted)[1]))
+    if issubclass(wanted, Enum):
         return _code(wanted)
-    if isinstance(wanted, type) and issubclass(wanted, Payload):
-        payload = wanted
-        return lambda value, event: payload.read(event, _object(value))
-    raise TypeError(f"a payload has no fields of type {wanted!r}")
+    if issubclass(wanted, Payload):
+        return lambda value, event: wanted.read(event, _object(value))
+    if isinstance(wanted, type) and dataclasses.is_dataclass(wanted):
+        return lambda value, where: read_object(wanted, value, where)
+    raise TypeError(f"no field can be of type {wanted!r}")
 
 
-def _text(value: Json, _: Event) -> str:
+def _text(value: Json, _: object) -> str:
     if not isinstance(value, str):
         raise TypeError("text")
     return value
 
 
-def _number(value: Json, _: Event) -> float:
+def _number(value: Json, _: object) -> float:
     if isinstance(value, str) and value in NOT_FINITE.values():
         return float(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -172,13 +173,13 @@ def _number(value: Json, _: Event) -> float:
         raise TypeError("a number") from error
 
 
-def _integer(value: Json, _: Event) -> int:
+def _integer(value: Json, _: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError("an integer")
     return value
 
 
-def _flag(value: Json, _: Event) -> bool:
+def _flag(value: Json, _: object) -> bool:
     if not isinstance(value, bool):
         raise TypeError("true or false")
     return value
@@ -188,37 +189,34 @@ _SIMPLE: Mapping[object, Read] = {str: _text, float: _number, int: _integer, boo
 
 
 def _items(inner: Read) -> Read:
-    def read(value: Json, event: Event) -> object:
+    def read(value: Json, where: object) -> object:
         if isinstance(value, str) or not isinstance(value, Sequence):
             raise TypeError("a list")
         try:
-            return tuple(inner(one, event) for one in value)
+            return tuple(inner(one, where) for one in value)
         except TypeError as error:
             raise TypeError(f"a list of which each item is {error}") from error
 
     return read
 
 
-def _mapping(wanted: Any) -> Read:
-    if wanted == Json:
-        return lambda value, _: _object(value)
-    inner = _reader(wanted)
-
-    def read(value: Json, event: Event) -> object:
+def _mapping(inner: Read) -> Read:
+    def read(value: Json, where: object) -> object:
         try:
-            return {key: inner(one, event) for key, one in _object(value).items()}
+            return {key: inner(one, where) for key, one in _object(value).items()}
         except TypeError as error:
             raise TypeError(f"an object of which each value is {error}") from error
 
     return read
 
 
-def _code(codes: type[StrEnum]) -> Read:
-    def read(value: Json, event: Event) -> object:
+def _code(codes: type[Enum]) -> Read:
+    def read(value: Json, _: object) -> object:
         try:
-            return codes(_text(value, event))
+            return codes(value)
         except ValueError as error:
-            raise TypeError(f"one of {', '.join(codes)}") from error
+            known = ", ".join(str(one.value) for one in codes)
+            raise TypeError(f"one of {known}") from error
 
     return read
 

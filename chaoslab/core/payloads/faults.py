@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload, item, payload_of
+from chaoslab.core.payload import Payload
 
 
 class Status(StrEnum):
@@ -40,7 +40,6 @@ class Obstacle(StrEnum):
     NO_TRIGGER = "no_trigger"
 
 
-@item
 class OfInjection(Payload):
     """An event of one injection."""
 
@@ -52,8 +51,7 @@ class OfInjection(Payload):
     """Names of the target nodes."""
 
 
-@payload_of(Kind.FAULT_INJECTING)
-class FaultInjecting(OfInjection):
+class FaultInjecting(OfInjection, kind=Kind.FAULT_INJECTING):
     settings: Mapping[str, Json]
     trigger: str
     asked_s: float | None = None
@@ -67,27 +65,23 @@ class FaultInjecting(OfInjection):
     """Of a trigger by phase: seq of the announcement that met it."""
 
 
-@payload_of(Kind.FAULT_INJECTED)
-class FaultInjected(OfInjection):
+class FaultInjected(OfInjection, kind=Kind.FAULT_INJECTED):
     """All of its first step was carried out."""
 
 
-@payload_of(Kind.FAULT_STEPPED)
-class FaultStepped(OfInjection):
+class FaultStepped(OfInjection, kind=Kind.FAULT_STEPPED):
     """A later step of the same fault was carried out."""
 
     beat: int
 
 
-@payload_of(Kind.FAULT_FAILED)
-class FaultFailed(OfInjection):
+class FaultFailed(OfInjection, kind=Kind.FAULT_FAILED):
     """The injection could not be carried out."""
 
     reason: str
 
 
-@payload_of(Kind.FAULT_SKIPPED)
-class FaultSkipped(OfInjection):
+class FaultSkipped(OfInjection, kind=Kind.FAULT_SKIPPED):
     """The injection was not begun."""
 
     spec: str = ""
@@ -97,29 +91,25 @@ class FaultSkipped(OfInjection):
     no_trigger."""
 
 
-@payload_of(Kind.FAULT_HEALING)
-class FaultHealing(OfInjection):
+class FaultHealing(OfInjection, kind=Kind.FAULT_HEALING):
     because: str = ""
     """Why it is healed, if for another reason than its time."""
 
 
-@payload_of(Kind.FAULT_HEALED)
-class FaultHealed(OfInjection):
+class FaultHealed(OfInjection, kind=Kind.FAULT_HEALED):
     """A check showed that nothing of the fault is left."""
 
     because: str = ""
 
 
-@payload_of(Kind.FAULT_HEAL_FAILED)
-class FaultHealFailed(OfInjection):
+class FaultHealFailed(OfInjection, kind=Kind.FAULT_HEAL_FAILED):
     """It is tried again until the run ends."""
 
     reason: str
     """What is left of the fault, or what refused."""
 
 
-@payload_of(Kind.EVIDENCE_MEASURED)
-class EvidenceMeasured(Payload):
+class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
     """Evidence that an injection took effect on one target."""
 
     injection: str

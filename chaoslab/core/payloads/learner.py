@@ -5,7 +5,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from chaoslab.core.events import Kind
-from chaoslab.core.payload import Payload, item, payload_of
+from chaoslab.core.payload import Payload
 from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed
 
 
@@ -23,16 +23,14 @@ class LeftBecause(StrEnum):
         return cls.STOPPED if str(value).startswith("stopped") else None
 
 
-@payload_of(Kind.LEARNER_STARTED)
-class LearnerStarted(OfLearner):
+class LearnerStarted(OfLearner, kind=Kind.LEARNER_STARTED):
     devices: int
     platform: str = "cpu"
     """cpu, gpu or tpu."""
     parameters: float
 
 
-@payload_of(Kind.LEARNER_JOINED)
-class LearnerJoined(Membership):
+class LearnerJoined(Membership, kind=Kind.LEARNER_JOINED):
     source: str
     """Where its parameters come from: initial, donor, syncer or resumed."""
     donor: str | None = None
@@ -44,8 +42,7 @@ class LearnerJoined(Membership):
     """By fragment, read from the device; empty if it kept its own, with work on top."""
 
 
-@payload_of(Kind.LEARNER_STEP)
-class LearnerStep(Membership):
+class LearnerStep(Membership, kind=Kind.LEARNER_STEP):
     step: int
     steps: int = 1
     """Number of steps since the last event of this kind."""
@@ -57,13 +54,11 @@ class LearnerStep(Membership):
     data_position: int
 
 
-@payload_of(Kind.LEARNER_PUSHED)
-class LearnerPushed(Pushed):
+class LearnerPushed(Pushed, kind=Kind.LEARNER_PUSHED):
     """What it contributes, and where in its own raw tokens that lies."""
 
 
-@payload_of(Kind.UPDATE_TAMPERED)
-class UpdateTampered(OfLearner):
+class UpdateTampered(OfLearner, kind=Kind.UPDATE_TAMPERED):
     """Its test hook corrupted this push before it was sent."""
 
     round: int
@@ -73,8 +68,7 @@ class UpdateTampered(OfLearner):
     factor: float | None = None
 
 
-@payload_of(Kind.CHECKPOINT_SAVED)
-class CheckpointSaved(OfLearner):
+class CheckpointSaved(OfLearner, kind=Kind.CHECKPOINT_SAVED):
     """The checkpoint is complete on the learner's disk."""
 
     file: str
@@ -83,15 +77,13 @@ class CheckpointSaved(OfLearner):
     took_s: float
 
 
-@payload_of(Kind.CHECKPOINT_FAILED)
-class CheckpointFailed(OfLearner):
+class CheckpointFailed(OfLearner, kind=Kind.CHECKPOINT_FAILED):
     """The disk refused; training goes on, older ones stay."""
 
     step: int
     reason: str
 
 
-@item
 class RefusedFile(Payload):
     """A checkpoint that was refused."""
 
@@ -99,8 +91,7 @@ class RefusedFile(Payload):
     reason: str
 
 
-@payload_of(Kind.CHECKPOINT_FOUND)
-class CheckpointFound(OfLearner):
+class CheckpointFound(OfLearner, kind=Kind.CHECKPOINT_FOUND):
     """Reported at every start, whether the checkpoint is needed or not."""
 
     file: str | None = None
@@ -110,8 +101,7 @@ class CheckpointFound(OfLearner):
     """`file` and `reason` of newer ones that were refused."""
 
 
-@payload_of(Kind.LEARNER_ADOPTED)
-class LearnerAdopted(Membership):
+class LearnerAdopted(Membership, kind=Kind.LEARNER_ADOPTED):
     fragment: int
     version: int
     step: int
@@ -122,22 +112,19 @@ class LearnerAdopted(Membership):
     """Tokens of its own work that this version contains."""
 
 
-@payload_of(Kind.LEARNER_FENCED)
-class LearnerFenced(Membership):
+class LearnerFenced(Membership, kind=Kind.LEARNER_FENCED):
     """It was told that it is no longer a member; it registers again."""
 
     reason: str
 
 
-@payload_of(Kind.LEARNER_NOTICED)
-class LearnerNoticed(OfLearner):
+class LearnerNoticed(OfLearner, kind=Kind.LEARNER_NOTICED):
     """A preemption notice arrived."""
 
     step: int
 
 
-@payload_of(Kind.LEARNER_FINAL)
-class LearnerFinal(OfLearner):
+class LearnerFinal(OfLearner, kind=Kind.LEARNER_FINAL):
     """Token counts at the end; all mappings are by fragment."""
 
     step: int
@@ -151,8 +138,7 @@ class LearnerFinal(OfLearner):
     in_flight: Mapping[str, float]
 
 
-@payload_of(Kind.LEARNER_LEFT)
-class LearnerLeft(OfLearner):
+class LearnerLeft(OfLearner, kind=Kind.LEARNER_LEFT):
     step: int
     reason: LeftBecause
     """stopped, preempted or asked."""

@@ -3,12 +3,11 @@
 from collections.abc import Mapping
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload, payload_of
+from chaoslab.core.payload import Payload
 from chaoslab.core.payloads.syncer import OfLearner
 
 
-@payload_of(Kind.LINK_MEASURED)
-class LinkMeasured(OfLearner):
+class LinkMeasured(OfLearner, kind=Kind.LINK_MEASURED):
     """Each end reports about once a second: a learner as long as it lives, the syncer for every
     learner that ever attached, those that are silent or gone included.
     """
@@ -47,8 +46,7 @@ class LinkMeasured(OfLearner):
     queued_bytes: int
 
 
-@payload_of(Kind.LINK_OPENED)
-class LinkOpened(OfLearner):
+class LinkOpened(OfLearner, kind=Kind.LINK_OPENED):
     """The syncer answered on a new stream; reported by the learner."""
 
     attempts: int
@@ -57,8 +55,7 @@ class LinkOpened(OfLearner):
     """Time since the last stream ended, or since the start."""
 
 
-@payload_of(Kind.LINK_CLOSED)
-class LinkClosed(OfLearner):
+class LinkClosed(OfLearner, kind=Kind.LINK_CLOSED):
     """A stream or an attempt to connect ended; reported by the learner."""
 
     was_open: bool
@@ -68,8 +65,7 @@ class LinkClosed(OfLearner):
     reason: str
 
 
-@payload_of(Kind.LINK_STARTED)
-class LinkStarted(Payload):
+class LinkStarted(Payload, kind=Kind.LINK_STARTED):
     """A link was created; it has the name of its learner."""
 
     link: str
@@ -79,8 +75,7 @@ class LinkStarted(Payload):
     upstream: str
 
 
-@payload_of(Kind.LINK_SHAPED)
-class LinkShaped(Payload):
+class LinkShaped(Payload, kind=Kind.LINK_SHAPED):
     """An effect is in force from now on."""
 
     link: str
@@ -91,14 +86,12 @@ class LinkShaped(Payload):
     settings: Mapping[str, Json]
 
 
-@payload_of(Kind.LINK_CLEARED)
-class LinkCleared(Payload):
+class LinkCleared(Payload, kind=Kind.LINK_CLEARED):
     link: str
     injection: str
 
 
-@payload_of(Kind.LINK_COUNTED)
-class LinkCounted(Payload):
+class LinkCounted(Payload, kind=Kind.LINK_COUNTED):
     """Counters of the link; null for those it does not have."""
 
     link: str
@@ -112,8 +105,7 @@ class LinkCounted(Payload):
     dropped: int | None = None
 
 
-@payload_of(Kind.LINK_LOST)
-class LinkLost(Payload):
+class LinkLost(Payload, kind=Kind.LINK_LOST):
     """The proxy or gateway of the links failed, not by a fault of the plan."""
 
     kind: str

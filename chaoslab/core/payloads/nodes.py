@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import field
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload, item, payload_of
+from chaoslab.core.payload import Payload
 
 
-@payload_of(Kind.NODE_STARTED)
-class NodeStarted(Payload):
+class NodeStarted(Payload, kind=Kind.NODE_STARTED):
     node: str
     role: str
     """learner, syncer or evaluator."""
@@ -27,8 +26,7 @@ class NodeStarted(Payload):
     """Of a container, by its engine, in s since the epoch."""
 
 
-@payload_of(Kind.NODE_EXITED)
-class NodeExited(Payload):
+class NodeExited(Payload, kind=Kind.NODE_EXITED):
     node: str
     incarnation: int
     pid: int
@@ -46,8 +44,7 @@ class NodeExited(Payload):
     """Of a container: the kernel killed it for want of memory, by the engine's word."""
 
 
-@payload_of(Kind.ENGINE_REPORTED)
-class EngineReported(Payload):
+class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     """A report of the container engine, independent of the fleet's actions."""
 
     node: str
@@ -62,8 +59,7 @@ class EngineReported(Payload):
     """healthy or unhealthy, with `health_status`."""
 
 
-@payload_of(Kind.NODE_PROBED)
-class NodeProbed(Payload):
+class NodeProbed(Payload, kind=Kind.NODE_PROBED):
     node: str
     incarnation: int
     pid: int
@@ -73,17 +69,15 @@ class NodeProbed(Payload):
     cpu_s: float
 
 
-@item
 class _Stressed(Payload):
     node: str
     incarnation: int
     injection: str
-    stressor: str
+    stressor: str = field(metadata={"key": "burden"})
     """slowness, neighbours, held_memory or memory_limit; the key is `burden`."""
 
 
-@payload_of(Kind.NODE_STRESSED)
-class NodeStressed(_Stressed):
+class NodeStressed(_Stressed, kind=Kind.NODE_STRESSED):
     """A stressor acts on a node from now on."""
 
     mechanism: str
@@ -91,8 +85,7 @@ class NodeStressed(_Stressed):
     settings: Mapping[str, Json]
 
 
-@payload_of(Kind.NODE_COUNTED)
-class NodeCounted(_Stressed):
+class NodeCounted(_Stressed, kind=Kind.NODE_COUNTED):
     """Measurements of a stressor; each kind has some of these."""
 
     cores: float | None = None
@@ -107,16 +100,14 @@ class NodeCounted(_Stressed):
     oom_kills: int | None = None
 
 
-@payload_of(Kind.NODE_RELIEVED)
-class NodeRelieved(_Stressed):
+class NodeRelieved(_Stressed, kind=Kind.NODE_RELIEVED):
     """A stressor has ended."""
 
     because: str
     """Empty, or why it ended without a request."""
 
 
-@payload_of(Kind.STORAGE_DAMAGED)
-class StorageDamaged(Payload):
+class StorageDamaged(Payload, kind=Kind.STORAGE_DAMAGED):
     """All of it read back from the disk."""
 
     node: str
@@ -130,7 +121,6 @@ class StorageDamaged(Payload):
     digest_after: str | None
 
 
-@item
 class _Volume(Payload):
     node: str
     total_bytes: int
@@ -138,17 +128,14 @@ class _Volume(Payload):
     """As the kernel says of the volume on which the node keeps files."""
 
 
-@payload_of(Kind.STORAGE_FILLED)
-class StorageFilled(_Volume):
+class StorageFilled(_Volume, kind=Kind.STORAGE_FILLED):
     """The volume is full."""
 
 
-@payload_of(Kind.STORAGE_FREED)
-class StorageFreed(_Volume):
+class StorageFreed(_Volume, kind=Kind.STORAGE_FREED):
     """The volume has room again."""
 
 
-@item
 class LostFile(Payload):
     """A file that was not as before when the power was back."""
 
@@ -158,8 +145,7 @@ class LostFile(Payload):
     bytes_after: int | None = None
 
 
-@payload_of(Kind.STORAGE_POWER_LOST)
-class StoragePowerLost(Payload):
+class StoragePowerLost(Payload, kind=Kind.STORAGE_POWER_LOST):
     """All of it read back from the disk."""
 
     node: str
@@ -171,8 +157,7 @@ class StoragePowerLost(Payload):
     """`file`, `bytes_before` and `bytes_after` of each that was not as before (null: no file)."""
 
 
-@payload_of(Kind.PHASE_REACHED)
-class PhaseReached(Payload):
+class PhaseReached(Payload, kind=Kind.PHASE_REACHED):
     """A node that was asked to announce a point of the protocol is there."""
 
     node: str = ""
@@ -189,8 +174,7 @@ class PhaseReached(Payload):
     version: int | None = None
 
 
-@payload_of(Kind.CLOCK_READ)
-class ClockRead(Payload):
+class ClockRead(Payload, kind=Kind.CLOCK_READ):
     """Both clocks as the node's code reads them: before they are touched, at once, twice a second,
     and when they are let go.
     """

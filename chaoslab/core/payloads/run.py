@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payload import Payload, item, payload_of
+from chaoslab.core.payload import Payload
 
 
 class RunOutcome(StrEnum):
@@ -16,7 +16,6 @@ class RunOutcome(StrEnum):
     BROKEN = "broken"
 
 
-@item
 class PlanEntry(Payload):
     """An entry of the plan's `faults`."""
 
@@ -26,8 +25,7 @@ class PlanEntry(Payload):
     """How many injections of it were scheduled."""
 
 
-@payload_of(Kind.RUN_STARTED)
-class RunStarted(Payload):
+class RunStarted(Payload, kind=Kind.RUN_STARTED):
     """What runs, and by which plan."""
 
     plan: str
@@ -53,14 +51,12 @@ class RunStarted(Payload):
     """Digest of each part that decides how it trains: a run and its twin have the same."""
 
 
-@payload_of(Kind.PHASE_ENTERED)
-class PhaseEntered(Payload):
+class PhaseEntered(Payload, kind=Kind.PHASE_ENTERED):
     phase: str
     """start, baseline, inject, settle, stop or evaluate."""
 
 
-@payload_of(Kind.BASELINE_MEASURED)
-class BaselineMeasured(Payload):
+class BaselineMeasured(Payload, kind=Kind.BASELINE_MEASURED):
     """What is usual without faults."""
 
     is_steady: bool
@@ -76,8 +72,7 @@ class BaselineMeasured(Payload):
     """Mean step time of each learner, by name."""
 
 
-@payload_of(Kind.COUNTS_SAMPLED)
-class CountsSampled(Payload):
+class CountsSampled(Payload, kind=Kind.COUNTS_SAMPLED):
     """Four different numbers of learners, once a second."""
 
     alive: int
@@ -88,8 +83,7 @@ class CountsSampled(Payload):
     contributing: int
 
 
-@payload_of(Kind.MACHINE_SAMPLED)
-class MachineSampled(Payload):
+class MachineSampled(Payload, kind=Kind.MACHINE_SAMPLED):
     """How busy the machine of the harness was."""
 
     window_s: float
@@ -113,22 +107,19 @@ class MachineSampled(Payload):
     memory_pressure: float | None
 
 
-@payload_of(Kind.RUN_SETTLED)
-class RunSettled(Payload):
+class RunSettled(Payload, kind=Kind.RUN_SETTLED):
     is_settled: bool
     pending: tuple[str, ...] = ()
     """What had not converged when settling ended."""
 
 
-@payload_of(Kind.RUN_FINISHED)
-class RunFinished(Payload):
+class RunFinished(Payload, kind=Kind.RUN_FINISHED):
     outcome: RunOutcome
     """completed, aborted, interrupted or broken."""
     reason: str
 
 
-@payload_of(Kind.EVALUATION_MEASURED)
-class EvaluationMeasured(Payload):
+class EvaluationMeasured(Payload, kind=Kind.EVALUATION_MEASURED):
     """The loss of the global parameters on held-out data."""
 
     committed_tokens: float
@@ -136,8 +127,7 @@ class EvaluationMeasured(Payload):
     loss: float
 
 
-@payload_of(Kind.HARNESS_STALLED)
-class HarnessStalled(Payload):
+class HarnessStalled(Payload, kind=Kind.HARNESS_STALLED):
     """The harness stood still; what nodes said meanwhile is stamped late, at most with the time of
     this line.
     """
@@ -149,8 +139,7 @@ class HarnessStalled(Payload):
     """What its janitor undid meanwhile."""
 
 
-@payload_of(Kind.JANITOR_DIED)
-class JanitorDied(Payload):
+class JanitorDied(Payload, kind=Kind.JANITOR_DIED):
     pid: int
     how: str
     successor: int | None = None
@@ -159,21 +148,18 @@ class JanitorDied(Payload):
     """Why there is no successor: from then on nothing is undone should the harness die."""
 
 
-@payload_of(Kind.ABORT_FIRED)
-class AbortFired(Payload):
+class AbortFired(Payload, kind=Kind.ABORT_FIRED):
     rule: str
     observed: str
 
 
-@payload_of(Kind.VERDICT_REACHED)
-class VerdictReached(Payload):
+class VerdictReached(Payload, kind=Kind.VERDICT_REACHED):
     """Not in a journal: a verdict is made from the record, and read back from verdict.json."""
 
     outcome: str
 
 
-@payload_of(Kind.RESIDUE_FOUND)
-class ResidueFound(Payload):
+class ResidueFound(Payload, kind=Kind.RESIDUE_FOUND):
     """What was still there after everything was healed and ended."""
 
     what: str

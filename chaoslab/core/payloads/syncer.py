@@ -5,7 +5,7 @@ from dataclasses import field
 from enum import StrEnum
 
 from chaoslab.core.events import Kind
-from chaoslab.core.payload import Payload, item, payload_of
+from chaoslab.core.payload import Payload
 
 
 class Leaving(StrEnum):
@@ -17,8 +17,7 @@ class Leaving(StrEnum):
     FENCED = "fenced"
 
 
-@payload_of(Kind.SYNCER_READY)
-class SyncerReady(Payload):
+class SyncerReady(Payload, kind=Kind.SYNCER_READY):
     """The syncer listens; with the state that it holds."""
 
     address: str
@@ -37,8 +36,7 @@ class SyncerReady(Payload):
     momentum_digests: Mapping[str, str] = field(default_factory=dict)
 
 
-@payload_of(Kind.SYNCER_BLOCKED)
-class SyncerBlocked(Payload):
+class SyncerBlocked(Payload, kind=Kind.SYNCER_BLOCKED):
     """The disk refuses; what is not on disk is not published, and is tried again."""
 
     waiting: int
@@ -46,15 +44,13 @@ class SyncerBlocked(Payload):
     reason: str
 
 
-@payload_of(Kind.SYNCER_FREED)
-class SyncerFreed(Payload):
+class SyncerFreed(Payload, kind=Kind.SYNCER_FREED):
     """The disk accepts writes again."""
 
     waiting: int
     blocked_s: float
 
 
-@item
 class OfLearner(Payload):
     """An event of one incarnation of a learner."""
 
@@ -62,30 +58,26 @@ class OfLearner(Payload):
     incarnation: int
 
 
-@item
 class Membership(OfLearner):
     """An event of one membership of a learner."""
 
     epoch: int
 
 
-@payload_of(Kind.MEMBER_JOINED)
-class MemberJoined(Membership):
+class MemberJoined(Membership, kind=Kind.MEMBER_JOINED):
     source: str
     """Where its parameters come from: initial, donor, syncer or resumed."""
     donor: str | None = None
     members: int
 
 
-@payload_of(Kind.MEMBER_REFUSED)
-class MemberRefused(OfLearner):
+class MemberRefused(OfLearner, kind=Kind.MEMBER_REFUSED):
     """It was not let in, and nothing changed; learner and incarnation as it called itself."""
 
     reason: str
 
 
-@payload_of(Kind.STREAM_REFUSED)
-class StreamRefused(Payload):
+class StreamRefused(Payload, kind=Kind.STREAM_REFUSED):
     """Streams that were turned away before they could change anything."""
 
     reason: str
@@ -100,29 +92,25 @@ class StreamRefused(Payload):
     """Streams refused for this reason since the last such line; the rest is the last one's."""
 
 
-@payload_of(Kind.MEMBER_SUSPECTED)
-class MemberSuspected(Membership):
+class MemberSuspected(Membership, kind=Kind.MEMBER_SUSPECTED):
     """The member is no longer waited for."""
 
     idle_s: float
     """Time without a step."""
 
 
-@payload_of(Kind.MEMBER_RECOVERED)
-class MemberRecovered(Membership):
+class MemberRecovered(Membership, kind=Kind.MEMBER_RECOVERED):
     """It stepped again before it was dropped."""
 
     idle_s: float
 
 
-@payload_of(Kind.MEMBER_LEFT)
-class MemberLeft(Membership):
+class MemberLeft(Membership, kind=Kind.MEMBER_LEFT):
     members: int
     reason: Leaving
     """closed, no_progress, said_goodbye or fenced."""
 
 
-@item
 class Round(Payload):
     """An event of one round."""
 
@@ -130,7 +118,6 @@ class Round(Payload):
     fragment: int
 
 
-@item
 class Contributor(Membership):
     """A contribution that was merged."""
 
@@ -142,8 +129,7 @@ class Contributor(Membership):
     tokens_to: float
 
 
-@payload_of(Kind.ROUND_MERGED)
-class RoundMerged(Round):
+class RoundMerged(Round, kind=Kind.ROUND_MERGED):
     """A syncer that came back says its last merge once more, because nobody can know whether it was
     heard: with `is_restated`, without members, missed and the times.
     """
@@ -167,19 +153,16 @@ class RoundMerged(Round):
     is_restated: bool = False
 
 
-@payload_of(Kind.ROUND_STORED)
-class RoundStored(Round):
+class RoundStored(Round, kind=Kind.ROUND_STORED):
     version: int
     took_s: float
     """Until the merge was on the syncer's disk."""
 
 
-@payload_of(Kind.ROUND_ABANDONED)
-class RoundAbandoned(Round):
+class RoundAbandoned(Round, kind=Kind.ROUND_ABANDONED):
     reason: str
 
 
-@item
 class Pushed(Membership):
     """The header of a push."""
 
@@ -194,14 +177,12 @@ class Pushed(Membership):
     tokens_to: float
 
 
-@payload_of(Kind.PUSH_ACCEPTED)
-class PushAccepted(Pushed):
+class PushAccepted(Pushed, kind=Kind.PUSH_ACCEPTED):
     norm: float | None = None
     """Of its outer gradient, L2 over the fragment."""
 
 
-@payload_of(Kind.PUSH_REJECTED)
-class PushRejected(Membership):
+class PushRejected(Membership, kind=Kind.PUSH_REJECTED):
     """`learner` is whoever was let in on the stream (empty, with incarnation 0: nobody), `epoch`
     that under which it was pushed.
     """
@@ -214,8 +195,7 @@ class PushRejected(Membership):
     detail: str = ""
 
 
-@payload_of(Kind.PUSH_BOUNDED)
-class PushBounded(Membership):
+class PushBounded(Membership, kind=Kind.PUSH_BOUNDED):
     """A push that was scaled down."""
 
     round: int
@@ -227,22 +207,19 @@ class PushBounded(Membership):
     """Times the usual that a push may have."""
 
 
-@payload_of(Kind.SYNCER_HELD)
-class SyncerHeld(Payload):
+class SyncerHeld(Payload, kind=Kind.SYNCER_HELD):
     """A stop rule is met, and training goes on until the syncer is asked to end."""
 
     reason: str
 
 
-@payload_of(Kind.SYNCER_STOPPED)
-class SyncerStopped(Payload):
+class SyncerStopped(Payload, kind=Kind.SYNCER_STOPPED):
     """Training has ended; said before any learner is told, so nobody may end before it."""
 
     reason: str
 
 
-@payload_of(Kind.SYNCER_FINAL)
-class SyncerFinal(Payload):
+class SyncerFinal(Payload, kind=Kind.SYNCER_FINAL):
     """The final account; all mappings are by fragment unless they say otherwise."""
 
     rounds: int
