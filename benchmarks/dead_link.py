@@ -35,7 +35,7 @@ from typing import IO
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, HalfOpen, Link, Refuse
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 
 TARGET_RATIO = 1.03
 OTHERS_MOST = 0.05

@@ -33,7 +33,7 @@ from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.links.base import Links
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 
 TARGET_RATIO = 1.0
 LOOPBACK = "127.0.0.1"

@@ -14,12 +14,12 @@ import pytest
 
 from chaoslab.core.events import Kind
 from chaoslab.core.process_identity import NODE_MARK
-from chaoslab.links import toxiproxy_binary
+from chaoslab.links.toxiproxy import server_binary
 from chaoslab.record.journal import History
 from chaoslab.undo.log import open_undos
 
 pytestmark = pytest.mark.slow
-is_missing = toxiproxy_binary.find() is None
+is_missing = server_binary.find() is None
 is_required = "toxiproxy" in os.environ.get("CHAOSLAB_REQUIRE", "")
 without_toxiproxy = pytest.mark.skipif(is_missing and not is_required, reason="no Toxiproxy server")
 KINDS = [

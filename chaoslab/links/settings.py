@@ -7,13 +7,10 @@ entry point of "chaoslab.links").
 """
 
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from chaoslab.core.errors import AbilityError
 from chaoslab.links.base import Links, NoLinks
-from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.undo.base import UndoLog
 
 
@@ -42,28 +39,3 @@ class Direct:
     def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
         """There are none."""
         return lambda _, *, undo_log: NoLinks()  # noqa: ARG005 - nothing is owed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Embedded:
-    """The proxy that comes with chaoslab."""
-
-    def factory(self, seed: int) -> LinksFactory:
-        """One proxy for each learner, in one process."""
-        return partial(EmbeddedLinks, seed=seed)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Netem:
-    """A gateway whose kernel forwards and shapes; between containers alone."""
-
-    def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
-        """AbilityError when it is called."""
-        return _only_between_containers
-
-
-def _only_between_containers(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
-    raise AbilityError(
-        "links: netem need a network of the run's own, which only containers have: use --fleet "
-        "docker, or links: embedded"
-    )

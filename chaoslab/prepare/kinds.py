@@ -18,7 +18,9 @@ from chaoslab.faults.catalogue import FAULTS
 from chaoslab.fleet.docker.settings import Docker
 from chaoslab.fleet.local.settings import Local
 from chaoslab.fleet.settings import FleetSettings
-from chaoslab.links.settings import Direct, Embedded, LinksSettings, Netem
+from chaoslab.links.netem.links import Netem
+from chaoslab.links.proxied.embedded import Embedded
+from chaoslab.links.settings import Direct, LinksSettings
 from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.file import Kinds
 from chaoslab.plan.model import NO_LINKS, FaultPlan

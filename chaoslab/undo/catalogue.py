@@ -20,7 +20,9 @@ from chaoslab.undo.verbs import Maintenance, Verb
 _MODULES = {
     "processes": "chaoslab.undo.processes",
     "local": "chaoslab.fleet.local.undo_verbs",
-    "links": "chaoslab.links.undo_verbs",
+    "proxied links": "chaoslab.links.proxied.undo_verbs",
+    "toxiproxy": "chaoslab.links.toxiproxy.undo_verbs",
+    "netem": "chaoslab.links.netem.undo_verbs",
     "docker": "chaoslab.fleet.docker.undo_verbs",
 }
 """Each has its `MAINTENANCE`."""

@@ -14,9 +14,10 @@ from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.storage import volume
-from chaoslab.links import netfilter, toxiproxy_binary
 from chaoslab.links.effects import Direction
-from chaoslab.links.netfilter import Drop
+from chaoslab.links.netem import netfilter
+from chaoslab.links.netem.netfilter import Drop
+from chaoslab.links.toxiproxy import server_binary
 from chaoslab.undo.janitor import heal
 from chaoslab.undo.log import OBLIGATIONS, UndoLogFile
 from chaoslab.undo.verbs import State
@@ -56,10 +57,10 @@ def test_a_machine_without_tools_is_told_which(
 def test_what_can_be_had_is_obtained_and_only_if_it_is_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(toxiproxy_binary, "install", lambda: tmp_path / "toxiproxy-server")
-    monkeypatch.setattr(toxiproxy_binary, "find", lambda: None)
+    monkeypatch.setattr(server_binary, "install", lambda: tmp_path / "toxiproxy-server")
+    monkeypatch.setattr(server_binary, "find", lambda: None)
     assert "toxiproxy-server" in repair(examine(tmp_path))[0]
-    monkeypatch.setattr(toxiproxy_binary, "find", lambda: tmp_path / "toxiproxy-server")
+    monkeypatch.setattr(server_binary, "find", lambda: tmp_path / "toxiproxy-server")
     assert not repair(examine(tmp_path))
 
 

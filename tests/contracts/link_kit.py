@@ -34,9 +34,9 @@ from chaoslab.links.base import (
     Reset,
     Slice,
 )
-from chaoslab.links.http_api import call
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxied_links import ProxiedLink, ProxiedLinks
+from chaoslab.links.proxied.http_api import call
+from chaoslab.links.proxied.links import ProxiedLink, ProxiedLinks
 from tests.contracts.link_measures import (
     BOTH,
     DOWN,

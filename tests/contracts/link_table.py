@@ -27,7 +27,7 @@ from chaoslab.links.base import (
     Refuse,
     Reset,
 )
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 from tests.contracts.link_measures import (
     BOTH,
     DOWN,

@@ -29,9 +29,9 @@ from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, Network
 from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.region import RegionOutage
-from chaoslab.links import netem
 from chaoslab.links.base import Direction
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.netem import bands
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import require_all
 from chaoslab.record.journal import History
@@ -710,7 +710,7 @@ def test_what_nobody_counts_is_weak_at_best(fault: Fault) -> None:
 def test_what_only_netem_can_do_is_refused_without_it(
     fault: NetworkDuplicate, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(netem, "is_available", lambda: (False, "this kernel has no tc netem"))
+    monkeypatch.setattr(bands, "is_available", lambda: (False, "this kernel has no tc netem"))
     with pytest.raises(AbilityError, match="this kernel has no tc netem"):
         require_all(EmbeddedLinks(tmp_path), fault.shapings())
 

@@ -22,9 +22,9 @@ from chaoslab.links.base import (
     Reorder,
     Reset,
 )
-from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.netem_links import ABILITIES, NetemLinks
-from chaoslab.links.proxied_links import ProxiedLinks
+from chaoslab.links.netem.links import ABILITIES, NetemLinks
+from chaoslab.links.proxied.embedded import EmbeddedLinks
+from chaoslab.links.proxied.links import ProxiedLinks
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.link_kit import LinkKit, skip_without
 from tests.contracts.link_measures import BOTH, DOWN, UP, Stage, rate_mb_per_s, stage_of
@@ -117,7 +117,7 @@ class TestNetemLinks(LinkKit):
 
     def end_the_proxy(self, links: Links) -> None:
         assert isinstance(links, NetemLinks)
-        links.gateway.close()
+        links.netem.gateway.close()
 
 
 def test_a_gateway_holds_refuses_and_breaks_off_what_it_forwards(stage: Stage) -> None:
@@ -195,11 +195,11 @@ def test_tcp_repairs_what_a_gateway_does_to_packets(
     assert isinstance(stage.links, NetemLinks)
     pair = stage.connect()
     stage.link.shape("injection-0", BOTH, effect)
-    assert effect.kind in stage.links.gateway.run("tc", "qdisc", "show")
+    assert effect.kind in stage.links.netem.gateway.run("tc", "qdisc", "show")
     for way in (UP, DOWN):
         assert transfer(pair, way, 300_000).digest == digest_of(300_000)
     stage.link.clear("injection-0")
-    assert "netem" not in stage.links.gateway.run("tc", "qdisc", "show")
+    assert "netem" not in stage.links.netem.gateway.run("tc", "qdisc", "show")
     assert is_open(pair)
 
 
@@ -207,7 +207,7 @@ def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
     assert isinstance(stage.links, NetemLinks)
     stage.link.shape("injection-0", UP, Bandwidth(rate_bytes_per_s=1e6))
     assert not stage.links.troubles()
-    stage.links.gateway.run("iptables", "-t", "mangle", "-F")
+    stage.links.netem.gateway.run("iptables", "-t", "mangle", "-F")
     assert ["gateway" in trouble for trouble in stage.links.troubles()] == [True]
 
 

@@ -39,7 +39,7 @@ def test_a_tag_carries_the_version() -> None:
 
     assert f":{chaoslab.__version__}-" in images.node_image()
     assert f":{chaoslab.__version__}-" in images.tools_image()
-    assert f":{images.toxiproxy_binary.VERSION}-" in images.proxy_image()
+    assert f":{images.server_binary.VERSION}-" in images.proxy_image()
 
 
 def test_the_harness_is_not_in_the_image() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from chaoslab.core.events import Kind
-from chaoslab.links.http_api import Endpoint, NobodyThere, an_object, call
+from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, an_object, call
 from chaoslab.record.journal import JOURNAL
 from chaoslab.undo.log import OBLIGATIONS
 

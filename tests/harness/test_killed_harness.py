@@ -19,9 +19,9 @@ import pytest
 
 from chaoslab.core.errors import ExitCode
 from chaoslab.core.events import Kind
-from chaoslab.links import toxiproxy_binary
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxy_process import Server
+from chaoslab.links.proxied.process import Server
+from chaoslab.links.toxiproxy import server_binary
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import RUN_JSON
 from chaoslab.undo.base import NoUndoLog
@@ -116,7 +116,7 @@ def crowded(plan: str) -> str:
 @pytest.fixture(scope="module")
 def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
     """The API of a Toxiproxy server that belongs to somebody else; None without one."""
-    binary = toxiproxy_binary.find()
+    binary = server_binary.find()
     if binary is None:
         yield None
         return

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxy_process import Server
+from chaoslab.links.proxied.process import Server
 from chaoslab.undo.base import NoUndoLog
 
 
@@ -15,7 +15,7 @@ def public_proxy(directory: Path) -> Iterator[Server]:
     """It runs for the time of the block."""
 
     def command(port: HeldPort) -> tuple[str, ...]:
-        module = "chaoslab.links.embedded_proxy"
+        module = "chaoslab.links.proxy"
         return sys.executable, "-m", module, "--port", str(port.number)
 
     server = Server("public-proxy", command, directory, NoUndoLog())

@@ -26,8 +26,8 @@ from chaoslab.links.base import (
     Links,
     Loss,
 )
-from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.http_api import Endpoint, call
+from chaoslab.links.proxied.embedded import EmbeddedLinks
+from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.link import CONNECTIONS_MAX
 from tests.contracts.link_kit import LinkKit, assert_soon
 from tests.contracts.link_measures import Stage, stage_of
@@ -271,7 +271,7 @@ def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
 HARNESS = """
 import sys, time
 from pathlib import Path
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 with EmbeddedLinks(Path(sys.argv[1])) as links:
     print(links.pid, flush=True)
     time.sleep(600)
@@ -289,7 +289,7 @@ def test_it_ends_with_a_harness_that_is_killed(tmp_path: Path) -> None:
 
 
 def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
-    command = (sys.executable, "-m", "chaoslab.links.embedded_proxy")
+    command = (sys.executable, "-m", "chaoslab.links.proxy")
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as proxy:

@@ -16,9 +16,9 @@ from chaoslab.links.base import (
     Refuse,
     Slice,
 )
-from chaoslab.links.gateway import Ends
-from chaoslab.links.kernel_queues import Queues
-from chaoslab.links.netem_links import NetemLinks
+from chaoslab.links.netem.gateway import Ends
+from chaoslab.links.netem.links import NetemLinks
+from chaoslab.links.netem.queues import Queues
 
 UP, DOWN, BOTH = Direction.UP, Direction.DOWN, Direction.BOTH
 FLOW = (

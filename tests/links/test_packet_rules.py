@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.links import netem, netfilter
 from chaoslab.links.base import (
     Corrupt,
     Direction,
@@ -21,10 +20,11 @@ from chaoslab.links.base import (
     Reorder,
     require,
 )
-from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.kernel import ask, which
-from chaoslab.links.netfilter import Drop, Iptables, PacketCounts
-from chaoslab.links.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
+from chaoslab.links.netem import bands, netfilter
+from chaoslab.links.netem.kernel import ask, which
+from chaoslab.links.netem.netfilter import Drop, Iptables, PacketCounts
+from chaoslab.links.netem.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.undo.actions import still_there, undo
 from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.link_stage import Upstream, is_open, read_exactly
@@ -155,7 +155,7 @@ def test_a_second_loss_on_a_link_waits_for_the_end_of_the_first() -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What `tc` was asked for, on a kernel that takes all of it."""
     commands: list[str] = []
-    monkeypatch.setattr(netem, "run", lambda *words: commands.append(" ".join(words)) or "")
+    monkeypatch.setattr(bands, "run", lambda *words: commands.append(" ".join(words)) or "")
     return commands
 
 
@@ -198,7 +198,7 @@ def test_a_queue_to_which_no_filter_leads_is_taken_off(
     def refuse(_: object) -> None:
         raise FleetError("no filters here")
 
-    monkeypatch.setattr(netem, "add", refuse)
+    monkeypatch.setattr(bands, "add", refuse)
     packets = KernelPackets(Remembered())
     with pytest.raises(FleetError, match="no filters here"):
         packets.add("injection-0", PORT, Direction.UP, Corrupt(share=0.1))
@@ -225,7 +225,7 @@ def tcp_counter(name: str) -> int:
     return int(values[names.index(name)])
 
 
-@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+@pytest.mark.skipif(not bands.is_available()[0], reason=bands.is_available()[1])
 @pytest.mark.parametrize(
     ("effect", "counter"),
     [
@@ -262,7 +262,7 @@ def test_the_kernel_counts_packets_that_suffer_and_tcp_repairs_them(
     assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
 
 
-@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+@pytest.mark.skipif(not bands.is_available()[0], reason=bands.is_available()[1])
 def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_path: Path) -> None:
     undo_log = Remembered()
     KernelPackets(undo_log).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
@@ -281,20 +281,20 @@ def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_pa
 @pytest.fixture
 def nobody(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A user without any capability."""
-    for module in (netfilter, netem):
+    for module in (netfilter, bands):
         monkeypatch.setattr(module, "may_administer_network", lambda: False)
-    netem.is_available.cache_clear()
+    bands.is_available.cache_clear()
     yield
-    netem.is_available.cache_clear()
+    bands.is_available.cache_clear()
 
 
 @pytest.fixture
 def untried() -> Iterator[None]:
     """What is found here is not remembered."""
-    for found in (netfilter._refusal, netem.is_available):
+    for found in (netfilter._refusal, bands.is_available):
         found.cache_clear()
     yield
-    for found in (netfilter._refusal, netem.is_available):
+    for found in (netfilter._refusal, bands.is_available):
         found.cache_clear()
 
 
@@ -345,12 +345,12 @@ def test_where_no_namespace_can_be_made_loss_is_tried_in_place(
     needs_loss()
     before = rules()
     netfilter._refusal.cache_clear()
-    netem.is_available.cache_clear()
-    for module in (netfilter, netem):
+    bands.is_available.cache_clear()
+    for module in (netfilter, bands):
         monkeypatch.setattr(module, "why_no_namespace", lambda: "Operation not permitted")
     assert netfilter.is_available()[0]
     assert rules() == before
-    can, why = netem.is_available()
+    can, why = bands.is_available()
     assert not can
     assert "Operation not permitted" in why
 
@@ -361,7 +361,7 @@ def test_the_right_to_administer_the_network_is_enough() -> None:
     if setpriv is None:
         pytest.skip("setpriv is not on PATH")
     before = rules()
-    asks = "from chaoslab.links import netfilter; print(*netfilter.is_available())"
+    asks = "from chaoslab.links.netem import netfilter; print(*netfilter.is_available())"
     command = (setpriv, "--bounding-set=-sys_admin", sys.executable, "-c", asks)
     said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert said == f"True {netfilter.is_available()[1]}\n"
@@ -377,7 +377,7 @@ def test_a_rehearsal_changes_nothing(tool: Iptables) -> None:
 
 
 def test_netem_is_offered_exactly_where_the_kernel_has_it(tmp_path: Path) -> None:
-    can, why = netem.is_available()
+    can, why = bands.is_available()
     links = EmbeddedLinks(tmp_path)
     for ability in (LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT):
         assert (ability in links.abilities) == can

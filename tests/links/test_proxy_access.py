@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.http_api import Endpoint, call
+from chaoslab.links.proxied.embedded import EmbeddedLinks
+from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.access import TOKEN, Guard
 from chaoslab.links.proxy.toxics import Refused
 from tests.links.public_proxy import public_proxy
@@ -138,7 +138,7 @@ def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None
 def test_an_address_that_others_reach_needs_a_flag_and_a_token(
     host: str, allowed: tuple[str, ...]
 ) -> None:
-    command = (sys.executable, "-m", "chaoslab.links.embedded_proxy", "--host", host, *allowed)
+    command = (sys.executable, "-m", "chaoslab.links.proxy", "--host", host, *allowed)
     environment = {} if allowed else {TOKEN: "secret"}
     done = subprocess.run(
         command, env=environment, capture_output=True, text=True, timeout=60, check=False

@@ -10,8 +10,8 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.links.embedded import EmbeddedLinks
-from chaoslab.links.http_api import Endpoint, NobodyThere, NotThere, an_object, call
+from chaoslab.links.proxied.embedded import EmbeddedLinks
+from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, NotThere, an_object, call
 
 pytestmark = pytest.mark.slow
 UPSTREAM = "127.0.0.1:9"

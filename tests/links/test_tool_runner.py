@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from chaoslab.links import tool_runner
+from chaoslab.links.netem import tool_runner
 
 
 def answers(*asked: object) -> list[dict[str, object]]:

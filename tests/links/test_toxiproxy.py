@@ -23,11 +23,11 @@ from chaoslab.links.base import (
     Reset,
     Slice,
 )
-from chaoslab.links.http_api import Endpoint, call
-from chaoslab.links.proxy_undo import DELETE_PROXY, delete
-from chaoslab.links.toxics import whole_numbers
+from chaoslab.links.proxied.http_api import Endpoint, call
+from chaoslab.links.proxied.toxics import whole_numbers
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
 from chaoslab.links.toxiproxy.links import ToxiproxyLinks
+from chaoslab.links.toxiproxy.undo_verbs import DELETE_PROXY, delete
 from tests.contracts.link_kit import MEASURES, LinkKit
 from tests.contracts.link_measures import Measure, Stage
 from tests.contracts.link_stage import Upstream

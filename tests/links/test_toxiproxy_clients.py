@@ -10,11 +10,11 @@ from typing import Any, Final, cast
 
 import pytest
 
-from chaoslab.links import toxiproxy_binary
 from chaoslab.links.base import Direction, Link
-from chaoslab.links.embedded import EmbeddedLinks
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxy_process import Server
+from chaoslab.links.proxied.embedded import EmbeddedLinks
+from chaoslab.links.proxied.process import Server
+from chaoslab.links.toxiproxy import server_binary
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts.link_stage import (
     Pair,
@@ -50,7 +50,7 @@ _CHANGED: Final = {"latency": 1, "rate": 5000, "delay": 1, "timeout": 10, "bytes
 
 @contextmanager
 def real_server(directory: Path) -> Iterator[Server]:
-    binary = toxiproxy_binary.find()
+    binary = server_binary.find()
     if binary is None:
         pytest.skip("there is no Toxiproxy server: run `chaoslab doctor --fix`")
 

@@ -19,7 +19,7 @@ from toxiproxy import Toxiproxy
 from toxiproxy.api import APIConsumer
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from chaoslab.links.toxiproxy_binary import VERSION
+from chaoslab.links.toxiproxy.server_binary import VERSION
 
 _CLI: Final = f"github.com/Shopify/toxiproxy/v2/cmd/cli@v{VERSION}"
 _SOURCE: Final = Path(__file__).parent / "goclient"

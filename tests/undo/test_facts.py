@@ -12,10 +12,10 @@ from chaoslab.core.process_identity import identify
 from chaoslab.fleet.docker.engine.labels import own_name, run_name
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.storage import volume
-from chaoslab.links import netem, netfilter, proxy_undo
-from chaoslab.links.http_api import Endpoint
-from chaoslab.links.netfilter import Iptables
-from chaoslab.links.packet_rules import run_of
+from chaoslab.links.netem import bands, netfilter
+from chaoslab.links.netem.netfilter import Iptables
+from chaoslab.links.netem.packet_rules import run_of
+from chaoslab.links.proxied import undo_verbs
 from chaoslab.undo.actions import leftovers, undo
 from chaoslab.undo.catalogue import own_verbs
 from chaoslab.undo.facts import Facts, decode
@@ -263,10 +263,11 @@ def test_a_volume_of_a_run_is_its_owner_s_alone(tmp_path: Path) -> None:
 def test_a_toxic_is_an_injection_s_by_its_whole_name(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["injection-1.latency.up", "injection-10.latency.up", "injection-1", "injection-1.x"]
     shown: Json = {"toxics": [{"name": name} for name in names]}
-    monkeypatch.setattr(proxy_undo, "call", lambda *_: shown)
-    assert proxy_undo.look(Endpoint(address=LOOPBACK), "learner-0", "injection-1") == (
-        "injection-1.latency.up",
+    monkeypatch.setattr(undo_verbs, "call", lambda *_: shown)
+    facts = undo_verbs.EffectFacts(
+        directory=Path(), api=LOOPBACK, proxy="learner-0", injection="injection-1"
     )
+    assert undo_verbs.toxics_of(facts) == ("injection-1.latency.up",)
 
 
 def test_a_rule_is_known_by_its_whole_comment_and_by_nothing_else() -> None:
@@ -305,8 +306,8 @@ def test_no_queue_but_ours_is_taken_off(
     monkeypatch: pytest.MonkeyPatch, listed: str, is_ours: bool
 ) -> None:
     asked: list[tuple[str, ...]] = []
-    monkeypatch.setattr(netem, "run", lambda *words: asked.append(words) or listed)
-    assert netem.close_bands("lo") is is_ours
+    monkeypatch.setattr(bands, "run", lambda *words: asked.append(words) or listed)
+    assert bands.close_bands("lo") is is_ours
     assert any("del" in words for words in asked) is is_ours
 
 
@@ -314,7 +315,7 @@ def test_a_queue_like_ours_that_is_another_s_is_left_and_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = "qdisc prio 1: root refcnt 2 bands 3 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1"
-    monkeypatch.setattr(netem, "run", lambda *_: other)
+    monkeypatch.setattr(bands, "run", lambda *_: other)
     owed = UndoEntry(number=0, do="close_bands", facts={"interface": "lo"}, directory=tmp_path)
     assert "not one of chaoslab's" in undo(owed).remaining[0]
 

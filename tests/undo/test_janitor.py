@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,9 +14,12 @@ import psutil
 import pytest
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
-from chaoslab.links import netem, netfilter, packet_rules, proxy_undo
+from chaoslab.links.netem import bands, netfilter, packet_rules
+from chaoslab.links.ports import HeldPort
+from chaoslab.links.toxiproxy import undo_verbs as toxiproxy_undo_verbs
 from chaoslab.undo import leftovers as residue
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.base import UndoLog
@@ -335,9 +339,10 @@ def test_what_links_left_is_named_and_undone(
     undone: list[object] = []
     monkeypatch.setattr(netfilter.Iptables, "remove", lambda _, *done: undone.append(done))
     monkeypatch.setattr(netfilter.Iptables, "count", lambda *_: 2)
-    monkeypatch.setattr(netem, "has_bands", lambda _: True)
-    monkeypatch.setattr(netem, "close_bands", lambda *done: undone.append(done) or True)
-    monkeypatch.setattr(proxy_undo, "delete", lambda *done: undone.append(done))
+    monkeypatch.setattr(bands, "has_bands", lambda _: True)
+    monkeypatch.setattr(bands, "close_bands", lambda *done: undone.append(done) or True)
+    monkeypatch.setattr(toxiproxy_undo_verbs, "shown", lambda _: {"name": "chaoslab-a-b"})
+    monkeypatch.setattr(toxiproxy_undo_verbs, "delete", lambda *done: undone.append(done))
     if do == packet_rules.UNDO_DROPS:
         facts = {**facts, "comment": f"chaoslab:{packet_rules.run_of(tmp_path)}:injection-0:1:up:0"}
     UndoLogFile(tmp_path).open(do, **facts)
@@ -346,6 +351,17 @@ def test_what_links_left_is_named_and_undone(
     assert what in leftovers(owed)[0]
     assert what in heal(tmp_path).actions[0]
     assert len(undone) == 1
+    assert not open_undos(tmp_path)
+
+
+def test_a_proxy_that_is_gone_with_its_server_is_not_left(tmp_path: Path) -> None:
+    with closing(HeldPort()) as port:  # nobody listens there
+        facts: dict[str, Json] = {"api": port.address, "proxy": "chaoslab-a-b"}
+        UndoLogFile(tmp_path).open("delete_proxy", **facts)
+        forget_the_holder(tmp_path)
+        (owed,) = open_undos(tmp_path)
+        assert leftovers(owed) == ()
+        assert heal(tmp_path).actions == ()
     assert not open_undos(tmp_path)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.links import netem
+from chaoslab.links.netem import bands
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 HERE = Path(__file__).parent
@@ -29,7 +29,7 @@ def ran(plan: str, folder: Path) -> tuple[dict[str, str], dict[str, str]]:
     return outcomes, {one["id"]: one["status"] for one in verdict["injections"]}
 
 
-@pytest.mark.skipif(not netem.is_available()[0], reason=netem.is_available()[1])
+@pytest.mark.skipif(not bands.is_available()[0], reason=bands.is_available()[1])
 def test_training_goes_on_while_packets_are_duplicated_reordered_and_damaged(
     tmp_path: Path,
 ) -> None:

@@ -1,4 +1,4 @@
-"""A gateway of links in a container on the network of a run; see `links.gateway`.
+"""A gateway of links in a container on the network of a run; see `links.netem.gateway`.
 
     learner ── dials its address on the network ──► the gateway's kernel ──► the syncer's container
     harness ── Tools: one line at a time, over the engine's own connection ──┘
@@ -17,7 +17,7 @@ from chaoslab.fleet.docker.images.kernel_probe import tried
 from chaoslab.fleet.docker.images.tools import Tools
 from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
 from chaoslab.links.effects import LinkAbility
-from chaoslab.links.gateway import Ends
+from chaoslab.links.netem.gateway import Ends
 from chaoslab.undo.base import NoUndoLog
 
 

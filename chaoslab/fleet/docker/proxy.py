@@ -1,4 +1,4 @@
-"""A proxy server in a container on the network of a run; see `links.proxy_host`.
+"""A proxy server in a container on the network of a run; see `links.proxied.host`.
 
     learner ── dials its address on the network ──► the server's container ──► syncer:4600
     harness ── its API, on a port that the engine publishes to this machine alone ──┘
@@ -22,9 +22,9 @@ from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.kernel_probe import tried
 from chaoslab.fleet.docker.images.tools import Tools
 from chaoslab.fleet.docker.run_resources import RunResources
-from chaoslab.links.container_packet_loss import ProxyDrops
-from chaoslab.links.http_api import Endpoint, call
+from chaoslab.links.netem.container_packet_loss import ProxyDrops
 from chaoslab.links.ports import established
+from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.access import TOKEN
 from chaoslab.undo.base import NoUndoLog
 
@@ -36,7 +36,7 @@ _LIMITS: Final = Limits(cpus=1.0, memory_bytes=512 << 20, processes=256)
 _COMMANDS: Final = {
     "toxiproxy": ("/toxiproxy-server", "-host", "0.0.0.0", "-port", str(_API_PORT)),  # noqa: S104
     "embedded": (
-        "python3", "-m", "chaoslab.links.embedded_proxy",
+        "python3", "-m", "chaoslab.links.proxy",
         "--host", "0.0.0.0", "--port", str(_API_PORT), "--reachable-by-others",  # noqa: S104 - inside its container
     ),
 }  # fmt: skip

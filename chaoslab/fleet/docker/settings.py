@@ -23,7 +23,7 @@ from chaoslab.fleet.settings import FleetFactory, FleetRequest
 from chaoslab.fleet.stressors import Mechanism
 from chaoslab.fleet.task_trial import TRIAL_S, TaskTrial, problem_in
 from chaoslab.links.base import Links
-from chaoslab.links.embedded import EmbeddedLinks
+from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.settings import LinksFactory, LinksSettings
 from chaoslab.plan.model import NO_LINKS
 from chaoslab.undo.base import UndoLog
@@ -235,7 +235,7 @@ def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: 
     """By a gateway of the run's network: what it leaves goes with that."""
     from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
     from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
-    from chaoslab.links.netem_links import NetemLinks  # noqa: PLC0415
+    from chaoslab.links.netem.links import NetemLinks  # noqa: PLC0415
 
     return NetemLinks(ContainerGateway(run_directory, Engine.connect()))
 

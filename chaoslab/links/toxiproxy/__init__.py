@@ -1,1 +1,1 @@
-"""Links by a Toxiproxy server: `links` is the entrance, `settings` what a plan may say of them."""
+"""Links by a Toxiproxy server: the links, their client, the server's binary, settings of a plan."""

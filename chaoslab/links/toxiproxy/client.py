@@ -16,10 +16,10 @@ from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect
-from chaoslab.links.http_api import CALL_S, Endpoint, NotThere, an_object, decoded
 from chaoslab.links.ports import established
-from chaoslab.links.proxy_client import ProxyClient, Toxic
-from chaoslab.links.toxics import STREAMS, is_freeze, whole_numbers
+from chaoslab.links.proxied.client import ProxyClient, Toxic
+from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NotThere, an_object, decoded
+from chaoslab.links.proxied.toxics import STREAMS, is_freeze, whole_numbers
 
 try:
     from toxiproxy.api import APIConsumer

@@ -20,7 +20,6 @@ from typing import Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Json
-from chaoslab.links import toxiproxy_binary
 from chaoslab.links.effects import (
     Bandwidth,
     Effect,
@@ -31,15 +30,16 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.http_api import Endpoint, NobodyThere, call
 from chaoslab.links.ports import HeldPort, established
-from chaoslab.links.proxied_links import ProxiedLinks
-from chaoslab.links.proxy_client import ProxyClient
-from chaoslab.links.proxy_host import ProxyHost
-from chaoslab.links.proxy_process import Server
-from chaoslab.links.proxy_undo import DELETE_PROXY, delete
-from chaoslab.links.toxics import whole_numbers
+from chaoslab.links.proxied.client import ProxyClient
+from chaoslab.links.proxied.host import ProxyHost
+from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, call
+from chaoslab.links.proxied.links import ProxiedLinks
+from chaoslab.links.proxied.process import Server
+from chaoslab.links.proxied.toxics import whole_numbers
+from chaoslab.links.toxiproxy import server_binary
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
+from chaoslab.links.toxiproxy.undo_verbs import DELETE_PROXY, delete
 from chaoslab.undo.base import NoUndoLog, UndoLog
 
 _ASK_S = 2.0
@@ -75,7 +75,7 @@ class ToxiproxyLinks(ProxiedLinks):
         super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
         self._directory, self._address = directory, address
         is_own = address is None and proxy_host is None
-        self._binary = toxiproxy_binary.find() if is_own else None
+        self._binary = server_binary.find() if is_own else None
         if is_own and self._binary is None:
             raise AbilityError(
                 "links: toxiproxy needs a Toxiproxy server, and there is none on PATH or in the "

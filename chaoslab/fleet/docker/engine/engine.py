@@ -28,7 +28,7 @@ from chaoslab.fleet.docker.engine.connection import (
 from chaoslab.fleet.docker.engine.container_facts import ContainerSpec, Limits, Seen, Usage
 from chaoslab.fleet.docker.engine.objects import Stores
 from chaoslab.fleet.docker.engine.stream import Stream
-from chaoslab.links.http_api import address_of
+from chaoslab.links.proxied.http_api import address_of
 
 __all__ = ["ContainerSpec", "Engine", "EventStream", "Limits", "Missing", "Seen", "Usage"]
 

@@ -23,7 +23,7 @@ from typing import Final
 import chaoslab
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker.engine.engine import Engine
-from chaoslab.links import toxiproxy_binary
+from chaoslab.links.toxiproxy import server_binary
 
 NODE: Final = "chaoslab-node"
 PROXY: Final = "chaoslab-toxiproxy"
@@ -36,7 +36,7 @@ NEXT: Final = "next"
 """The release that `rolling_restart` upgrades to: the same content under another tag."""
 _PACKAGE: Final = Path(chaoslab.__file__).parent
 _INSIDE: Final = ("__init__.py", "core/__init__.py", "core/events.py", "diloco",
-                  "links/__init__.py", "links/embedded_proxy.py", "links/proxy")  # fmt: skip
+                  "links/__init__.py", "links/proxy")  # fmt: skip
 """Of this package, what the run under test and the embedded proxy need."""
 _BUILD_S: Final = 1200.0
 _DIGITS: Final = 12
@@ -83,7 +83,7 @@ def next_image() -> str:
 def proxy_image() -> str:
     """The image of the Toxiproxy server that chaoslab pins."""
     recipe = (_recipes() / "toxiproxy.Dockerfile").read_bytes()
-    return f"{PROXY}:{toxiproxy_binary.VERSION}-{_content({'Dockerfile': recipe})}"
+    return f"{PROXY}:{server_binary.VERSION}-{_content({'Dockerfile': recipe})}"
 
 
 def tools_image() -> str:
@@ -174,8 +174,8 @@ def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
     if engine.image_id(name) is not None and not force:
         yield f"{name} is there"
         return
-    yield f"obtaining toxiproxy-server {toxiproxy_binary.VERSION}, linked statically"
-    server = toxiproxy_binary.static()
+    yield f"obtaining toxiproxy-server {server_binary.VERSION}, linked statically"
+    server = server_binary.static()
     files: dict[str, Path | bytes] = {
         "Dockerfile": _recipes() / "toxiproxy.Dockerfile",
         "toxiproxy-server": server,
@@ -184,7 +184,7 @@ def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
         yield f"building {name}"
         yield from engine.build(
             context, dockerfile="Dockerfile", name=name,
-            arguments={"VERSION": toxiproxy_binary.VERSION},
+            arguments={"VERSION": server_binary.VERSION},
         )  # fmt: skip
 
 
@@ -241,7 +241,7 @@ def _node_files() -> Mapping[str, Path]:
 def _tools_files() -> Mapping[str, bytes]:
     return {
         "Dockerfile": (_recipes() / "tools.Dockerfile").read_bytes(),
-        "tool_runner.py": (_PACKAGE / "links" / "tool_runner.py").read_bytes(),
+        "tool_runner.py": (_PACKAGE / "links" / "netem" / "tool_runner.py").read_bytes(),
     }
 
 

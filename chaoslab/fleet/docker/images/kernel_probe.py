@@ -20,11 +20,11 @@ from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
 from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.tools import Tools, why_no_image
-from chaoslab.links.container_packet_loss import GatewayDrops, ProxyDrops
 from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
-from chaoslab.links.gateway import Forwarding
-from chaoslab.links.kernel_queues import Queues
-from chaoslab.links.netfilter import Drop
+from chaoslab.links.netem.container_packet_loss import GatewayDrops, ProxyDrops
+from chaoslab.links.netem.gateway import Forwarding
+from chaoslab.links.netem.netfilter import Drop
+from chaoslab.links.netem.queues import Queues
 
 _PORT: Final = 4701
 _DEVICE: Final = "lo"

@@ -75,7 +75,7 @@ class Tools:
         threading.Thread(target=self._listen, name=name, daemon=True).start()
 
     def run(self, tool: str, *words: str, text: str = "") -> str:
-        """See `links.kernel.Run`."""
+        """See `links.netem.kernel.Run`."""
         code, said = self.ask((tool, *words), text)
         if code:
             raise FleetError(f"{tool} {shlex.join(words)} failed in {self.name}: {said}")
@@ -86,7 +86,7 @@ class Tools:
         return self._tell({"command": list(command), "text": text})
 
     def knock(self, ends: Sequence[tuple[str, int, str, int]]) -> None:
-        """A SYN from each first host and port to its second, see `links.tool_runner`."""
+        """A SYN from each first host and port to its second, see `links.netem.tool_runner`."""
         if ends:
             code, said = self._tell({"knock": [list(one) for one in ends]})
             if code:

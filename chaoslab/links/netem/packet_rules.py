@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.links import netem, netfilter
 from chaoslab.links.effects import Direction, LinkAbility, Loss, PacketEffect
-from chaoslab.links.netem import FIRST_BAND, NetemRule
-from chaoslab.links.netfilter import Drop, Iptables, PacketCounts
+from chaoslab.links.netem import bands, netfilter
+from chaoslab.links.netem.bands import FIRST_BAND, NetemRule
+from chaoslab.links.netem.netfilter import Drop, Iptables, PacketCounts
 from chaoslab.undo.base import UndoLog
 
 BY_NETEM = frozenset({LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT})
@@ -26,7 +26,7 @@ PACKET_ABILITIES = BY_NETEM | {LinkAbility.LOSS}
 UNDO_DROPS = "drop_rules"
 """Undo action of `netfilter.undo`; facts: tool, comment."""
 UNDO_BANDS = "close_bands"
-"""Undo action of `netem.close_bands`; facts: interface."""
+"""Undo action of `bands.close_bands`; facts: interface."""
 INTERFACES = ("lo",)
 """Interfaces of this machine on which a run may have rules."""
 _TWIN = "control"
@@ -83,8 +83,8 @@ class LocalPlace:
         return netfilter.is_available()
 
     def can_use_netem(self) -> tuple[bool, str]:
-        """Found by trying; see `netem.is_available`."""
-        return netem.is_available()
+        """Found by trying; see `bands.is_available`."""
+        return bands.is_available()
 
 
 class KernelPackets:
@@ -142,7 +142,7 @@ class KernelPackets:
             self._take_away(self._rules[key])
             del self._rules[key]
         if self._bands is not None:
-            netem.close_bands(self._interface)
+            bands.close_bands(self._interface)
             self._undo_log.close(self._bands)
             self._bands = None
 
@@ -191,25 +191,25 @@ class KernelPackets:
     def _add_netem(self, port: int, way: Direction, effect: PacketEffect) -> _Rule:
         if self._bands is None:
             self._bands = self._undo_log.open(UNDO_BANDS, interface=self._interface)
-            netem.open_bands(self._interface)
+            bands.open_bands(self._interface)
         band = next((one.band for one in self._netem_rules if one.effect == effect), None)
         number = _free((one.number for one in self._netem_rules), 1)
         shake = NetemRule(
             band=band or _free((one.band for one in self._netem_rules), FIRST_BAND),
             number=number, port=port, way=way, effect=effect, interface=self._interface,
         )  # fmt: skip
-        if shake.band > netem.BANDS:
+        if shake.band > bands.BANDS:
             raise FleetError(
-                f"{self._interface}: at most {netem.BANDS - FIRST_BAND + 1} different netem "
+                f"{self._interface}: at most {bands.BANDS - FIRST_BAND + 1} different netem "
                 "effects at once, all are in use"
             )
         if band is None:
-            netem.open_band(shake)
+            bands.open_band(shake)
         try:
-            netem.add(shake)
+            bands.add(shake)
         except FleetError:
             if band is None:
-                netem.close_band(shake)
+                bands.close_band(shake)
             raise
         return _Rule(what=shake, undo_entry=self._bands)
 
@@ -220,10 +220,10 @@ class KernelPackets:
 
     def _take_away(self, rule: _Rule) -> None:
         if isinstance(rule.what, NetemRule):
-            netem.remove(rule.what)
+            bands.remove(rule.what)
             others = (one for one in self._netem_rules if one != rule.what)
             if all(one.band != rule.what.band for one in others):
-                netem.close_band(rule.what)
+                bands.close_band(rule.what)
             return
         port = rule.what.port
         seen = self._place.drops().remove(rule.what.comment)

@@ -1,4 +1,4 @@
-"""The embedded proxy's process: `python -m chaoslab.links.embedded_proxy`.
+"""The embedded proxy's process: `python -m chaoslab.links.proxy`.
 
     standard output ◄── where its API listens, when it chose that itself: 127.0.0.1:41234
     HTTP API ──► links (see `links.proxy`)

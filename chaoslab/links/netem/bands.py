@@ -12,7 +12,7 @@ from functools import cache
 
 from chaoslab.core.errors import FleetError, PlanError
 from chaoslab.links.effects import Corrupt, Direction, Duplicate, PacketEffect, Reorder
-from chaoslab.links.kernel import ask, may_administer_network, run, why_no_namespace
+from chaoslab.links.netem.kernel import ask, may_administer_network, run, why_no_namespace
 
 BANDS = 16
 FIRST_BAND = 4

@@ -29,14 +29,14 @@ from chaoslab.links.effects import (
     Reorder,
     Reset,
 )
-from chaoslab.links.http_api import Endpoint, NotThere
-from chaoslab.links.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
+from chaoslab.links.netem.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxy_client import ProxyClient, ProxyState, Toxic
-from chaoslab.links.proxy_host import LinkPort, ProxyHost
-from chaoslab.links.proxy_process import Server
-from chaoslab.links.proxy_undo import CLEAR_EFFECTS, ENABLE_PROXY
-from chaoslab.links.toxics import interference
+from chaoslab.links.proxied.client import ProxyClient, ProxyState, Toxic
+from chaoslab.links.proxied.host import LinkPort, ProxyHost
+from chaoslab.links.proxied.http_api import Endpoint, NotThere
+from chaoslab.links.proxied.process import Server
+from chaoslab.links.proxied.toxics import interference
+from chaoslab.links.proxied.undo_verbs import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
 
 

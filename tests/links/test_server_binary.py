@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.links import toxiproxy_binary
+from chaoslab.links.toxiproxy import server_binary
 from chaoslab.links.toxiproxy.links import ToxiproxyLinks
-from chaoslab.links.toxiproxy_binary import VERSION, find, install
+from chaoslab.links.toxiproxy.server_binary import VERSION, find, install
 
 PROGRAM = "toxiproxy-server"
 
@@ -87,7 +87,7 @@ def released(content: bytes, checksum: str, monkeypatch: pytest.MonkeyPatch) -> 
         return content
 
     asked: list[str] = []
-    monkeypatch.setattr(toxiproxy_binary, "_download", fetch)
+    monkeypatch.setattr(server_binary, "_download", fetch)
 
 
 def test_without_go_the_official_release_is_taken_if_its_checksum_fits(
@@ -108,6 +108,6 @@ def test_a_release_with_another_checksum_is_not_installed(monkeypatch: pytest.Mo
 
 
 def test_a_release_that_cannot_be_reached_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toxiproxy_binary, "_RELEASES", "http://127.0.0.1:9")
+    monkeypatch.setattr(server_binary, "_RELEASES", "http://127.0.0.1:9")
     with pytest.raises(FleetError, match="install a Go toolchain"):
         install()

@@ -16,7 +16,7 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect
-from chaoslab.links.http_api import CALL_S, Endpoint, an_object
+from chaoslab.links.proxied.http_api import CALL_S, Endpoint, an_object
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,6 @@
 """Links forwarded by the kernel of a gateway: `links: netem`. No proxy, no copying.
 
-    shape(injection, direction, effect) ─► rate, delay: a queue   (`kernel_queues`)
+    shape(injection, direction, effect) ─► rate, delay: a queue   (`queues`)
                                         ├► freeze, blackhole, refuse, reset …: rules   (`gateway`)
                                         └► loss: rules that count   (`packet_rules`)
 
@@ -11,12 +11,13 @@ exist in the gateway's network and vanish with it, so they need no undo entries.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import ClassVar, Final, Self
 
-from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.links.base import Counters, require
-from chaoslab.links.container_packet_loss import GatewayDrops
+from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
+from chaoslab.links.base import Counters, Links, require
 from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
@@ -32,10 +33,12 @@ from chaoslab.links.effects import (
     Refuse,
     Reset,
 )
-from chaoslab.links.gateway import INTERFACE, Ends, Forwarding, Gateway
-from chaoslab.links.kernel_queues import Queued, Queues
-from chaoslab.links.packet_rules import KernelPackets
-from chaoslab.undo.base import NoUndoLog
+from chaoslab.links.netem.container_packet_loss import GatewayDrops
+from chaoslab.links.netem.gateway import INTERFACE, Ends, Forwarding, Gateway
+from chaoslab.links.netem.packet_rules import KernelPackets
+from chaoslab.links.netem.queues import Queued, Queues
+from chaoslab.links.settings import LinksFactory
+from chaoslab.undo.base import NoUndoLog, UndoLog
 
 _FIRST_PORT: Final = 4701
 ABILITIES: Final = frozenset(
@@ -149,6 +152,22 @@ class ForwardedLink:
             self._links.rules.hold(self._port, way, is_on=is_on, comment=comment)
         else:
             raise HarnessBug(f"{kind}: not implemented by a rule")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Netem:
+    """A gateway whose kernel forwards and shapes; between containers alone."""
+
+    def factory(self, seed: int) -> LinksFactory:  # noqa: ARG002 - the protocol's
+        """AbilityError when it is called."""
+        return _only_between_containers
+
+
+def _only_between_containers(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
+    raise AbilityError(
+        "links: netem need a network of the run's own, which only containers have: use --fleet "
+        "docker, or links: embedded"
+    )
 
 
 class NetemLinks:

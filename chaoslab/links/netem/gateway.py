@@ -8,7 +8,7 @@
 
 The kernel forwards; no process copies the bytes. For a connection that is ended, the kernel deletes
 its conntrack entry; a SYN into it (`knock`) makes an idle end answer, and packets of unknown
-connections are answered with a RST. Which effects are in force is kept by `netem_links`.
+connections are answered with a RST. Which effects are in force is kept by `links`.
 """
 
 import re
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
-from chaoslab.links.container_packet_loss import chain_of
 from chaoslab.links.effects import Direction, LinkAbility
+from chaoslab.links.netem.container_packet_loss import chain_of
 
 INTERFACE: Final = "eth0"
 """Interface of the gateway on the run's network, for both directions."""

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
-from chaoslab.links.kernel import Run, may_administer_network, run, which, why_no_namespace
+from chaoslab.links.netem.kernel import Run, may_administer_network, run, which, why_no_namespace
 from chaoslab.links.ports import HeldPort
 
 

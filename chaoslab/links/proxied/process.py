@@ -20,8 +20,8 @@ from typing import IO
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import SPAWN_GUARD, end_tree, import_path
-from chaoslab.links.http_api import Endpoint, call
 from chaoslab.links.ports import HeldPort
+from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.undo.base import UndoLog
 
 _READY_S = 20.0

@@ -12,8 +12,8 @@ container's network, so nobody owes their removal.
 from typing import ClassVar, Final
 
 from chaoslab.links.effects import Direction
-from chaoslab.links.kernel import Run
-from chaoslab.links.netfilter import Drop, Iptables, RulePlace
+from chaoslab.links.netem.kernel import Run
+from chaoslab.links.netem.netfilter import Drop, Iptables, RulePlace
 
 _HOLE: Final = "1:2"
 """The class of the queue whose packets go nowhere."""

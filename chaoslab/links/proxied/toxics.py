@@ -22,7 +22,7 @@ from chaoslab.links.effects import (
     LimitData,
     Slice,
 )
-from chaoslab.links.proxy_client import ProxyState, Toxic
+from chaoslab.links.proxied.client import ProxyState, Toxic
 
 STREAMS: Mapping[Direction, str] = MappingProxyType(
     {Direction.UP: "upstream", Direction.DOWN: "downstream", Direction.BOTH: "both"}

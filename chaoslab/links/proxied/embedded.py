@@ -1,6 +1,6 @@
 """Links through chaoslab's own proxy: nothing to install, and more than Toxiproxy can do.
 
-    EmbeddedLinks ── HTTP API ──► `python -m chaoslab.links.embedded_proxy`, one process for all
+    EmbeddedLinks ── HTTP API ──► `python -m chaoslab.links.proxy`, one process for all
                                    learner ─► link ─► syncer
 
 The proxy ends with the harness, whatever happens to it, and obeys nobody else: its API has a token,
@@ -11,22 +11,34 @@ settles the chance of all links.
 import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect, LinkAbility
-from chaoslab.links.http_api import CALL_S, Endpoint, an_object, call
-from chaoslab.links.packet_rules import PACKET_ABILITIES
+from chaoslab.links.netem.packet_rules import PACKET_ABILITIES
 from chaoslab.links.ports import HeldPort
-from chaoslab.links.proxied_links import ProxiedLinks
+from chaoslab.links.proxied.client import ProxyClient, Toxic
+from chaoslab.links.proxied.host import ProxyHost
+from chaoslab.links.proxied.http_api import CALL_S, Endpoint, an_object, call
+from chaoslab.links.proxied.links import ProxiedLinks
+from chaoslab.links.proxied.process import Server
+from chaoslab.links.proxied.toxics import STREAMS, translate
 from chaoslab.links.proxy.access import TOKEN
-from chaoslab.links.proxy_client import ProxyClient, Toxic
-from chaoslab.links.proxy_host import ProxyHost
-from chaoslab.links.proxy_process import Server
-from chaoslab.links.toxics import STREAMS, translate
+from chaoslab.links.settings import LinksFactory
 from chaoslab.undo.base import NoUndoLog, UndoLog
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Embedded:
+    """The proxy that comes with chaoslab."""
+
+    def factory(self, seed: int) -> LinksFactory:
+        """One proxy for each learner, in one process."""
+        return partial(EmbeddedLinks, seed=seed)
 
 
 class EmbeddedLinks(ProxiedLinks):
@@ -55,7 +67,7 @@ class EmbeddedLinks(ProxiedLinks):
             return EmbeddedProxyClient(self._proxy_host.open(self.kind), self._seed)
 
         def command(port: HeldPort) -> Sequence[str]:
-            module = "chaoslab.links.embedded_proxy"
+            module = "chaoslab.links.proxy"
             return sys.executable, "-m", module, "--port", str(port.number)
 
         token = secrets.token_urlsafe()

@@ -8,8 +8,8 @@ Without a proxy host a server is a process of this machine's own (`server`, `por
 
 from typing import Protocol
 
-from chaoslab.links.http_api import Endpoint
-from chaoslab.links.packet_rules import Place
+from chaoslab.links.netem.packet_rules import Place
+from chaoslab.links.proxied.http_api import Endpoint
 
 
 class LinkPort(Protocol):

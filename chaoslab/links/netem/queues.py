@@ -22,7 +22,7 @@ from chaoslab.links.effects import (
     Latency,
     Reorder,
 )
-from chaoslab.links.kernel import Run
+from chaoslab.links.netem.kernel import Run
 
 Queued = Bandwidth | Latency | Duplicate | Reorder | Corrupt
 """Effects that are implemented by a queue."""

@@ -1,0 +1,1 @@
+"""Effects by a Linux kernel: packet rules beside a proxy, and links that a gateway forwards."""

@@ -1,0 +1,155 @@
+"""Undo of what a fault left on a link, by the proxy's API alone, without the harness.
+
+    clear_effects ─► the toxics whose names begin with the injection's ─► GET, DELETE
+    enable_proxy ──► a link that refuses connections ─► POST enabled
+
+Only the part of Toxiproxy's API that the embedded proxy also has. A proxy or a server that is gone
+has taken its effects with it.
+"""
+
+import os
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.links.proxied.http_api import (
+    Endpoint,
+    NobodyThere,
+    NotThere,
+    address_of,
+    an_object,
+    call,
+)
+from chaoslab.links.proxied.toxics import HELD_BACK_MS
+from chaoslab.undo.facts import Facts, is_loopback, require, require_match
+from chaoslab.undo.verbs import Healed, Maintenance, Verb
+
+CLEAR_EFFECTS, ENABLE_PROXY = "clear_effects", "enable_proxy"
+_INJECTION = re.compile(r"injection-\d+|standing")
+_PROXY = re.compile(r"[\w-][\w.-]{0,120}")
+_FLUSH_S = 0.1
+"""For what a freeze held back to get through before the freeze is removed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProxyFacts(Facts):
+    """A proxy, on a server of this machine or of the machine where the engine is."""
+
+    api: str
+    """host:port."""
+    proxy: str
+    injection: str = ""
+    token: str = field(default="", repr=False)
+    """Empty if the server asks for none."""
+
+    def __post_init__(self) -> None:
+        host, _, port = self.api.rpartition(":")
+        require(port.isdecimal() and 0 < int(port) < 2**16, f"{self.api!r} is no host:port")
+        require(
+            is_loopback(host) or host == _engine_host(),
+            f"{self.api} is not on this machine, nor on that of DOCKER_HOST: nothing is sent there",
+        )
+        require_match(_PROXY, self.proxy, "proxy")
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The API of its server."""
+        return Endpoint(address=self.api, token=self.token)
+
+    @property
+    def path(self) -> str:
+        """Path of the proxy in that API."""
+        return f"/proxies/{self.proxy}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EffectFacts(ProxyFacts):
+    """What one injection put on a proxy."""
+
+    def __post_init__(self) -> None:
+        ProxyFacts.__post_init__(self)
+        require_match(_INJECTION, self.injection, "injection")
+
+
+def shown(facts: ProxyFacts) -> Mapping[str, Json]:
+    """The proxy as its server shows it; empty if the proxy or the server is gone."""
+    try:
+        return an_object(call(facts.endpoint, "GET", facts.path))
+    except (NotThere, NobodyThere):
+        return {}
+
+
+def toxics_of(facts: EffectFacts) -> tuple[str, ...]:
+    """Names of the toxics of this injection, which are like `injection-3.latency.up`."""
+    toxics = shown(facts).get("toxics")
+    found = map(an_object, toxics if isinstance(toxics, list) else [])
+    names = (str(toxic.get("name")) for toxic in found)
+    return tuple(name for name in names if _is_of(facts.injection, name))
+
+
+def _is_of(injection: str, name: str) -> bool:
+    whose, *what = name.split(".")
+    return whose == injection and len(what) >= 2
+
+
+def _clear(facts: EffectFacts) -> Healed:
+    """Remove the effects of one injection from a link; FleetError if the proxy refuses."""
+    names = toxics_of(facts)
+    for name in reversed(names):  # what bytes meet last holds up what they meet first
+        path = f"{facts.path}/toxics/{name}"
+        try:
+            _release(facts.endpoint, path)
+            call(facts.endpoint, "DELETE", path)
+        except (NotThere, NobodyThere):
+            continue
+    return Healed(actions=tuple(f"{name} on {facts.proxy}, taken away" for name in names))
+
+
+def _release(api: Endpoint, path: str) -> None:
+    """A freeze of Toxiproxy's is a latency without end: see `ToxiproxyClient.release`."""
+    toxic = an_object(call(api, "GET", path))
+    if an_object(toxic.get("attributes")).get("latency") != HELD_BACK_MS:
+        return
+    try:
+        call(api, "POST", path, {"attributes": {"latency": 0}})
+    except FleetError:
+        return  # the removal that follows is tried all the same, and says why it fails
+    time.sleep(_FLUSH_S)
+
+
+def _effects(facts: EffectFacts) -> tuple[str, ...]:
+    return tuple(f"{name} on the link {facts.proxy}" for name in toxics_of(facts))
+
+
+def _enable(facts: ProxyFacts) -> Healed:
+    """Let a link that refuses take connections again; FleetError if the proxy refuses."""
+    if not _refusing(facts):
+        return Healed()
+    call(facts.endpoint, "POST", facts.path, {"enabled": True})
+    return Healed(actions=(f"{facts.proxy} was off, and is on again",))
+
+
+def _refusing(facts: ProxyFacts) -> tuple[str, ...]:
+    is_off = shown(facts).get("enabled") is False
+    return (f"the link {facts.proxy} that refuses",) if is_off else ()
+
+
+def _engine_host() -> str | None:
+    """Address of the machine of DOCKER_HOST, if it is another one."""
+    host = urlsplit(os.environ.get("DOCKER_HOST", "")).hostname
+    try:
+        return address_of(host) if host else None
+    except OSError:
+        return None
+
+
+MAINTENANCE = Maintenance(
+    verbs={
+        CLEAR_EFFECTS: Verb(facts=EffectFacts, undo=_clear, left=_effects, lets_go=True),
+        ENABLE_PROXY: Verb(facts=ProxyFacts, undo=_enable, left=_refusing, lets_go=True),
+    }
+)
