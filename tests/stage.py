@@ -19,7 +19,7 @@ from tests.virtual_clock import VirtualClock
 PLAN = FaultPlan(
     name="fake",
     training=Training(learners=4, stop=Stop(rounds=80)),
-    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+    baseline=Baseline(warmup=2, window=8),
     settle_s=10.0,
 )
 HALF = Injection(

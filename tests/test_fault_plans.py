@@ -76,8 +76,8 @@ def test_a_plan_resolves_to_one_that_reads_back_equal(path: Path, tmp_path: Path
 def test_half_of_the_learners_die_for_at_least_five_seconds() -> None:
     plan = loaded(FOLDER / "kill_half.yaml")
     (injection,) = schedule(plan, roster_of(plan)).injections
-    assert plan.training.learners >= 4
-    assert len(injection.targets) == plan.training.learners / 2
+    assert plan.training.learner_count >= 4
+    assert len(injection.targets) == plan.training.learner_count / 2
     assert injection.for_s is not None
     assert injection.for_s >= 5
 
@@ -85,5 +85,5 @@ def test_half_of_the_learners_die_for_at_least_five_seconds() -> None:
 def test_the_soak_is_stochastic_and_leaves_half_of_the_learners_alive() -> None:
     plan = loaded(FOLDER / "mtbf_soak.yaml")
     assert all(spec.arrivals is not None for spec in plan.faults)
-    assert plan.limits.min_alive >= plan.training.learners / 2
+    assert plan.limits.min_alive >= plan.training.learner_count / 2
     assert len(schedule(plan, roster_of(plan)).injections) >= 4

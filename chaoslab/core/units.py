@@ -257,6 +257,7 @@ BytesPerSecond: TypeAlias = Annotated[float, RATE]
 Share: TypeAlias = Annotated[float, SHARE]
 Count: TypeAlias = Annotated[int, COUNT]
 Factor: TypeAlias = Annotated[float, FACTOR]
+Rounds: TypeAlias = Annotated[int, ROUNDS]
 Bound: TypeAlias = Annotated[float | Relative, BOUND]
 
 

@@ -210,7 +210,7 @@ def settings(training: Training, *, kept: int | None = None) -> Mapping[str, Jso
         "fragments": 1 if is_whole else training.fragments,
         "sync_every": training.sync_every,
         "overlap": 0 if is_whole else training.overlap,
-        "quorum": training.learners if waits_for_all else training.quorum,
+        "quorum": training.learner_count if waits_for_all else training.quorum,
         "gamma": training.grace.gamma,
         "grace_max_steps": training.grace.max_steps,
         "merge": training.merge,
@@ -248,7 +248,7 @@ def _evaluate_every(training: Training) -> int | None:
     if training.evaluate_every is not None or training.task is not None:
         return training.evaluate_every
     stop, inner = training.stop, training.inner
-    per_step = training.learners * inner.batch * inner.sequence
+    per_step = training.learner_count * inner.batch * inner.sequence
     fragments = 1 if training.algorithm is Algorithm.DILOCO else training.fragments
     expected = [
         tokens

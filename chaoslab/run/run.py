@@ -146,18 +146,18 @@ class Run:
         """Faults wait for a window of rounds with a steady rate."""
         self._enter("baseline")
         frame = self.plan.baseline
-        first_round = self.progress.rounds + frame.warmup_rounds
+        first_round = self.progress.rounds + frame.warmup
         for _ in range(BASELINE_WINDOWS):
             measured = self._measure_window(first_round)
             if measured.is_steady or not self.injections:
                 return
             if self.run_loop.is_over:
                 break
-            first_round += frame.window_rounds
+            first_round += frame.window
         raise Ended(RunOutcome.ABORTED, f"nothing was injected: {measured.reason}")
 
     def _measure_window(self, first_round: int) -> Measured:
-        last_round = first_round + self.plan.baseline.window_rounds
+        last_round = first_round + self.plan.baseline.window
         self.run_loop.until(lambda: self.progress.rounds >= last_round or self.run_loop.is_over)
         measured = measure(
             self.recorder.journal.history,
@@ -201,7 +201,7 @@ class Run:
         A fault whose step or loss is reached only now has its whole time, too.
         """
         while True:
-            last_round = self.progress.rounds + self.plan.baseline.window_rounds
+            last_round = self.progress.rounds + self.plan.baseline.window
             self.run_loop.until(partial(self._has_reached, last_round), within_s=self.plan.settle_s)
             if self.run_loop.is_over or not self.injector.is_busy:
                 return

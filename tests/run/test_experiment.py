@@ -40,7 +40,7 @@ PLAN = FaultPlan(
     name="fake",
     seed=3,
     training=Training(stop=Stop(rounds=50)),
-    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+    baseline=Baseline(warmup=2, window=8),
 )
 ONE_DIES = Injection(
     number=0,

@@ -246,7 +246,7 @@ def test_training_goes_on_beyond_its_stop_rule_until_a_fault_is_over(tmp_path: P
     settled = the(history, Kind.RUN_SETTLED)
     assert settled.flag("is_settled")
     after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > settled.time_s]
-    assert len(after) >= PLAN.baseline.window_rounds, "as many as before the fault"
+    assert len(after) >= PLAN.baseline.window, "as many as before the fault"
     assert ending(history) == ("completed", "")
 
 
@@ -270,7 +270,7 @@ def test_a_fault_whose_trigger_comes_after_the_stop_rule_has_its_whole_time(tmp_
     assert story.healed is not None
     assert "because" not in story.healed.data
     after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > story.healed.time_s]
-    assert len(after) >= PLAN.baseline.window_rounds
+    assert len(after) >= PLAN.baseline.window
     assert ending(history) == ("completed", "")
 
 
@@ -281,7 +281,7 @@ def test_a_fault_whose_trigger_cannot_come_any_more_is_not_waited_for(tmp_path: 
     assert not history.faults
     assert "training ended" in the(history, Kind.FAULT_SKIPPED).text("reason")
     rounds = len(history.of(Kind.ROUND_MERGED))
-    assert rounds <= STOP_ROUNDS + PLAN.baseline.window_rounds + 2
+    assert rounds <= STOP_ROUNDS + PLAN.baseline.window + 2
     assert ending(history) == ("completed", "")
 
 

@@ -38,7 +38,7 @@ PLAN = FaultPlan(
     name="fake",
     seed=3,
     training=Training(stop=Stop(rounds=60)),
-    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+    baseline=Baseline(warmup=2, window=8),
 )
 TEXT = PlanText(source="name: fake\n", resolved="name: fake\nseed: 3\n")
 FAR = Latency(mean_s=0.04)

@@ -36,7 +36,7 @@ PLAN = FaultPlan(
     seed=3,
     control=Control.TWIN,
     training=Training(stop=Stop(rounds=40)),
-    baseline=Baseline(warmup_rounds=2, window_rounds=8),
+    baseline=Baseline(warmup=2, window=8),
     faults=(
         FaultSpec(
             id="half-dies",

@@ -13,7 +13,7 @@ def learners(training: Training) -> str:
     """How many there are, and of what kinds."""
     slower = Counter(training.speeds.values())
     kinds = (f"{count} of them at {show_share(speed)} speed" for speed, count in slower.items())
-    return ", ".join((f"{training.learners} learners", *kinds))
+    return ", ".join((f"{training.learner_count} learners", *kinds))
 
 
 def slowing(schedule: Schedule, fleet: FleetSettings) -> str | None:

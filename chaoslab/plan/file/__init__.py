@@ -209,8 +209,9 @@ def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[s
     except ValidationError as error:
         for mistake in error.errors(include_url=False):
             branch = _branch(document.tree, mistake["loc"])
+            is_key = mistake["type"] == UNKNOWN_KEY or mistake["loc"][-1] == "[key]"
             if branch not in document.broken:
-                document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
+                document.blame(branch, mistake["msg"], is_key=is_key)
     if document.problems:
         raise document.error()
     return found
@@ -220,11 +221,15 @@ def _branch(tree: Tree, way: tuple[str | int, ...]) -> Branch:
     """Where a mistake is: the way of pydantic without the names of variants, as in the file."""
     branch: Branch = ()
     for part in way:
-        if isinstance(tree, dict) and part not in tree and part in tree.values():
+        if isinstance(tree, list):
+            if not isinstance(part, int):
+                continue
+            tree = tree[part]
+        elif isinstance(tree, dict):
+            if part not in tree and part in tree.values():
+                continue
+            tree = tree.get(str(part))
+        elif tree is not None:
             continue
         branch = (*branch, part)
-        if isinstance(tree, dict):
-            tree = tree.get(str(part))
-        elif isinstance(tree, list) and isinstance(part, int):
-            tree = tree[part]
     return branch

@@ -55,6 +55,11 @@ def hints_of(kind: type) -> Mapping[str, Hint]:
     return {field.name: _without_none(hints[field.name]) for field in fields_of(kind)}
 
 
+def tuple_in(hint: Hint) -> Hint:
+    """The tuple among the types that a hint allows; None without one."""
+    return next((one for one in (hint, *get_args(hint)) if get_origin(one) is tuple), None)
+
+
 def fields_of(kind: type) -> "tuple[dataclasses.Field[Any], ...]":
     """The fields of a dataclass."""
     return dataclasses.fields(kind)

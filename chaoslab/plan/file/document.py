@@ -159,13 +159,14 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def nearest(name: str, known: Iterable[str], *, noun: str) -> str:
-    """What to write instead of an unknown name: the most similar one, or all there are."""
+def nearest(name: str, known: Iterable[str], *, noun: str, lists_all: bool = False) -> str:
+    """What to write instead of an unknown name: the most similar one, all there are, or both."""
     names = sorted(known)
     similar = difflib.get_close_matches(name, names, n=1)
-    if similar:
-        return f"unknown {noun} `{name}`; did you mean `{similar[0]}`?"
-    return f"unknown {noun} `{name}`; known: {', '.join(names) or 'none'}"
+    hint = f"; did you mean `{similar[0]}`?" if similar else ""
+    is_listed = lists_all or not similar
+    there = f"{'' if hint else ';'} known: {', '.join(names) or 'none'}" if is_listed else ""
+    return f"unknown {noun} `{name}`{hint}{there}"
 
 
 # ---------------------------------------------------------------- YAML to a plain tree

@@ -19,6 +19,7 @@ from typing import (
     NotRequired,
     Required,
     TypeAlias,
+    Union,
     get_args,
     get_origin,
 )
@@ -27,6 +28,7 @@ from pydantic import (
     AfterValidator,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
     GetCoreSchemaHandler,
     PlainValidator,
@@ -34,6 +36,7 @@ from pydantic import (
     StrictFloat,
     StrictInt,
     StrictStr,
+    Tag,
     ValidationError,
     WithJsonSchema,
     WrapValidator,
@@ -53,17 +56,21 @@ from chaoslab.plan.file.conventions import (
     is_required,
     key_of,
     quantity_of,
+    tuple_in,
 )
 from chaoslab.plan.file.document import Tree, nearest
 from chaoslab.plan.file.writing import written_value
 
 _typed_dict: Any = TypedDict  # its keys are known only at run time
 _tuple: Any = tuple
+_dict: Any = dict
+_union: Any = Union
 Shape: TypeAlias = Any
 """An annotation that pydantic understands; built at run time, so no static type describes it."""
 Found: TypeAlias = dict[str, Any]
 """Decoded values by the plan's keys."""
 
+_NONE: Final[Mapping[Hint, Shape]] = {}
 REFERENCE: Final[dict[str, Tree]] = {"type": "string", "pattern": r"\$\{.+\}"}
 """JSON Schema of a variable, which may stand for any value."""
 
@@ -71,9 +78,9 @@ REFERENCE: Final[dict[str, Tree]] = {"type": "string", "pattern": r"\$\{.+\}"}
 # ---------------------------------------------------------------- one dataclass, one mapping
 
 
-def record(kind: type, special: Mapping[Hint, Shape] | None = None) -> Shape:
+def record(kind: type, special: Mapping[Hint, Shape] = _NONE) -> Shape:
     """The shape of a mapping that becomes a `kind`; `special` shapes stand for types in it."""
-    keys = keys_of(kind, special or {})
+    keys = keys_of(kind, special)
     return mapping(
         kind.__name__, keys, lambda found: kind(**arguments(kind, found)), doc=class_doc(kind)
     )
@@ -85,20 +92,19 @@ def arguments(kind: type, found: Found) -> Found:
     return {names[key]: value for key, value in found.items() if key in names}
 
 
-def keys_of(kind: type, special: Mapping[Hint, Shape]) -> dict[str, Shape]:
+def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shape]:
     """The plan's keys of a dataclass and the shape of each, marked required or not."""
     hints, docs = hints_of(kind), field_docs(kind)
     keys: dict[str, Shape] = {}
     for field in fields_of(kind):
-        shape = shape_of(field.name, hints[field.name], special)
+        example = field.metadata.get("example") or _example(field.name, hints[field.name])
         default = None if is_required(field) else default_of(field)
-        is_shown = default is not None and default != ()
-        shown = written_value(field.name, hints[field.name], default) if is_shown else None
+        is_shown = default not in (None, (), {})
         keys[key_of(field.name)] = entry(
-            shape,
+            shape_of(field.name, hints[field.name], special, example=example),
             docs.get(field.name),
-            default=shown,
-            example=_example(field.name, hints[field.name]),
+            default=written_value(field.name, hints[field.name], default) if is_shown else None,
+            example=example,
             is_required=is_required(field),
         )
     return keys
@@ -222,7 +228,9 @@ class Variants:
 # ---------------------------------------------------------------- one field, one value
 
 
-def shape_of(field: str, hint: Hint, special: Mapping[Hint, Shape]) -> Shape:
+def shape_of(
+    field: str, hint: Hint, special: Mapping[Hint, Shape] = _NONE, *, example: str = "…"
+) -> Shape:
     """The shape of one field's value; HarnessBug for a type that no plan can write."""
     quantity = quantity_of(field, hint)
     if quantity is not None:
@@ -237,6 +245,14 @@ def shape_of(field: str, hint: Hint, special: Mapping[Hint, Shape]) -> Shape:
     if origin is tuple:
         item = shape_of(field, get_args(hint)[0], special)
         return Annotated[_tuple[item, ...], BeforeValidator(_list)]
+    if origin is Mapping:
+        name, item = get_args(hint)
+        names = choice(str, get_args(name), noun="key") if get_origin(name) is Literal else str
+        items = shape_of(field, item, special, example=example)
+        return Annotated[_dict[names, items], BeforeValidator(_is_mapping(field, example))]
+    if get_args(hint)[:1] == (int,) and tuple_in(hint):
+        item = shape_of(field, get_args(tuple_in(hint))[0], special)
+        return _count_or_list(item, f"{field}: {example}")
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return choice(hint, [member.value for member in hint])
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
@@ -244,31 +260,40 @@ def shape_of(field: str, hint: Hint, special: Mapping[Hint, Shape]) -> Shape:
     raise HarnessBug(f"a setting {field!r} of type {hint} has no form in a plan file")
 
 
+def plain(read: Callable[[Any], object], *forms: Tree) -> Shape:
+    """The shape of what `read` makes of a value; `forms` are its JSON Schemas.
+
+    A PlanError of `read` becomes a mistake at the value.
+    """
+    schema: dict[str, Any] = {"anyOf": [*forms, REFERENCE]}
+    return Annotated[Any, PlainValidator(lambda value: built(read, value)), WithJsonSchema(schema)]
+
+
 def quantity_shape(quantity: units.Quantity[Any]) -> Shape:
     """The shape of a text such as `30s`."""
 
     def parse(value: object) -> object:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
-            raise refusal(f"{value!r} is not a {quantity.name}: write {quantity.examples[0]}")
-        return built(quantity.parse, value if isinstance(value, str) else repr(value))
+            raise PlanError(f"{value!r} is not a {quantity.name}: write {quantity.examples[0]}")
+        return quantity.parse(value if isinstance(value, str) else repr(value))
 
+    numbers: list[Tree] = [{"type": "integer", "minimum": 0}] if quantity.is_bare_number else []
+    return plain(parse, *numbers, text_form(quantity))
+
+
+def text_form(quantity: units.Quantity[Any]) -> dict[str, Tree]:
+    """JSON Schema of a quantity as text."""
     examples: list[Tree] = [*quantity.examples]
-    forms: list[Tree] = [
-        {"type": "string", "pattern": f"^{quantity.pattern}$", "examples": examples},
-        REFERENCE,
-    ]
-    if quantity.is_bare_number:
-        forms.insert(0, {"type": "integer", "minimum": 0})
-    return Annotated[Any, PlainValidator(parse), WithJsonSchema({"anyOf": forms})]
+    return {"type": "string", "pattern": f"^{quantity.pattern}$", "examples": examples}
 
 
-def choice(kind: Hint, words: Sequence[str]) -> Shape:
-    """The shape of one word out of a closed list."""
+def choice(kind: Hint, words: Sequence[str], *, noun: str = "value") -> Shape:
+    """The shape of one word out of a closed list; a mistake names the whole list."""
     known: list[Tree] = [*words]
 
     def check(value: object) -> object:
         if value not in known:
-            raise refusal(nearest(str(value), words, noun="value"))
+            raise refusal(nearest(str(value), words, noun=noun, lists_all=True))
         return value
 
     return Annotated[kind, BeforeValidator(check), _schema({"enum": known})]
@@ -305,6 +330,29 @@ def _list(value: object) -> object:
     return value
 
 
+def _is_mapping(field: str, example: str) -> Callable[[object], object]:
+    def check(value: object) -> object:
+        if not isinstance(value, dict):
+            raise refusal(f"{value!r} is not a mapping: write `{field}: {example}`")
+        return value
+
+    return check
+
+
+def _count_or_list(item: Shape, example: str) -> Shape:
+    """The shape of a count, or of a list in its place that is not empty."""
+
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | list):
+            raise refusal(f"{value!r} is not a whole number or a list: write `{example}`")
+        return value
+
+    count = Annotated[StrictInt, _schema({"type": "integer", "minimum": 1}), Tag("count")]
+    several = Annotated[_tuple[item, ...], Field(min_length=1), Tag("list")]
+    which = Discriminator(lambda value: "list" if isinstance(value, list) else "count")
+    return Annotated[_union[count, several], which, BeforeValidator(check)]
+
+
 # ---------------------------------------------------------------- our own words
 
 UNKNOWN_KEY: Final = "unknown_key"
@@ -316,6 +364,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "float_type": "{input!r} is not a number",
     "finite_number": "{input!r} is not a finite number",
     "bool_type": "{input!r} is not true or false",
+    "too_short": "must not be an empty list",
 }
 
 

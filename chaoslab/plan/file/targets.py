@@ -7,23 +7,21 @@ for: 6s | rest                                    outage: {dist: lognormal, medi
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import PlainValidator, WithJsonSchema
-
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.file.conventions import class_doc
 from chaoslab.plan.file.document import nearest
 from chaoslab.plan.file.shape import (
-    REFERENCE,
     Found,
     Shape,
     Variants,
-    built,
     choice,
     entry,
     mapping,
+    plain,
     quantity_shape,
     shape_of,
+    text_form,
 )
 from chaoslab.plan.model import Distribution, Outage, Pick, Target
 
@@ -64,31 +62,21 @@ def _target(found: Found) -> Target:
     return Target(**ways, syncer="syncer" in found, labels=labels)
 
 
-_LEARNERS: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_learners, value)),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": f"^{units.SHARE.pattern}$", "examples": ["50%"]},
-                {"type": "integer", "minimum": 1},
-                {"const": "all"},
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                REFERENCE,
-            ]
-        }
-    ),
-]
+_LEARNERS: Final = plain(
+    _learners,
+    text_form(units.SHARE),
+    {"type": "integer", "minimum": 1},
+    {"const": "all"},
+    {"type": "array", "items": {"type": "string"}, "minItems": 1},
+)
 TARGET: Final = mapping(
     "Target",
     {
         "learners": entry(_LEARNERS, "A share, a count, names, or all."),
         "reserve": entry(_LEARNERS, "The same of the learners that are not there at the start."),
         "syncer": entry(choice(str, ["all"]), "The syncer."),
-        "pick": entry(
-            choice(Pick, [pick.value for pick in Pick]), class_doc(Pick), default=Pick.RANDOM.value
-        ),
-        "exclude": entry(shape_of("exclude", tuple[str, ...], {}), "Never these."),
+        "pick": entry(shape_of("pick", Pick), class_doc(Pick), default=Pick.RANDOM.value),
+        "exclude": entry(shape_of("exclude", tuple[str, ...]), "Never these."),
     },
     _target,
     is_open=True,
@@ -105,7 +93,7 @@ def _for(value: object) -> Outage:
 
 def _drawn(dist: Distribution, length: str, *more: str) -> Shape:
     """The shape of `outage` with one distribution; `length` is the key of its mean or median."""
-    numbers = {key: entry(shape_of(key, float, {}), None, default=1.0) for key in more}
+    numbers = {key: entry(shape_of(key, float), None, default=1.0) for key in more}
     keys = {
         "dist": entry(Literal[dist.value], None, is_required=True),
         length: entry(_DURATION, f"Its {length}.", example="10s", is_required=True),
@@ -122,27 +110,10 @@ def _drawn(dist: Distribution, length: str, *more: str) -> Shape:
     return mapping(f"{dist.value.capitalize()}Outage", keys, build)
 
 
-FOR: Final = Annotated[
-    Any,
-    PlainValidator(lambda value: built(_for, value)),
-    WithJsonSchema(
-        {
-            "anyOf": [
-                {"type": "string", "pattern": f"^{units.DURATION.pattern}$", "examples": ["5s"]},
-                {"const": "rest"},
-                REFERENCE,
-            ]
-        }
-    ),
-]
-OUTAGE: Final = Annotated[
-    Any,
-    Variants(
-        "dist",
-        {
-            "exponential": _drawn(Distribution.EXPONENTIAL, "mean"),
-            "weibull": _drawn(Distribution.WEIBULL, "mean", "shape"),
-            "lognormal": _drawn(Distribution.LOGNORMAL, "median", "sigma"),
-        },
-    ),
-]
+FOR: Final = plain(_for, text_form(units.DURATION), {"const": "rest"})
+_OUTAGES: Final = {
+    "exponential": _drawn(Distribution.EXPONENTIAL, "mean"),
+    "weibull": _drawn(Distribution.WEIBULL, "mean", "shape"),
+    "lognormal": _drawn(Distribution.LOGNORMAL, "median", "sigma"),
+}
+OUTAGE: Final = Annotated[Any, Variants("dist", _OUTAGES)]

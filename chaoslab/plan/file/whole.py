@@ -1,38 +1,49 @@
-"""The shape of a whole plan: its frame, fleets and links, a variant for each fault and check."""
+"""The shape of a whole plan: its frame, fleets and links, a variant for each fault and check.
+
+    version: 1      fleet: {kind: local, links: embedded, regions: {eu: [learner-0], us: 3}}
+    baseline: {warmup: 12 rounds, window: 24 rounds}     abort: [{when: {no_round_for: 2m}}]
+
+Plain records (training, baseline, limits) need nothing here: `shape.record` serves them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from chaoslab.core.errors import HarnessBug, PlanError
-from chaoslab.plan.file.conventions import class_doc
-from chaoslab.plan.file.frame import ABORT, BASELINE, VARIABLES, VERSION, fleet_shape
-from chaoslab.plan.file.groups import TRAINING
+from pydantic import WithJsonSchema
+
+from chaoslab.core.errors import HarnessBug, PackageError, PlanError
+from chaoslab.plan.file.conventions import class_doc, field_docs
+from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
     Found,
     Shape,
     Variants,
     arguments,
+    choice,
     entry,
     keys_of,
     mapping,
+    plain,
     record,
+    shape_of,
     text,
 )
 from chaoslab.plan.file.targets import FOR, OUTAGE, TARGET
+from chaoslab.plan.file.variables import TYPES
 from chaoslab.plan.model import (
+    PROGRAMS,
     AbortRule,
     Arrivals,
-    Baseline,
     CheckSpec,
     FaultPlan,
     FaultSpec,
     FleetSpec,
     Target,
-    Training,
     Trigger,
 )
 
+_VERSION: Final = 1
 _SYNCER = "syncer"
 """The role of the one node that a fault which acts on it alone can hit."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
@@ -53,24 +64,110 @@ def plan_shape(kinds: Kinds) -> Shape:
     """The shape of a whole plan; decodes to the arguments of `FaultPlan`."""
     faults, checks = kinds.faults, kinds.checks
     special = {
-        Baseline: BASELINE,
-        FleetSpec: fleet_shape(kinds.fleets, kinds.links),
-        Training: TRAINING,
+        FleetSpec: _fleet(kinds.fleets, kinds.links),
         FaultSpec: Annotated[Any, Variants("fault", {n: _fault(n, k) for n, k in faults.items()})],
         CheckSpec: Annotated[Any, Variants("check", {n: _check(n, k) for n, k in checks.items()})],
-        AbortRule: ABORT,
+        AbortRule: _ABORT,
     }
     keys = {
-        "version": entry(VERSION, "Version of the plan format.", example="1", is_required=True),
+        "version": entry(
+            plain(_version, {"const": _VERSION}),
+            "Version of the plan format.",
+            example=f"{_VERSION}",
+            is_required=True,
+        ),
         **keys_of(FaultPlan, special),
         "name": entry(
             text(_NAME, _NAMED), "Names the plan and its runs.", example="my-plan", is_required=True
         ),
-        "vars": entry(VARIABLES, "Variables, used as ${vars.name}; --set vars.name=… sets one."),
+        "vars": entry(_VARIABLES, "Variables, used as ${vars.name}; --set vars.name=… sets one."),
     }
     return mapping(
         "FaultPlan", keys, lambda found: arguments(FaultPlan, found), doc=class_doc(FaultPlan)
     )
+
+
+# ---------------------------------------------------------------- the frame
+
+
+def _version(value: object) -> int:
+    if value != _VERSION or isinstance(value, bool):
+        raise PlanError(f"must be {_VERSION}, got {value!r}")
+    return _VERSION
+
+
+def _fleet(fleets: Mapping[str, type], links: Mapping[str, type]) -> Shape:
+    """The shape of `fleet`: its own keys, and those of every fleet and kind of links.
+
+    Settings of a fleet that is not chosen are passed over, so that `--fleet` may choose another.
+    """
+    docs = field_docs(FleetSpec)
+    keys = keys_of(FleetSpec, {object: Any})
+    del keys["settings"], keys["links_settings"]  # their keys stand beside `kind`
+    kind, link = choice(str, [*fleets], noun="fleet"), choice(str, [*links], noun="kind of links")
+    keys["kind"] = entry(kind, _kinds("Where nodes run.", fleets), default="local")
+    keys["links"] = entry(link, _kinds(docs["links"], links))
+    keys["programs"] = entry(_PROGRAMS, docs["programs"])
+    for name, kind in (*fleets.items(), *links.items()):
+        settings = keys_of(kind)
+        if clash := sorted(settings.keys() & keys.keys()):
+            raise PackageError(f"{name} has a setting {clash[0]!r}, which `fleet` has already")
+        keys |= settings
+
+    def build(found: Found) -> FleetSpec:
+        chosen = found.get("links")
+        for name, kind in links.items():
+            if name != chosen and (given := sorted(arguments(kind, found))):
+                raise PlanError(f"`{given[0]}` needs `links: {name}`")
+        return FleetSpec(
+            **arguments(FleetSpec, found),
+            settings=_settings(fleets[found.get("kind", "local")], found),
+            links_settings=None if chosen is None else _settings(links[chosen], found),
+        )
+
+    return mapping("FleetSpec", keys, build, doc=class_doc(FleetSpec))
+
+
+def _kinds(doc: str, kinds: Mapping[str, type]) -> str:
+    """What a key means that names a kind, and each kind."""
+    return " ".join((doc, *(f"{name}: {class_doc(kind)}" for name, kind in kinds.items())))
+
+
+def _settings(kind: type, found: Found) -> object:
+    """None where all are the defaults, as in a plan that says nothing."""
+    settings = kind(**arguments(kind, found))
+    return None if settings == kind() else settings
+
+
+_ROLE: Any = Literal
+_PROGRAMS: Final = shape_of(
+    "programs", Mapping[_ROLE[PROGRAMS], str], example="{learner: my_package.my_learner}"
+)
+_ABORT: Final = mapping(
+    "Abort",
+    {
+        "when": entry(
+            record(AbortRule), class_doc(AbortRule), example="{no_round_for: 60s}", is_required=True
+        )
+    },
+    lambda found: found["when"],
+)
+
+_SCALAR: Final[Tree] = {"type": ["string", "number", "boolean"]}
+_TYPED: Final[Tree] = {
+    "type": "object",
+    "properties": {
+        "type": {"enum": [*TYPES]},
+        "default": _SCALAR,
+        "description": {"type": "string"},
+    },
+    "required": ["default"],
+    "additionalProperties": False,
+}
+_VARIABLES: Final = Annotated[
+    Any,
+    WithJsonSchema({"type": "object", "additionalProperties": {"anyOf": [_SCALAR, _TYPED]}}),
+]
 
 
 # ---------------------------------------------------------------- faults and checks
@@ -78,7 +175,7 @@ def plan_shape(kinds: Kinds) -> Shape:
 
 def _fault(name: str, kind: type) -> Shape:
     """The shape of one entry of `faults`: the keys of every fault and the settings of this one."""
-    settings = keys_of(kind, {})
+    settings = keys_of(kind)
     is_syncers = tuple(getattr(kind, "roles", ())) == (_SYNCER,)
     common = {
         "id": entry(text(_NAME, _NAMED), "Names the fault in triggers and in the record."),
@@ -118,7 +215,7 @@ def _fault(name: str, kind: type) -> Shape:
 
 def _check(name: str, kind: type) -> Shape:
     """The shape of one entry of `expect`."""
-    settings = keys_of(kind, {})
+    settings = keys_of(kind)
     if "check" in settings:
         raise HarnessBug(f"the check {name} has a setting 'check', which names every check")
     keys = {"check": entry(Literal[name], _summary(kind), is_required=True)}

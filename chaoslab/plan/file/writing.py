@@ -6,17 +6,25 @@ Everything is written out, defaults included, in the plan's own keys and units; 
 (`None`) stays absent. Reading the result gives an equal plan.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from functools import singledispatch
 from typing import get_args
 
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug
-from chaoslab.plan.file.conventions import Hint, fields_of, hints_of, key_of, quantity_of
+from chaoslab.plan.file.conventions import (
+    Hint,
+    fields_of,
+    hints_of,
+    key_of,
+    quantity_of,
+    tuple_in,
+)
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.model import (
     AbortRule,
-    Baseline,
     CheckSpec,
     Distribution,
     FaultPlan,
@@ -24,7 +32,6 @@ from chaoslab.plan.model import (
     FleetSpec,
     Outage,
     Target,
-    Training,
 )
 
 
@@ -40,14 +47,17 @@ def _fields(part: object) -> dict[str, Tree]:
     return {
         key_of(name): written_value(name, hints[name], value)
         for name, value in values.items()
-        if value is not None
+        if value is not None and value != {}
     }
 
 
 def written_value(field: str, hint: Hint, value: object) -> Tree:
     """One field's value as it stands in a plan."""
     if isinstance(value, tuple):
-        return [written_value(field, get_args(hint)[0], item) for item in value]
+        return [written_value(field, get_args(tuple_in(hint))[0], item) for item in value]
+    if isinstance(value, Mapping):
+        item_hint = get_args(hint)[1]
+        return {key: written_value(field, item_hint, item) for key, item in value.items()}
     quantity = quantity_of(field, hint)
     if quantity is units.COUNT:
         return value if isinstance(value, int) else str(value)
@@ -87,39 +97,11 @@ def _(rule: AbortRule) -> dict[str, Tree]:
 
 
 @written.register
-def _(training: Training) -> dict[str, Tree]:
-    entry = _fields(training)
-    groups = entry.pop("groups")
-    return {**entry, "learners": groups} if training.groups else entry
-
-
-@written.register
 def _(fleet: FleetSpec) -> dict[str, Tree]:
-    entry: dict[str, Tree] = {"kind": fleet.kind}
-    if fleet.links is not None:
-        entry["links"] = fleet.links
-    entry["labels"] = {node: dict(labels) for node, labels in fleet.labels.items()}
-    if fleet.regions:
-        entry["regions"] = {
-            region: some if isinstance(some, int) else list(some)
-            for region, some in fleet.regions.items()
-        }
-    if fleet.profiles:
-        entry["profiles"] = dict(fleet.profiles)
-    if fleet.programs:
-        entry["programs"] = dict(fleet.programs)
+    entry = _fields(replace(fleet, settings=None, links_settings=None))
     for settings in (fleet.settings, fleet.links_settings):
         entry |= written(settings) if settings is not None else {}
     return entry
-
-
-@written.register
-def _(baseline: Baseline) -> dict[str, Tree]:
-    return {
-        "warmup": units.show_rounds(baseline.warmup_rounds),
-        "window": units.show_rounds(baseline.window_rounds),
-        **{key: part for key, part in _fields(baseline).items() if "rounds" not in key},
-    }
 
 
 @written.register

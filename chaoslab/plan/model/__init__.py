@@ -24,9 +24,16 @@ from chaoslab.plan.model.faults import (
 )
 from chaoslab.plan.model.fleet import NO_LINKS, PROGRAMS, REGION, FleetSpec
 from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
-from chaoslab.plan.model.groups import LearnerGroup
 from chaoslab.plan.model.injection import Injection
-from chaoslab.plan.model.training import Algorithm, Grace, Inner, Outer, Stop, Training
+from chaoslab.plan.model.training import (
+    Algorithm,
+    Grace,
+    Inner,
+    LearnerGroup,
+    Outer,
+    Stop,
+    Training,
+)
 from chaoslab.plan.model.whole import FaultPlan
 
 __all__ = [

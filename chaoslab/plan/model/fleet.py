@@ -6,7 +6,7 @@ Kinds of fleets and links are not known here: their settings are passed on unrea
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from chaoslab.core.errors import PlanError
 
@@ -22,6 +22,11 @@ REGION = "region"
 """Label that `fleet.regions` sets."""
 
 
+def _mapping(example: str) -> Any:
+    """A field that is empty by default; `example` is what an error says to write."""
+    return field(default_factory=dict, metadata={"example": example})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSpec:
     """Fleet of the run, and the links between its learners and the syncer."""
@@ -31,11 +36,11 @@ class FleetSpec:
     links: str | None = None
     """Kind of links between learners and syncer; None: the links that come with the fleet if a
     fault or a profile needs any, none otherwise."""
-    labels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    labels: Mapping[str, Mapping[str, str]] = _mapping("{learner-0: {region: eu}}")
     """Labels of nodes by name, for targets such as `region: eu`."""
-    regions: Mapping[str, int | tuple[str, ...]] = field(default_factory=dict)
+    regions: Mapping[str, int | tuple[str, ...]] = _mapping("{eu: [learner-0, learner-1], us: 2}")
     """The learners of each region: their names, or how many of those that no region names."""
-    profiles: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, str] = _mapping("{eu: transatlantic}")
     """By region: the profile of its links from the start, in addition to any faults."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """By role (syncer, learner, evaluator): the module that is started, as by `python -m`, in place

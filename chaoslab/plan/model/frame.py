@@ -9,15 +9,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Share
+from chaoslab.core.units import Rounds, Share
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
     """Fault-free part of the run, used for comparison; faults wait until its rate is steady."""
 
-    warmup_rounds: int = 12
-    window_rounds: int = 24
+    warmup: Rounds = 12
+    """Rounds before the window."""
+    window: Rounds = 24
+    """Rounds that are measured."""
     max_variation: Share = 0.5
     """Largest accepted coefficient of variation of the rounds' rate over quarters of the window."""
 

@@ -1,17 +1,20 @@
-"""Training under test: algorithm, number of learners, settings, and where it ends.
+"""Training under test: algorithm, learners, settings, and where it ends.
 
-`launch` converts it into the command lines of the nodes.
+    learners: [{count: 4, region: us}, {count: 4, speed: 82%, region: eu}]
+                    learner-0 … 3, as fast as can be    learner-4 … 7, older chips
+
+Speeds and regions hold from the first step to the last, also in the twin; they are not faults.
+`launch` converts the training into the command lines of the nodes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Literal
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.units import Count
-from chaoslab.plan.model.groups import LearnerGroup, speeds
+from chaoslab.core.units import Count, Share, show_share
 
 MOST_LEARNERS: Final = 10_000
 """A larger number is taken for a typing error."""
@@ -19,6 +22,7 @@ MOST_LEARNERS: Final = 10_000
 TENSORS: Final[Mapping[str, int]] = {"nano": 20, "micro": 47, "mini": 74, "small": 110}
 """Number of tensors of each built-in model, the largest number of fragments."""
 
+_LEARNERS: Final = "4, or [{count: 4, speed: 100%}, {count: 4, speed: 82%}]"
 _TASK: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -107,15 +111,35 @@ class Algorithm(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LearnerGroup:
+    """A number of learners with equal speed and region."""
+
+    count: int
+    """Number of learners; their names continue those of the group before."""
+    speed: Share = 1.0
+    """Share of the speed that the machine allows: at 82% each step takes 1/0.82 times as long."""
+    region: str | None = None
+    """The label `region` of these learners."""
+
+    def __post_init__(self) -> None:
+        _hold(self.count >= 1, "count", self.count, "at least 1")
+        if self.region is not None and not self.region.strip():
+            raise PlanError("must not be empty: write a name, or leave it out", key="region")
+        if not 0.01 <= self.speed <= 1:
+            raise PlanError(
+                f"must be 1% to 100%, got {show_share(self.speed)}: a chip can only be slowed",
+                key="speed",
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """The run under test. Defaults are measured for two shared cores."""
 
     algorithm: Algorithm = Algorithm.DECOUPLED
-    learners: int = 4
+    learners: int | tuple[LearnerGroup, ...] = field(default=4, metadata={"example": _LEARNERS})
     """Number of learners; or groups of different ones: [{count: 4, speed: 100%, region: us},
     {count: 4, speed: 82%, region: eu}]."""
-    groups: tuple[LearnerGroup, ...] = ()
-    """Groups of different learners; a plan writes them in place of the number."""
     reserve: int = 0
     """Number of learners that `control.scale_up` can add. The data has shards for them from the
     start, so that no shard changes when they join."""
@@ -149,11 +173,8 @@ class Training:
 
     def __post_init__(self) -> None:
         self._refuse_single_mistakes()
-        if not 1 <= self.quorum <= self.learners:
-            raise PlanError(
-                f"must be 1 to {self.learners}, the number of learners, got {self.quorum}",
-                key="quorum",
-            )
+        rule = f"1 to {self.learner_count}, the number of learners"
+        _hold(1 <= self.quorum <= self.learner_count, "quorum", self.quorum, rule)
         if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
             raise PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
         if self.overlap >= self.sync_every and self.sync_every > 1:
@@ -161,18 +182,12 @@ class Training:
         if self.suspect_after_s >= self.drop_after_s:
             raise PlanError("`suspect_after` must be shorter than `drop_after`")
 
-    @property
-    def speeds(self) -> Mapping[str, float]:
-        """Speed of every learner that is slower than the machine allows, as a share of one."""
-        return speeds(self.groups, self.learner_names)
-
     def _refuse_single_mistakes(self) -> None:
         """PlanError for a value that is invalid whatever the other keys are."""
         most = f"1 to {MOST_LEARNERS:,}"
-        counted = sum(group.count for group in self.groups) if self.groups else self.learners
-        _hold(counted == self.learners, "learners", self.learners, f"{counted}, as in the groups")
-        _hold(1 <= self.learners <= MOST_LEARNERS, "learners", self.learners, most)
-        room = MOST_LEARNERS - self.learners
+        count = self.learner_count
+        _hold(1 <= count <= MOST_LEARNERS, "learners", count, most)
+        room = MOST_LEARNERS - count
         _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         if self.task is not None and not _TASK.fullmatch(self.task):
             raise PlanError(f"must be package.module:function, got {self.task!r}", key="task")
@@ -189,9 +204,27 @@ class Training:
             _hold(self.fragments <= tensors, "fragments", self.fragments, rule)
 
     @property
+    def learner_count(self) -> int:
+        """Number of learners that are there from the start."""
+        if isinstance(self.learners, int):
+            return self.learners
+        return sum(group.count for group in self.learners)
+
+    @property
     def learner_names(self) -> tuple[str, ...]:
         """learner-0, learner-1, …: the learners that are there from the start."""
-        return tuple(f"learner-{index}" for index in range(self.learners))
+        return tuple(f"learner-{index}" for index in range(self.learner_count))
+
+    def grouped(self) -> Iterator[tuple[str, LearnerGroup]]:
+        """Name and group of every learner of the start; of none if only their number is given."""
+        groups = () if isinstance(self.learners, int) else self.learners
+        members = (group for group in groups for _ in range(group.count))
+        return zip(self.learner_names, members, strict=False)
+
+    @property
+    def speeds(self) -> Mapping[str, float]:
+        """Speed of every learner that is slower than the machine allows, as a share of one."""
+        return {name: group.speed for name, group in self.grouped() if group.speed < 1}
 
     @property
     def reserve_names(self) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ from chaoslab.core.units import show_duration
 from chaoslab.plan.model.faults import Distribution, FaultSpec
 from chaoslab.plan.model.fleet import REGION, FleetSpec
 from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
-from chaoslab.plan.model.groups import members
 from chaoslab.plan.model.training import Training
 
 _SEED_BITS = 63
@@ -144,7 +143,7 @@ class FaultPlan:
     def _grouped(self) -> Mapping[str, Sequence[str]]:
         """Names by region, for groups of learners with a region."""
         found: dict[str, list[str]] = {}
-        for group, names in members(self.training.groups, self.training.learner_names):
+        for name, group in self.training.grouped():
             if group.region is not None:
-                found.setdefault(group.region, []).extend(names)
+                found.setdefault(group.region, []).append(name)
         return found

@@ -69,7 +69,7 @@ def test_every_part_of_the_frame_is_read_in_its_units(load: Loader) -> None:
         programs={"learner": "my_package.my_learner"},
         links_settings=Toxiproxy(toxiproxy="127.0.0.1:8474"),
     )
-    assert plan.baseline == Baseline(warmup_rounds=6, window_rounds=10, max_variation=0.25)
+    assert plan.baseline == Baseline(warmup=6, window=10, max_variation=0.25)
     assert plan.limits.protected == ("learner-3",)
     assert plan.limits.max_affected == 0.5
     assert plan.abort == (AbortRule(no_round_for_s=120), AbortRule(alive_below=2))

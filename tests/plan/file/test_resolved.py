@@ -143,7 +143,7 @@ PLANS = st.builds(
         regions=st.just({}) | st.just({"eu": ("learner-0",)}) | st.just({"us": 1}),
     ),
     control=st.sampled_from(Control),
-    baseline=st.builds(Baseline, warmup_rounds=st.integers(0, 99), max_variation=SHARES),
+    baseline=st.builds(Baseline, warmup=st.integers(0, 99), max_variation=SHARES),
     settle_s=SECONDS,
     limits=st.builds(
         Limits, max_affected=SHARES, protected=st.lists(NAMES).map(tuple), timeout_s=st.just(2e6)
@@ -166,7 +166,7 @@ def test_a_resolved_plan_reads_back_equal(load: Loader, plan: FaultPlan) -> None
 def test_everything_is_written_out_with_its_default() -> None:
     text = resolved_yaml(FaultPlan(name="trial"))
     for field in fields(Training):
-        if field.name not in {"task", "evaluate_every", "groups"}:  # absent by default
+        if field.name not in {"task", "evaluate_every"}:  # absent by default
             assert f"  {field.name.removesuffix('_s')}:" in text
     for line in ("version: 1", "suspect_after: 2s", "timeout: 10m", "max_affected: 100%",
                  "settle: 30s", "warmup: 12 rounds", "final_share: 10%"):  # fmt: skip
