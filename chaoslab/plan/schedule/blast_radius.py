@@ -10,7 +10,7 @@ overlaps between two lines is known only in the run, where the same limits are c
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 from chaoslab.core.errors import PlanError
 from chaoslab.plan.model import FaultSpec, Limits, Trigger
@@ -29,21 +29,6 @@ class Draft:
     trigger: Trigger
     for_s: float | None
     watched: tuple[str, ...] = ()
-
-
-@runtime_checkable
-class _TakesAway(Protocol):
-    takes_away: bool
-
-
-@runtime_checkable
-class _BringsIn(Protocol):
-    brings_in: bool
-
-
-@runtime_checkable
-class _SharesTargets(Protocol):
-    shares_targets: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,8 +180,7 @@ def _hit(draft: Draft) -> str:
 
 
 def _brings_in(draft: Draft) -> bool:
-    settings = draft.spec.settings
-    return isinstance(settings, _BringsIn) and settings.brings_in
+    return getattr(draft.spec.settings, "brings_in", False)
 
 
 def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
@@ -206,8 +190,8 @@ def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
     return _Span(
         spec=draft.spec.id,
         targets=frozenset(draft.targets),
-        is_away=settings.takes_away if isinstance(settings, _TakesAway) else True,
-        is_sharing=isinstance(settings, _SharesTargets) and settings.shares_targets,
+        is_away=getattr(settings, "takes_away", True),
+        is_sharing=getattr(settings, "shares_targets", False),
         start_s=start_s,
         end_s=end_s,
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import cast
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug, PlanError
@@ -87,7 +87,7 @@ def preview(schedule: Schedule) -> list[str]:
 
 
 def _sentence(injection: Injection) -> str:
-    given = _settings(injection.settings).items()
+    given = _fields(injection.settings).items()
     settings = ", ".join(f"{key} {value}" for key, value in given if value not in (None, ()))
     is_arrival = getattr(injection.settings, "brings_in", False)
     if injection.for_s is None:
@@ -111,39 +111,24 @@ def _listed(names: Sequence[str]) -> str:
 
 # ---------------------------------------------------------------- JSON
 
-_INT = TypeAdapter(int)
-_NAMES = TypeAdapter(tuple[str, ...])
-_SECONDS = TypeAdapter(float | None)
-
 
 def _injection_out(injection: Injection) -> Json:
-    trigger = dataclasses.asdict(injection.trigger)
-    return {
-        "injection": injection.number,
-        "spec": injection.spec,
-        "fault": injection.fault,
-        "settings": _settings(injection.settings),
-        "targets": injection.targets,
-        "trigger": {key: value for key, value in trigger.items() if value is not None},
-        "for_s": injection.for_s,
-        **({"watched": injection.watched} if injection.watched else {}),
-    }
+    fields = {"injection": injection.number, **_fields(injection)}
+    del fields["number"]
+    fields["trigger"] = {k: v for k, v in _fields(injection.trigger).items() if v is not None}
+    if not injection.watched:
+        del fields["watched"]
+    return fields
 
 
-def _injection_in(found: Mapping[str, object], faults: Mapping[str, type]) -> Injection:
+def _injection_in(found: dict[str, object], faults: Mapping[str, type]) -> Injection:
     name = str(found["fault"])
     if name not in faults:
         raise ValueError(f"no fault is called {name}; there are {', '.join(sorted(faults))}")
-    return Injection(
-        number=_INT.validate_python(found["injection"]),
-        spec=str(found["spec"]),
-        fault=name,
-        settings=_dataclass(faults[name], found["settings"]),
-        targets=_NAMES.validate_python(found["targets"]),
-        trigger=cast("Trigger", _dataclass(Trigger, found["trigger"])),
-        for_s=_SECONDS.validate_python(found["for_s"]),
-        watched=_NAMES.validate_python(found.get("watched", ())),
-    )
+    found["number"] = found.pop("injection")
+    found["settings"] = _dataclass(faults[name], found["settings"])
+    found["trigger"] = _dataclass(Trigger, found["trigger"])
+    return cast("Injection", _dataclass(Injection, found))
 
 
 def _dataclass(kind: type, found: object) -> object:
@@ -151,7 +136,12 @@ def _dataclass(kind: type, found: object) -> object:
     known = inspect.signature(kind).parameters.keys()
     if not isinstance(found, dict) or not found.keys() <= known:
         raise ValueError(f"{found} are not fields of {kind.__name__}, which has {sorted(known)}")
-    return _adapter(kind).validate_python(found)
+    try:
+        return _adapter(kind).validate_python(found)
+    except ValidationError as error:
+        found_wrong = error.errors(include_url=False)
+        wrong = [f"{'.'.join(map(str, one['loc']))!r}: {one['msg']}" for one in found_wrong]
+        raise ValueError(", ".join(wrong)) from error
 
 
 @cache
@@ -160,18 +150,13 @@ def _adapter(kind: type) -> TypeAdapter[object]:
 
 
 def _dropped_out(dropped: Dropped) -> Json:
-    fields = cast("dict[str, Json]", dataclasses.asdict(dropped))
+    fields = _fields(dropped)
     return {"dropped": fields.pop("spec"), **fields}
 
 
-def _dropped_in(found: Mapping[str, object]) -> Dropped:
-    return Dropped(
-        spec=str(found["dropped"]),
-        fault=str(found["fault"]),
-        targets=_NAMES.validate_python(found["targets"]),
-        time_s=_SECONDS.validate_python(found["time_s"]) or 0.0,
-        reason=str(found["reason"]),
-    )
+def _dropped_in(found: dict[str, object]) -> Dropped:
+    found["spec"] = found.pop("dropped")
+    return cast("Dropped", _dataclass(Dropped, found))
 
 
 def _seed(head: Mapping[str, object]) -> int:
@@ -180,7 +165,7 @@ def _seed(head: Mapping[str, object]) -> int:
     return int(str(head["seed"]))
 
 
-def _settings(settings: object) -> dict[str, Json]:
-    if not dataclasses.is_dataclass(settings) or isinstance(settings, type):
-        raise HarnessBug(f"{settings!r} are no settings of a fault: they are not a dataclass")
-    return cast("dict[str, Json]", dataclasses.asdict(settings))
+def _fields(data: object) -> dict[str, Json]:
+    if not dataclasses.is_dataclass(data) or isinstance(data, type):
+        raise HarnessBug(f"{data!r} is not a dataclass, so it cannot stand in a schedule")
+    return cast("dict[str, Json]", dataclasses.asdict(data))
