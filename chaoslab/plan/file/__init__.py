@@ -209,9 +209,8 @@ def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[s
     except ValidationError as error:
         for mistake in error.errors(include_url=False):
             branch = _branch(document.tree, mistake["loc"])
-            is_key = mistake["type"] == UNKNOWN_KEY or mistake["loc"][-1] == "[key]"
             if branch not in document.broken:
-                document.blame(branch, mistake["msg"], is_key=is_key)
+                document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
     if document.problems:
         raise document.error()
     return found

@@ -166,7 +166,8 @@ def mapping(
 
     def decode(value: object, handler: Callable[[object], Found]) -> object:
         if not isinstance(value, dict):
-            raise refusal(f"{value!r} is not a mapping: write {{{next(iter(keys))}: …}}")
+            key, first = next(iter(keys.items()))
+            raise refusal(f"{value!r} is not a mapping: write {{{key}: {_example_of(first)}}}")
         try:
             found = handler(value)
         except ValidationError as error:
@@ -246,10 +247,8 @@ def shape_of(
         item = shape_of(field, get_args(hint)[0], special)
         return Annotated[_tuple[item, ...], BeforeValidator(_list)]
     if origin is Mapping:
-        name, item = get_args(hint)
-        names = choice(str, get_args(name), noun="key") if get_origin(name) is Literal else str
-        items = shape_of(field, item, special, example=example)
-        return Annotated[_dict[names, items], BeforeValidator(_is_mapping(field, example))]
+        item = shape_of(field, get_args(hint)[1], special, example=example)
+        return Annotated[_dict[str, item], BeforeValidator(_is_mapping(field, example))]
     if get_args(hint)[:1] == (int,) and tuple_in(hint):
         item = shape_of(field, get_args(tuple_in(hint))[0], special)
         return _count_or_list(item, f"{field}: {example}")

@@ -26,7 +26,6 @@ from chaoslab.plan.file.shape import (
     mapping,
     plain,
     record,
-    shape_of,
     text,
 )
 from chaoslab.plan.file.targets import FOR, OUTAGE, TARGET
@@ -139,9 +138,10 @@ def _settings(kind: type, found: Found) -> object:
     return None if settings == kind() else settings
 
 
-_ROLE: Any = Literal
-_PROGRAMS: Final = shape_of(
-    "programs", Mapping[_ROLE[PROGRAMS], str], example="{learner: my_package.my_learner}"
+_PROGRAMS: Final = mapping(
+    "Programs",
+    {role: entry(str, None, example=f"my_package.my_{role}") for role in PROGRAMS},
+    dict,
 )
 _ABORT: Final = mapping(
     "Abort",
