@@ -9,14 +9,14 @@ Its training thread is the test's own, or a thread of its own with `running`.
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.learner.exchange import Inbox, Snapshot
+from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.wire.connection import Connection
@@ -46,7 +46,7 @@ class LittleLearner:
         self.connections: list[Connection] = []
         self.messenger = Messenger(
             lambda: self._connect(address, limits),
-            learner=name, incarnation=1, specs=specs, emit=self.told.emit,
+            learner=name, incarnation=1, specs=specs, emit=self._emit,
         )  # fmt: skip
         self.messenger._link.backoff = Backoff(
             random.Random(name), first_s=pause_s, cap_s=2 * pause_s
@@ -66,6 +66,9 @@ class LittleLearner:
             Connection(address, token=known.TOKENS.of(self.name), limits=limits)
         )
         return self.connections[-1]
+
+    def _emit(self, kind: Kind, data: Mapping[str, Json]) -> None:
+        self.told.emit(kind, {"learner": self.name, "incarnation": 1, **data})
 
     def of(self, kind: Kind) -> list[dict[str, Json]]:
         return self.told.of(kind)
@@ -141,14 +144,16 @@ class LittleLearner:
     def _boundary(self) -> None:
         self.messenger.boundary(
             Snapshot(
-                step=self.step_count,
-                tokens=self.tokens,
-                data_position=self.step_count,
-                loss=1.0,
-                step_s=0.01,
-                versions=tuple(self.versions),
-                since_steps=tuple(self.since_steps),
-                since_tokens=tuple(self.since_tokens),
+                Counters(
+                    step=self.step_count,
+                    tokens=self.tokens,
+                    data_position=self.step_count,
+                    loss=1.0,
+                    step_s=0.01,
+                    fragments=tuple(
+                        map(FragmentCounters, self.versions, self.since_steps, self.since_tokens)
+                    ),
+                ),
                 delta=self._delta,
                 pack=lambda: b"a checkpoint",
             )

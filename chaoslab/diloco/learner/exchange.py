@@ -8,35 +8,56 @@ Data only; nothing here waits, and arrays in it are never changed.
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.settings import Settings, Source
 
 
+class FragmentCounters(NamedTuple):
+    """What a learner holds of one fragment, and what became of its work on it."""
+
+    version: int = -1
+    """Version that was adopted last; -1: none yet."""
+    c_steps: int = 0
+    """Steps since the adoption."""
+    tokens_from: int = 0
+    """Raw tokens of this incarnation at the adoption."""
+    committed: int = 0
+    discarded: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
-    """State of a learner at one step boundary. Per-fragment tuples have P entries.
+class Counters:
+    """Counters of one incarnation at a step boundary, with an entry for each of P fragments."""
+
+    step: int = 0
+    tokens: int = 0
+    """Raw tokens of this incarnation."""
+    data_position: int = 0
+    loss: float = 0.0
+    step_s: float = 0.0
+    fragments: tuple[FragmentCounters, ...] = ()
+
+    @property
+    def versions(self) -> list[int]:
+        """Adopted version of each fragment."""
+        return [fragment.version for fragment in self.fragments]
+
+    def c_tokens(self, fragment: int) -> int:
+        """Tokens trained on since the fragment was adopted."""
+        return self.tokens - self.fragments[fragment].tokens_from
+
+
+class Snapshot(NamedTuple):
+    """State of a learner at one step boundary.
 
     `delta(p)` gives base - params of fragment p as float32 [n_p]; `pack()` the checkpoint payload.
     """
 
-    step: int
-    tokens: int
-    """Raw tokens of this incarnation."""
-    data_position: int
-    loss: float
-    step_s: float
-    versions: tuple[int, ...]
-    since_steps: tuple[int, ...]
-    """c_steps: steps since the fragment was adopted."""
-    since_tokens: tuple[int, ...]
-    """Raw tokens at the adoption of the fragment; c_tokens = tokens - this."""
+    counters: Counters
     delta: Callable[[int], FloatArray]
     pack: Callable[[], bytes]
-
-    def c_tokens(self, fragment: int) -> int:
-        """Tokens trained on since the fragment was adopted."""
-        return self.tokens - self.since_tokens[fragment]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,11 +75,10 @@ class Adoption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """Checkpoint of a donor, as the syncer passed it on; `payload` as in `inner_steps.to_bytes`."""
+    """Checkpoint of a donor, as the syncer passed it on; `payload` is as `Inner.pack` makes it."""
 
     versions: tuple[int, ...]
     step: int
-    data_position: int
     donor: str
     payload: memoryview
 
@@ -69,7 +89,6 @@ class Joined:
 
     epoch: int
     source: Source
-    donor: str
     settings: Settings
     layout: Layout
     data_position: int

@@ -6,30 +6,25 @@
     donor: base, moments ─► pack ─► bytes ─► unpack: base = params, moments
 
 Batches are spread over the devices; everything else is replicated. No call waits for the devices
-except `base_flat`, `params_flat`, `to_bytes` and `evaluate`. No buffer is donated and no array is
-changed, so a `LearnerState` stays valid and any thread may read it while later steps run. Nothing
-here depends on rounds, versions or the network.
+except `flat` and `pack`. No buffer is donated and no array is changed, so a `LearnerState` stays
+valid and any thread may read it while later steps run. Nothing here depends on rounds, versions or
+the network.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 import optax
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
-from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_compilations
+from chaoslab.diloco.model.compilation import publish_compilations
+from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensor_names
-
-__all__ = ["Flat", "Inner", "InnerSettings", "LearnerState", "enable_compilation_cache"]
-
-Flat: TypeAlias = npt.NDArray[np.float32]
-"""Tensors of one fragment, raveled and concatenated in the fragment's order, float32 [n_p]."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,46 +93,43 @@ class Inner:
         self._task = task
         self._optimizer = optimizer(settings or InnerSettings())
         self._fresh = jax.jit(self._make_fresh, out_shardings=self._replicated)
-        self._step: Any = jax.jit(
-            self._advance, out_shardings=self._replicated
-        )  # Any: a jitted function, then its compiled form
+        self._jitted_step = jax.jit(self._advance, out_shardings=self._replicated)
+        self._step: Any = self._jitted_step  # Any: a jitted function, then its compiled form
         params, self._moments_like = jax.eval_shape(self._make_fresh, jax.random.key(0))
         leaves, self._tree = jax.tree.flatten(params)
         self.specs = [
-            (name, leaf.shape, name in task.averaged)
+            TensorSpec(name=name, shape=leaf.shape, is_averaged=name in task.averaged)
             for name, leaf in zip(tensor_names(params), leaves, strict=True)
         ]
-        """(name, shape, is_averaged) of every tensor, in the order of the pytree."""
-        self._fragments: list[list[int]] = []  # indices in `specs`
+        """Every tensor, in the order of the pytree."""
+        self._layout = Layout(())
+        self._places: list[list[int]] = []  # of each fragment's tensors in `specs`
         self._deltas: list[Any] = []
 
     @property
     def parameters(self) -> int:
         """Number of trained values."""
-        return sum(math.prod(shape) for _, shape, _ in self.specs)
+        return sum(spec.size for spec in self.specs)
 
     # ------------------------------------------------------------ before training
 
-    def cut(self, fragments: Sequence[Sequence[str]]) -> None:
-        """Set the fragments: each an ordered list of tensor names, every tensor in exactly one.
+    def cut(self, layout: Layout) -> None:
+        """Set the fragments, and compile what `delta` needs.
 
-        Compiles what `delta` needs. ValueError names missing, unknown and duplicate tensors.
+        ValueError unless they hold every tensor once.
         """
-        places = {name: place for place, (name, _, _) in enumerate(self.specs)}
-        named = [name for fragment in fragments for name in fragment]
+        places = {spec.name: place for place, spec in enumerate(self.specs)}
+        named = [spec.name for fragment in layout.fragments for spec in fragment.tensors]
         if sorted(named) != sorted(places):
-            raise ValueError(
-                f"the fragments do not hold every tensor once: missing {set(places) - set(named)}, "
-                f"unknown {set(named) - set(places)}, "
-                f"twice { ({name for name in named if named.count(name) > 1}) }"
-            )
-        self._fragments = [[places[name] for name in fragment] for fragment in fragments]
+            raise ValueError(f"fragments: must hold each of {sorted(places)} once, got {named}")
+        self._layout = layout
+        self._places = [[places[spec.name] for spec in f.tensors] for f in layout.fragments]
         compiled: dict[tuple[tuple[int, ...], ...], Any] = {}
         self._deltas = []
-        for fragment in self._fragments:
-            shapes = tuple(self.specs[place][1] for place in fragment)
+        for fragment in layout.fragments:
+            shapes = tuple(spec.shape for spec in fragment.tensors)
             if shapes not in compiled:
-                like = [self._like(jax.ShapeDtypeStruct(shape, jnp.float32)) for shape in shapes]
+                like = [self._like(shape) for shape in shapes]
                 compiled[shapes] = jax.jit(_difference).lower(like, like).compile()
             self._deltas.append(compiled[shapes])
         publish_compilations()
@@ -146,21 +138,14 @@ class Inner:
         """Compile `step` ahead of time; may run while another thread connects."""
         batch = next(self._task.batches(0, 1, seed=0, position=0))
         self._check(batch)
-        like = jax.tree.map(
-            lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=self._spread), batch
-        )
-        params = [
-            self._like(jax.ShapeDtypeStruct(shape, jnp.float32)) for _, shape, _ in self.specs
-        ]
-        self._step = (
-            jax.jit(self._advance, out_shardings=self._replicated)
-            .lower(
-                jax.tree.unflatten(self._tree, params),
-                jax.tree.map(self._like, self._moments_like),
-                like,
-            )
-            .compile()
-        )
+        self._step = self._jitted_step.lower(
+            jax.tree.unflatten(self._tree, [self._like(spec.shape) for spec in self.specs]),
+            jax.tree.map(lambda leaf: self._like(leaf.shape, leaf.dtype), self._moments_like),
+            jax.tree.map(
+                lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=self._spread),
+                batch,
+            ),
+        ).compile()
         publish_compilations()
 
     def init(self, seed: int) -> LearnerState:
@@ -185,97 +170,68 @@ class Inner:
         difference.copy_to_host_async()
         return difference
 
-    def adopt(self, state: LearnerState, fragment: int, flat: Flat) -> LearnerState:
+    def adopt(self, state: LearnerState, fragment: int, flat: FloatArray) -> LearnerState:
         """Overwrite params and base of one fragment with `flat` f32 [n_p]; moments are kept.
 
         `flat` is copied and may be reused. ValueError if it has another size or dtype.
         """
-        shapes = [self.specs[place][1] for place in self._fragments[fragment]]
-        sizes = [math.prod(shape) for shape in shapes]
-        if flat.shape != (sum(sizes),) or flat.dtype != np.float32:
-            raise ValueError(
-                f"fragment {fragment}: must be f32 [{sum(sizes)}], got {flat.dtype} {flat.shape}"
-            )
-        pieces = np.split(flat, np.cumsum(sizes)[:-1])
+        tensors = self._layout.fragments[fragment].unflatten(flat).values()
         # a copy of each: on a CPU the device array may share memory with `flat`
-        owned = [
-            np.array(piece.reshape(shape)) for piece, shape in zip(pieces, shapes, strict=True)
-        ]
-        arrays = jax.device_put(owned, self._replicated)
+        arrays = jax.device_put([tensor.copy() for tensor in tensors], self._replicated)
         return state._replace(
             params=self._replaced(state.params, fragment, arrays),
             base=self._replaced(state.base, fragment, arrays),
         )
 
-    def base_flat(self, state: LearnerState, fragment: int) -> Flat:
-        """Adopted global values of one fragment, read back from the device, f32 [n_p]."""
-        return _joined(self._leaves(state.base, fragment))
-
-    def params_flat(self, state: LearnerState, fragment: int) -> Flat:
-        """Trained values of one fragment, f32 [n_p]; waits for the steps before it."""
-        return _joined(self._leaves(state.params, fragment))
-
-    def evaluate(self, state: LearnerState) -> float:
-        """Held-out loss of the trained parameters."""
-        return self._task.evaluate(state.params)
+    def flat(self, tree: Params, fragment: int) -> FloatArray:
+        """One fragment of a state's params or base, read back from the device, f32 [n_p]."""
+        leaves = self._leaves(tree, fragment)
+        for leaf in leaves:
+            leaf.copy_to_host_async()
+        return np.concatenate([np.asarray(leaf).reshape(-1) for leaf in leaves])
 
     # ------------------------------------------------------------ checkpoints
 
-    def pack(self, state: LearnerState) -> list[jax.Array]:
-        """The adopted tensors, fragment by fragment, then the moments; shapes as in
-        `packed_layout`.
+    def pack(self, state: LearnerState) -> bytes:
+        """The adopted tensors, fragment by fragment, then the moments: values without headers.
 
-        Work since the adoption is left out, so that no token is counted twice.
+        Little-endian. Work since the adoption is left out, so that no token is counted twice.
         """
-        fragments = range(len(self._fragments))
+        fragments = range(len(self._places))
         base = [leaf for fragment in fragments for leaf in self._leaves(state.base, fragment)]
         packed = base + jax.tree.leaves(state.moments)
         for leaf in packed:
             leaf.copy_to_host_async()
-        return packed
-
-    def packed_layout(self) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
-        """Shape and dtype of every array of `pack`, in order."""
-        places = [place for fragment in self._fragments for place in fragment]
-        return [(self.specs[place][1], np.dtype(np.float32)) for place in places] + [
-            (leaf.shape, np.dtype(leaf.dtype)) for leaf in jax.tree.leaves(self._moments_like)
-        ]
-
-    def unpack(self, arrays: Sequence[npt.ArrayLike]) -> LearnerState:
-        """A state with the packed base and moments, and no work of its own."""
-        owned = [np.array(array) for array in arrays]
-        layout = self.packed_layout()
-        if [(array.shape, array.dtype) for array in owned] != layout:
-            raise ValueError(f"arrays: must be as `packed_layout` says, got {len(owned)} others")
-        placed = jax.device_put(owned, self._replicated)
-        leaves: list[jax.Array] = [placed[0]] * len(self.specs)
-        for array, place in zip(placed, [p for f in self._fragments for p in f], strict=False):
-            leaves[place] = array
-        base = jax.tree.unflatten(self._tree, leaves)
-        moments = jax.tree.unflatten(
-            jax.tree.structure(self._moments_like), placed[len(self.specs) :]
+        return b"".join(
+            array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+            for array in map(np.asarray, packed)
         )
-        return LearnerState(params=base, base=base, moments=moments)
 
-    def to_bytes(self, arrays: Sequence[npt.ArrayLike]) -> bytes:
-        """All values in order, little-endian, without headers; waits for the arrays."""
-        return b"".join(_little(np.asarray(array)).tobytes() for array in arrays)
+    def unpack(self, payload: bytes | memoryview) -> LearnerState:
+        """The packed base and moments, as a state without work of its own.
 
-    def from_bytes(self, payload: bytes) -> list[npt.NDArray[Any]]:
-        """The arrays of `to_bytes`. ValueError unless the length fits this model exactly."""
-        layout = self.packed_layout()
-        sizes = [math.prod(shape) * dtype.itemsize for shape, dtype in layout]
+        ValueError unless the length fits this model exactly.
+        """
+        places = [place for fragment in self._places for place in fragment]
+        like = [self._like(self.specs[place].shape) for place in places]
+        like += jax.tree.leaves(self._moments_like)
+        sizes = [math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in like]
         if len(payload) != sum(sizes):
             raise ValueError(
                 f"checkpoint: must be {sum(sizes):,} bytes for this model, got {len(payload):,}"
             )
         starts = np.cumsum([0, *sizes[:-1]]).tolist()
-        return [
-            np.frombuffer(payload, dtype.newbyteorder("<"), math.prod(shape), start)
-            .astype(dtype, copy=False)
-            .reshape(shape)
-            for (shape, dtype), start in zip(layout, starts, strict=True)
+        owned = [
+            np.frombuffer(payload, leaf.dtype.newbyteorder("<"), math.prod(leaf.shape), start)
+            .astype(leaf.dtype)
+            .reshape(leaf.shape)
+            for leaf, start in zip(like, starts, strict=True)
         ]
+        placed = jax.device_put(owned, self._replicated)
+        by_place = dict(zip(places, placed, strict=False))
+        base = jax.tree.unflatten(self._tree, [by_place[place] for place in sorted(by_place)])
+        moments = jax.tree.unflatten(jax.tree.structure(self._moments_like), placed[len(places) :])
+        return LearnerState(params=base, base=base, moments=moments)
 
     # ------------------------------------------------------------ inside
 
@@ -298,29 +254,19 @@ class Inner:
                 f"batch: length must be a multiple of {len(self.devices)} devices, got {length}"
             )
 
-    def _like(self, leaf: jax.ShapeDtypeStruct) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=self._replicated)
+    def _like(self, shape: tuple[int, ...], dtype: Any = jnp.float32) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=self._replicated)
 
     def _leaves(self, tree: Params, fragment: int) -> list[jax.Array]:
         leaves = jax.tree.leaves(tree)
-        return [leaves[place] for place in self._fragments[fragment]]
+        return [leaves[place] for place in self._places[fragment]]
 
     def _replaced(self, tree: Params, fragment: int, arrays: Sequence[jax.Array]) -> Params:
         leaves = jax.tree.leaves(tree)
-        for place, array in zip(self._fragments[fragment], arrays, strict=True):
+        for place, array in zip(self._places[fragment], arrays, strict=True):
             leaves[place] = array
         return jax.tree.unflatten(self._tree, leaves)
 
 
 def _difference(base: Sequence[jax.Array], params: Sequence[jax.Array]) -> jax.Array:
     return jnp.concatenate([jnp.ravel(old - new) for old, new in zip(base, params, strict=True)])
-
-
-def _joined(leaves: Sequence[jax.Array]) -> Flat:
-    for leaf in leaves:
-        leaf.copy_to_host_async()
-    return np.concatenate([np.asarray(leaf).reshape(-1) for leaf in leaves])
-
-
-def _little(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)

@@ -93,12 +93,12 @@ class Joining:
         self._replica.init(self._seed)
         if source is Source.INITIAL:
             self._messenger.send_initial(self._replica.bases())
-        else:
-            self._restore_moments()
+        elif self._own is not None:
+            self._replica.recall(self._own.payload, self._own.data_position)
 
     def _take_in(self, inbox: Inbox) -> bool:
         """Adopt what has arrived, as the source allows; whether every fragment is held."""
-        is_complete = len(inbox.adoptions) == len(self._replica.counters.versions)
+        is_complete = len(inbox.adoptions) == len(self._replica.counters.fragments)
         if inbox.handover is not None and self.source is Source.DONOR:
             self._replica.take_over(inbox.handover)
             self.donor = inbox.handover.donor
@@ -108,9 +108,4 @@ class Joining:
             self._prepare(Source.SYNCER)  # no donor was available after all
         for adoption in inbox.adoptions.values():
             self._adopt(adoption)
-        return self._replica.counters.holds_everything
-
-    def _restore_moments(self) -> None:
-        """Restore the AdamW moments of this learner's own newest checkpoint, if there is one."""
-        if self._own is not None:
-            self._replica.recall(self._own.payload, self._own.data_position)
+        return self._replica.holds_everything

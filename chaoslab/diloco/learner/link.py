@@ -15,9 +15,10 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from chaoslab.core.events import Json, Kind
+from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
@@ -30,12 +31,6 @@ _SOUND_S = 1.0
 
 BeginProbe: TypeAlias = Callable[[Callable[[float], None]], None]
 """Begins to measure round trips on a separate connection, in s each; see `probe`."""
-
-
-class Say(Protocol):
-    """Reports an event about this learner."""
-
-    def __call__(self, kind: Kind, /, **data: Json) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +55,7 @@ class Link:
         connect: Callable[[], Connection],
         handlers: LinkHandlers,
         *,
-        say: Say,
+        emit: Emit,
         chance: random.Random,
         probe: BeginProbe | None = None,
     ) -> None:
@@ -68,7 +63,7 @@ class Link:
         self._connect = connect
         self._handlers = handlers
         self._probe = probe
-        self._say = say
+        self._emit = emit
         self._closing = threading.Event()
         self._may_reconnect = threading.Event()
         now_s = time.monotonic()
@@ -164,7 +159,7 @@ class Link:
         if self._measure.is_due(now_s):
             queued: Mapping[str, Json] = connection.pings.queue if connection else _NOTHING_QUEUED
             measured = self._meter.read().data()
-            self._say(Kind.LINK_MEASURED, direction="down", **measured, **queued)
+            self._emit(Kind.LINK_MEASURED, {"direction": "down", **measured, **queued})
         return now_s
 
     def _next_s(self) -> float:
@@ -175,18 +170,20 @@ class Link:
         if self._opened_s is None:
             self._opened_s = time.monotonic()
             after_s = self._opened_s - self._alone_s
-            self._say(Kind.LINK_OPENED, attempts=self._attempts, after_s=round(after_s, 6))
+            self._emit(Kind.LINK_OPENED, {"attempts": self._attempts, "after_s": round(after_s, 6)})
 
     def _note_end(self, why: str) -> None:
         now_s, was_open = time.monotonic(), self._opened_s is not None
         open_s = now_s - self._opened_s if self._opened_s is not None else 0.0
         self._handlers.end(why)
-        self._say(
+        self._emit(
             Kind.LINK_CLOSED,
-            was_open=was_open,
-            open_s=round(open_s, 6),
-            attempts=self._attempts,
-            reason=why,
+            {
+                "was_open": was_open,
+                "open_s": round(open_s, 6),
+                "attempts": self._attempts,
+                "reason": why,
+            },
         )
         if was_open:
             self._alone_s, self._attempts = now_s, 0

@@ -1,6 +1,6 @@
-"""Conversion at the learner: snapshots to messages, the syncer's messages to inbox items.
+"""Conversion at the learner: counters to messages, the syncer's messages to inbox items.
 
-    Snapshot ──► hello, progress, push, declined, checkpoint ──► messages ══► syncer
+    Counters ──► hello, progress, push, declined, checkpoint ──► messages ══► syncer
     Joined, Adoption, Handover ◄── joined, adoption, handover ◄── messages ◄══╝
 
 Pure functions. `messenger` decides when a message is sent; the syncer's side is `syncer.messages`,
@@ -9,7 +9,7 @@ and `wire.proto` describes every field.
 
 from collections.abc import Sequence
 
-from chaoslab.diloco.learner.exchange import Adoption, Handover, Joined, Snapshot
+from chaoslab.diloco.learner.exchange import Adoption, Counters, Handover, Joined
 from chaoslab.diloco.model.codec import Codec, decode, digest
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings, Source
@@ -24,7 +24,7 @@ def hello(
     process: int,
     *,
     specs: Sequence[TensorSpec],
-    held: Snapshot | None,
+    held: Counters | None,
 ) -> pb.Hello:
     """Hello: identity of the process, and what it holds (None: nothing)."""
     return pb.Hello(
@@ -39,13 +39,13 @@ def hello(
     )
 
 
-def progress(held: Snapshot) -> pb.Progress:
+def progress(held: Counters) -> pb.Progress:
     """Counters of a step boundary."""
     return pb.Progress(
         step=held.step,
         tokens=held.tokens,
-        c_steps=held.since_steps,
-        c_tokens=[held.c_tokens(index) for index in range(len(held.versions))],
+        c_steps=[fragment.c_steps for fragment in held.fragments],
+        c_tokens=[held.c_tokens(index) for index in range(len(held.fragments))],
         versions=held.versions,
         loss=held.loss,
         step_s=held.step_s,
@@ -58,7 +58,7 @@ def initial(fragment: int) -> pb.Push:
     return pb.Push(fragment=fragment, base_version=-1, codec=Codec.F32.value)
 
 
-def push(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
+def push(held: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
     """Header of a push: the work on a fragment since it was adopted."""
     fragment = pull.fragment
     return pb.Push(
@@ -66,25 +66,25 @@ def push(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
         fragment=fragment,
         base_version=pull.base_version,
         step=held.step,
-        c_steps=held.since_steps[fragment],
+        c_steps=held.fragments[fragment].c_steps,
         c_tokens=held.c_tokens(fragment),
-        tokens_from=held.since_tokens[fragment],
+        tokens_from=held.fragments[fragment].tokens_from,
         tokens_to=held.tokens,
         codec=codec.value,
     )
 
 
-def declined(held: Snapshot, pull: pb.Pull, codec: Codec) -> pb.Push:
+def declined(held: Counters, pull: pb.Pull, codec: Codec) -> pb.Push:
     """Header of an empty push, which declines a pull."""
     return pb.Push(
         round=pull.round,
         fragment=pull.fragment,
-        base_version=held.versions[pull.fragment],
+        base_version=held.fragments[pull.fragment].version,
         codec=codec.value,
     )
 
 
-def checkpoint(held: Snapshot, request: int, donor: str) -> pb.Checkpoint:
+def checkpoint(held: Counters, request: int, donor: str) -> pb.Checkpoint:
     """Header of a donor's checkpoint."""
     return pb.Checkpoint(
         request=request,
@@ -105,7 +105,6 @@ def joined(message: pb.ToLearner, specs: Sequence[TensorSpec]) -> Joined:
     return Joined(
         epoch=message.epoch,
         source=source,
-        donor=welcome.donor,
         settings=settings,
         layout=Layout.balance(specs, settings.fragments),
         data_position=welcome.data_position,
@@ -130,7 +129,6 @@ def handover(header: pb.Checkpoint, payload: memoryview) -> Handover:
     return Handover(
         versions=tuple(header.versions),
         step=header.step,
-        data_position=header.data_position,
         donor=header.donor,
         payload=payload,
     )

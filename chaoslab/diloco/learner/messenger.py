@@ -22,11 +22,11 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 
-from chaoslab.core.events import Json, Kind
+from chaoslab.core.events import Kind
 from chaoslab.diloco.learner import messages
 from chaoslab.diloco.learner.exchange import Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
-from chaoslab.diloco.learner.tampering import Outgoing, untouched
+from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.model.codec import Codec, MalformedPayload
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.node.events import Emit
@@ -51,18 +51,15 @@ class Messenger:
         incarnation: int,
         specs: Sequence[TensorSpec],
         emit: Emit,
-        outgoing: Callable[[pb.Push, Callable[[], FloatArray], Codec], Sequence[Outgoing]] = (
-            untouched
-        ),
+        tampering: Tampering | None = None,
         phases: Phases | None = None,
         probe: BeginProbe | None = None,
     ) -> None:
-        """`outgoing` may replace a push by something else: see `tampering`."""
         self._learner = learner
         self._incarnation = incarnation
         self._specs = tuple(specs)
         self._emit = emit
-        self._outgoing = outgoing
+        self._tampering = tampering or Tampering(emit)
         self._phases = phases or Phases(emit, {})
         self._connection: Connection | None = None
         """The open stream; None while there is none."""
@@ -83,7 +80,7 @@ class Messenger:
             LinkHandlers(
                 hello=self._say_hello, hear=self._hear, repeat=self._repeat, end=self._end
             ),
-            say=self._say,
+            emit=emit,
             chance=random.Random(f"{learner}/{incarnation}"),
             probe=probe,
         )
@@ -137,7 +134,14 @@ class Messenger:
     def _say_hello(self, connection: Connection) -> None:
         """Send the hello, the first message of a stream."""
         with self._lock:
-            connection.send(self._hello())
+            hello = messages.hello(
+                self._learner,
+                self._incarnation,
+                self._process,
+                specs=self._specs,
+                held=self._snapshot.counters if self._snapshot else None,
+            )
+            connection.send(pb.FromLearner(hello=hello))
             self._connection = connection
 
     def _hear(self, received: Received[pb.ToLearner]) -> str | None:
@@ -158,7 +162,7 @@ class Messenger:
             self._requests.clear()
             was_member, self._is_member = self._is_member, False
         if was_member:
-            self._say(Kind.LEARNER_FENCED, epoch=self._epoch, reason=why)
+            self._emit(Kind.LEARNER_FENCED, {"epoch": self._epoch, "reason": why})
 
     def _dispatch(self, received: Received[pb.ToLearner]) -> str | None:
         """Handle one message; a reason if the membership ends because of it."""
@@ -172,8 +176,8 @@ class Messenger:
             return self._pull(message.pull)
         if body == "checkpoint_request":
             return self._asked_to_donate(message.checkpoint_request)
-        if body == "checkpoint":
-            self._handover(message.checkpoint, received.payload)
+        if body == "checkpoint" and received.payload is not None:
+            self._inbox.handover = messages.handover(message.checkpoint, received.payload)
         elif body == "stop":
             self._inbox.stop = (message.stop.reason, tuple(message.stop.versions))
         elif body == "refused":
@@ -227,28 +231,12 @@ class Messenger:
         self._inbox.adoptions[header.fragment] = adoption
         return None
 
-    def _handover(self, header: pb.Checkpoint, payload: memoryview | None) -> None:
-        if payload is not None:
-            self._inbox.handover = messages.handover(header, payload)
-
     # ------------------------------------------------------------ messages to the syncer
 
-    def _hello(self) -> pb.FromLearner:
-        return pb.FromLearner(
-            hello=messages.hello(
-                self._learner,
-                self._incarnation,
-                self._process,
-                specs=self._specs,
-                held=self._snapshot,
-            )
-        )
-
     def _report(self) -> None:
-        held = self._snapshot
-        if held is None or self._connection is None or not self._is_member:
+        if self._snapshot is None or self._connection is None or not self._is_member:
             return
-        progress = messages.progress(held)
+        progress = messages.progress(self._snapshot.counters)
         self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:
@@ -256,12 +244,13 @@ class Messenger:
         held = self._snapshot
         if held is None:
             return
+        versions = held.counters.versions
         for pull in list(self._pulls.values()):
-            if held.versions[pull.fragment] >= pull.base_version:
+            if versions[pull.fragment] >= pull.base_version:
                 del self._pulls[pull.fragment]
                 self._push(held, pull)
         for request in list(self._requests.values()):
-            asked = zip(held.versions, request.versions, strict=True)
+            asked = zip(versions, request.versions, strict=True)
             if all(mine >= wanted for mine, wanted in asked):
                 del self._requests[request.request]
                 self._donate(held, request)
@@ -269,15 +258,15 @@ class Messenger:
     def _push(self, held: Snapshot, pull: pb.Pull) -> None:
         """Push the work on the fragment, or decline with an empty push if there is none."""
         fragment = pull.fragment
-        is_current = held.versions[fragment] == pull.base_version
-        if not is_current or held.since_steps[fragment] == 0:
-            declined = messages.declined(held, pull, self._codec)
+        counters = held.counters.fragments[fragment]
+        if counters.version != pull.base_version or counters.c_steps == 0:
+            declined = messages.declined(held.counters, pull, self._codec)
             self._send_payload(
                 pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment, 0)
             )
             return
-        push = messages.push(held, pull, self._codec)
-        sent = self._outgoing(push, lambda: held.delta(fragment), self._codec)
+        push = messages.push(held.counters, pull, self._codec)
+        sent = self._tampering.outgoing(push, lambda: held.delta(fragment), self._codec)
         for number, (header, payload) in enumerate(sent):
             self._send_payload(
                 pb.FromLearner(epoch=self._epoch, push=header),
@@ -286,10 +275,10 @@ class Messenger:
                 partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
         data = {key: getattr(push, key) for key in _PUSH_FIELDS}
-        self._say(Kind.LEARNER_PUSHED, epoch=self._epoch, **data)
+        self._emit(Kind.LEARNER_PUSHED, {"epoch": self._epoch, **data})
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
-        checkpoint = messages.checkpoint(held, request.request, self._learner)
+        checkpoint = messages.checkpoint(held.counters, request.request, self._learner)
         self._send_payload(
             pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint),
             held.pack,
@@ -306,6 +295,3 @@ class Messenger:
     ) -> None:
         if self._connection is not None and self._is_member:  # no payload before the welcome
             self._connection.send_payload(message, payload, key=key, midway=midway)
-
-    def _say(self, kind: Kind, /, **data: Json) -> None:
-        self._emit(kind, {"learner": self._learner, "incarnation": self._incarnation, **data})

@@ -10,6 +10,7 @@ whatever happens to its link, to the syncer or to other learners. See `joining`,
 state) and `signals`. Run it alone by `python -m chaoslab.diloco.learner --help`.
 """
 
+import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,16 +20,17 @@ from pathlib import Path
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
-from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, enable_compilation_cache
+from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.learner.joining import Joining, JoinRefused, TrainingEnded
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.options import next_incarnation, parser, token_of
 from chaoslab.diloco.learner.pace import Pace
 from chaoslab.diloco.learner.replica import Replica, by_fragment
-from chaoslab.diloco.learner.signals import Wedge, install_signal_handlers
+from chaoslab.diloco.learner.signals import Wedge
 from chaoslab.diloco.learner.tampering import Tampering
+from chaoslab.diloco.model.compilation import enable_compilation_cache
 from chaoslab.diloco.model.data import DataError
-from chaoslab.diloco.model.fragments import TensorSpec, fingerprint
+from chaoslab.diloco.model.fragments import fingerprint
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Batch, Task, TaskError
 from chaoslab.diloco.node.clocks import Clocks
@@ -50,10 +52,8 @@ _DRAIN_S = 15.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Identity of a learner, its shard of the data, and how often it saves."""
+    """Shard of the data that a learner trains on, and how often it saves."""
 
-    name: str
-    incarnation: int
     shard: int
     shards: int
     seed: int
@@ -61,7 +61,10 @@ class Assignment:
 
 
 class Learner:
-    """The training thread. `run` returns when training has ended or the learner must leave."""
+    """The training thread. `run` returns when training has ended or the learner must leave.
+
+    `emit` adds the learner's name and incarnation to each event.
+    """
 
     def __init__(
         self,
@@ -115,13 +118,21 @@ class Learner:
         self._say(Kind.LEARNER_LEFT, step=self._replica.counters.step, reason=self._leaving)
         self._messenger.leave(self._leaving)
 
-    def ask_to_leave(self, reason: str) -> None:
-        """Leave after the current step; after a preemption notice that is the reason."""
-        self._leaving = "preempted" if self._was_noticed else reason
+    def install_signal_handlers(self) -> None:
+        """Install handlers of this process: SIGTERM leaves, SIGHUP announces a preemption.
+
+        Those of the test hook `wedge` as well.
+        """
+        signal.signal(signal.SIGTERM, lambda *_: self.ask_to_leave())
+        signal.signal(signal.SIGHUP, lambda *_: self._note_preemption())
+        self.wedge.install_handlers()
+
+    def ask_to_leave(self) -> None:
+        """Leave after the current step."""
+        self._leaving = "preempted" if self._was_noticed else "asked"
         self._pace.hurry()
 
-    def note_preemption(self) -> None:
-        """Record that a preemption was announced; it is reported after the current step."""
+    def _note_preemption(self) -> None:
         self._was_noticed = True  # reported by the thread: in a handler, a line may be half written
 
     # ------------------------------------------------------------ joining
@@ -237,8 +248,7 @@ class Learner:
         self._messenger.leave("stopped")
 
     def _say(self, kind: Kind, **data: Json) -> None:
-        mine = self._assignment
-        self._emit(kind, {"learner": mine.name, "incarnation": mine.incarnation, **data})
+        self._emit(kind, data)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -275,23 +285,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             weight_decay=options.weight_decay,
         ),
     )
-    specs = [
-        TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
-        for name, shape, is_averaged in inner.specs
-    ]
 
     def tell(kind: Kind, data: Mapping[str, Json]) -> None:
         say(kind, {"learner": options.name, "incarnation": incarnation, **data})
 
     phases, tampering = Phases(tell, {}), Tampering(tell)
-    store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(specs), emit=tell)
+    store = LearnerStore(directory / "checkpoints", fingerprint=fingerprint(inner.specs), emit=tell)
     messenger = Messenger(
         lambda: Connection(options.syncer, token=token, tls=tls),
         learner=options.name,
         incarnation=incarnation,
-        specs=specs,
-        emit=say,
-        outgoing=tampering.outgoing,
+        specs=inner.specs,
+        emit=tell,
+        tampering=tampering,
         phases=phases,
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )
@@ -300,19 +306,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         task,
         messenger,
         Assignment(
-            name=options.name,
-            incarnation=incarnation,
             shard=options.shard,
             shards=options.shards,
             seed=options.seed,
             save_every_s=options.save_every,
         ),
         store=store,
-        emit=HealthFile(options.health_file).touched_by(say),
+        emit=HealthFile(options.health_file).touched_by(tell),
         pace=pace,
         phases=phases,
     )
-    install_signal_handlers(learner)
+    learner.install_signal_handlers()
     hooks = Hooks()
     phases.register(hooks)
     hooks.on("clock", Clocks(tell).apply_hook)
@@ -321,11 +325,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     hooks.on("disk", store.apply_hook)
     if options.test_hooks:
         hooks.listen()
-    say(
+    tell(
         Kind.LEARNER_STARTED,
         {
-            "learner": options.name,
-            "incarnation": incarnation,
             "devices": len(inner.devices),
             "platform": inner.devices[0].platform,
             "parameters": inner.parameters,
@@ -335,11 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         learner.run()
     except TrainingEnded as ended:
-        say(
-            Kind.LEARNER_LEFT,
-            {"learner": options.name, "incarnation": incarnation, "step": 0,
-             "reason": str(ended)},
-        )  # fmt: skip
+        tell(Kind.LEARNER_LEFT, {"step": 0, "reason": str(ended)})
     except JoinRefused as refused:
         print(f"{options.name} was refused: {refused}", file=sys.stderr)  # noqa: T201  # for people
         return 3

@@ -1,7 +1,6 @@
-"""Signal handlers of a learner, and the test hook that hangs its training thread.
+"""Test hook of a learner that hangs its training thread, and continues it.
 
-    SIGTERM ─► leave after the current step        SIGUSR1 ─► hang, as a stuck collective would
-    SIGHUP  ─► the notice of a preemption          SIGUSR2 ─► continue
+    SIGUSR1 ─► hang, as a stuck collective would        SIGUSR2 ─► continue
 
 Python runs signal handlers on the main thread, where training is, between any two of its
 instructions: also while it holds a lock that the threads of the link need. So SIGUSR1 hangs at once
@@ -14,7 +13,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 _AGAIN_S = 0.02
 
@@ -26,6 +24,11 @@ class Wedge:
         self.is_asked = False
         """It hangs, or will at the next place where that is allowed."""
         self._is_allowed = False
+
+    def install_handlers(self) -> None:
+        """Install handlers of this process: SIGUSR1 hangs, SIGUSR2 continues."""
+        signal.signal(signal.SIGUSR1, lambda *_: self.ask())
+        signal.signal(signal.SIGUSR2, lambda *_: self.release())
 
     def ask(self) -> None:
         """Hang now if that is allowed here, otherwise at the next such place."""
@@ -50,25 +53,3 @@ class Wedge:
     def _hang(self) -> None:
         while self.is_asked:
             time.sleep(_AGAIN_S)
-
-
-class SignalTarget(Protocol):
-    """Interface of a training thread for the signal handlers."""
-
-    wedge: Wedge
-
-    def ask_to_leave(self, reason: str) -> None:
-        """Leave after the current step."""
-        ...
-
-    def note_preemption(self) -> None:
-        """Record that a preemption was announced."""
-        ...
-
-
-def install_signal_handlers(learner: SignalTarget) -> None:
-    """Install handlers: SIGTERM leaves, SIGHUP announces, SIGUSR1 hangs, SIGUSR2 continues."""
-    signal.signal(signal.SIGTERM, lambda *_: learner.ask_to_leave("asked"))
-    signal.signal(signal.SIGHUP, lambda *_: learner.note_preemption())
-    signal.signal(signal.SIGUSR1, lambda *_: learner.wedge.ask())
-    signal.signal(signal.SIGUSR2, lambda *_: learner.wedge.release())

@@ -73,14 +73,13 @@ class Tampering:
         if corruption is Corruption.STALE and push.fragment not in earlier:
             earlier[push.fragment] = (push, honest[1]())
             return [honest]
-        data: dict[str, Json] = {"factor": factor if corruption is Corruption.SCALED else None}
         self._emit(
             Kind.UPDATE_TAMPERED,
             {
                 "round": push.round,
                 "fragment": push.fragment,
                 "how": corruption.value,
-                **data,
+                "factor": factor if corruption is Corruption.SCALED else None,
             },
         )
         match corruption:
@@ -92,11 +91,6 @@ class Tampering:
                 return [_repeated(push, *earlier[push.fragment])]
             case Corruption.DUPLICATE:
                 return [honest, honest]
-
-
-def untouched(push: pb.Push, values: Callable[[], FloatArray], codec: Codec) -> Sequence[Outgoing]:
-    """Outgoing push without corruption: the header and the encoded values."""
-    return [(push, lambda: encode(values(), codec))]
 
 
 def _repeated(push: pb.Push, header: pb.Push, payload: bytes) -> Outgoing:

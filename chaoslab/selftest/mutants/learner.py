@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -14,13 +15,12 @@ import numpy as np
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.learner import link, messages, messenger, program
 from chaoslab.diloco.learner.exchange import Adoption, Handover, Inbox, Snapshot
-from chaoslab.diloco.learner.inner_steps import Flat, Inner, LearnerState
+from chaoslab.diloco.learner.inner_steps import Inner, LearnerState
 from chaoslab.diloco.learner.link import Link
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.program import Learner
 from chaoslab.diloco.learner.replica import Replica
-from chaoslab.diloco.learner.signals import SignalTarget, install_signal_handlers
-from chaoslab.diloco.model.fragments import Layout, TensorSpec
+from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
 from chaoslab.diloco.model.task import Batch
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -71,10 +71,12 @@ class EarlyLearner(Learner):
             sys.exit(0)
 
 
-def ignore_signals(_learner: Learner) -> None:
+class StubbornLearner(Learner):
     """SIGUSR1 (hang) and SIGTERM (leave) have no effect."""
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        signal.signal(number, signal.SIG_IGN)
+
+    def install_signal_handlers(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
 
 
 class FalseHanger(Learner):
@@ -86,12 +88,10 @@ class FalseHanger(Learner):
         if not self.plays_dead:
             super()._sample()
 
-
-def play_dead(trainee: SignalTarget) -> None:
-    """The signal handlers of `FalseHanger`."""
-    install_signal_handlers(trainee)
-    signal.signal(signal.SIGUSR1, lambda *_: setattr(trainee, "plays_dead", True))
-    signal.signal(signal.SIGUSR2, lambda *_: setattr(trainee, "plays_dead", False))
+    def install_signal_handlers(self) -> None:
+        super().install_signal_handlers()
+        signal.signal(signal.SIGUSR1, lambda *_: setattr(self, "plays_dead", True))
+        signal.signal(signal.SIGUSR2, lambda *_: setattr(self, "plays_dead", False))
 
 
 # ---------------------------------------------------------------- what it reports
@@ -122,7 +122,8 @@ class DoubleReplica(Replica):
     def step(self, batch: Batch) -> None:
         super().step(batch)
         if flag("--name") == VICTIM:
-            self.counters.tokens += self._tokens_per_batch
+            tokens = self.counters.tokens + self._tokens_per_batch
+            self.counters = replace(self.counters, tokens=tokens)
 
 
 # ---------------------------------------------------------------- what it trains on
@@ -159,13 +160,12 @@ class WrongInner(Inner):
     of the next one.
     """
 
-    def adopt(self, state: LearnerState, fragment: int, flat: Flat) -> LearnerState:
+    def adopt(self, state: LearnerState, fragment: int, flat: FloatArray) -> LearnerState:
         name = flag("--name")
         if name == VICTIM:
             flat = (flat * np.float32(1.001)).astype(np.float32)
         elif name == OTHER_VICTIM:
-            shape = self.specs[self._fragments[fragment][0]][1]
-            flat = np.roll(flat, int(np.prod(shape)))
+            flat = np.roll(flat, self._layout.fragments[fragment].tensors[0].size)
         return super().adopt(state, fragment, flat)
 
 
@@ -206,7 +206,7 @@ class WaitingMessenger(Messenger):
 
     def take(self) -> Inbox:
         held = self._snapshot
-        if held is not None and max(held.since_steps) > _FAR_STEPS:
+        if held is not None and max(f.c_steps for f in held.counters.fragments) > _FAR_STEPS:
             self.wait(_PATIENCE_S)
         return super().take()
 
@@ -218,7 +218,7 @@ class IntrudingMessenger(Messenger):
 
     def boundary(self, snapshot: Snapshot) -> None:
         super().boundary(snapshot)
-        is_due = flag("--name") == VICTIM and snapshot.step >= _INTRUDES_AT_STEP
+        is_due = flag("--name") == VICTIM and snapshot.counters.step >= _INTRUDES_AT_STEP
         if is_due and not self.has_intruded:
             self.has_intruded = True
             threading.Thread(target=_intrude, args=(self._specs,), daemon=True).start()
@@ -240,10 +240,7 @@ MUTANTS = {
     "double_counter": [Part(program, "Replica", DoubleReplica)],
     "early_leaver": [Part(program, "Learner", EarlyLearner)],
     "false_clock": [Part(program, "Learner", FalseClock)],
-    "false_hanger": [
-        Part(program, "Learner", FalseHanger),
-        Part(program, "install_signal_handlers", play_dead),
-    ],
+    "false_hanger": [Part(program, "Learner", FalseHanger)],
     "hammering_dialler": [Part(link, "Backoff", NoBackoff)],
     "intruding_learner": [Part(program, "Messenger", IntrudingMessenger)],
     "malformed_learner": [Part(program, "Learner", MalformedLearner)],
@@ -251,7 +248,7 @@ MUTANTS = {
     "no_reconnect": [Part(messenger, "Link", OneStreamLink)],
     "repeating_learner": [Part(program, "Replica", RepeatingReplica)],
     "stale_rejoiner": [Part(program, "Replica", StaleReplica)],
-    "stubborn_learner": [Part(program, "install_signal_handlers", ignore_signals)],
+    "stubborn_learner": [Part(program, "Learner", StubbornLearner)],
     "waiting_learner": [Part(program, "Messenger", WaitingMessenger)],
     "wrong_adopter": [Part(program, "Inner", WrongInner)],
 }

@@ -5,6 +5,7 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import jax
@@ -13,6 +14,7 @@ import optax
 import pytest
 
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings, LearnerState, optimizer
+from chaoslab.diloco.model.fragments import Fragment, Layout
 from chaoslab.diloco.model.gpt import Preset, Shape, TextTask
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.model.task import Params, TaskError
@@ -29,10 +31,20 @@ FRAGMENTS = (
 )
 
 
+def layout(inner: Inner, fragments: Sequence[Sequence[str]] = FRAGMENTS) -> Layout:
+    specs = {spec.name: spec for spec in inner.specs}
+    return Layout(
+        tuple(
+            Fragment(index, tuple(specs[name] for name in names))
+            for index, names in enumerate(fragments)
+        )
+    )
+
+
 @pytest.fixture(scope="module")
 def inner() -> Inner:
     inner = Inner(TASK, InnerSettings(warmup_steps=2, decay_steps=100))
-    inner.cut(FRAGMENTS)
+    inner.cut(layout(inner))
     inner.compile()
     return inner
 
@@ -70,12 +82,12 @@ def test_the_loss_goes_down_in_sixty_steps_of_nano():
     task = load("nano")
     inner = Inner(task)
     state, losses = inner.init(0), []
-    before = inner.evaluate(state)
+    before = task.evaluate(state.params)
     for batch in itertools.islice(task.batches(0, 4, seed=0, position=0), 60):
         state, loss = inner.step(state, batch)
         losses.append(float(loss))
     assert np.mean(losses[-5:]) < np.mean(losses[:5]) - 1.5
-    assert inner.evaluate(state) < before - 1.5
+    assert task.evaluate(state.params) < before - 1.5
 
 
 def test_a_step_is_adamw_done_by_hand():
@@ -128,7 +140,7 @@ def test_a_state_stays_valid_while_later_steps_run(inner, trained):
 
 
 def test_specs_list_every_tensor_and_what_is_averaged(inner):
-    specs = {name: (shape, is_averaged) for name, shape, is_averaged in inner.specs}
+    specs = {spec.name: (spec.shape, spec.is_averaged) for spec in inner.specs}
     assert specs["embedding"] == ((256, 16), True)
     assert specs["block-0.mlp.down"] == ((24, 16), False)
     assert [name for name, (_, is_averaged) in specs.items() if is_averaged] == ["embedding"]
@@ -153,9 +165,9 @@ def test_a_delta_is_base_minus_params_in_the_fragments_order(inner, trained):
 
 def test_flat_fragments_are_read_back_in_the_fragments_order(inner, trained):
     for fragment in range(4):
-        assert np.array_equal(inner.base_flat(trained, fragment), by_hand(trained.base, fragment))
+        assert np.array_equal(inner.flat(trained.base, fragment), by_hand(trained.base, fragment))
         assert np.array_equal(
-            inner.params_flat(trained, fragment), by_hand(trained.params, fragment)
+            inner.flat(trained.params, fragment), by_hand(trained.params, fragment)
         )
 
 
@@ -163,8 +175,8 @@ def test_adoption_overwrites_exactly_one_fragment_and_leaves_the_moments(inner, 
     published = np.random.default_rng(1).normal(size=by_hand(trained.base, 1).shape)
     published = published.astype(np.float32)
     adopted = inner.adopt(trained, 1, published)
-    assert np.array_equal(inner.base_flat(adopted, 1), published)
-    assert np.array_equal(inner.params_flat(adopted, 1), published)
+    assert np.array_equal(inner.flat(adopted.base, 1), published)
+    assert np.array_equal(inner.flat(adopted.params, 1), published)
     assert not np.any(inner.delta(adopted, 1))
     for name in (name for fragment in (0, 2, 3) for name in FRAGMENTS[fragment]):
         assert equal(adopted.params[name], trained.params[name])
@@ -173,18 +185,18 @@ def test_adoption_overwrites_exactly_one_fragment_and_leaves_the_moments(inner, 
 
 
 def test_training_goes_on_after_adoption(inner, trained):
-    adopted = inner.adopt(trained, 0, inner.base_flat(trained, 0) * np.float32(1.01))
+    adopted = inner.adopt(trained, 0, inner.flat(trained.base, 0) * np.float32(1.01))
     further = walked(inner, adopted, 2)
     assert np.any(inner.delta(further, 0))
-    assert np.array_equal(inner.base_flat(further, 0), inner.base_flat(adopted, 0))
+    assert np.array_equal(inner.flat(further.base, 0), inner.flat(adopted.base, 0))
 
 
 def test_an_adopted_buffer_may_be_used_again(inner, trained):
-    buffer = np.ones_like(inner.base_flat(trained, 2))
+    buffer = np.ones_like(inner.flat(trained.base, 2))
     adopted = inner.adopt(trained, 2, buffer)
     buffer[:] = 7
-    assert np.all(inner.params_flat(adopted, 2) == 1)
-    assert np.all(inner.base_flat(adopted, 2) == 1)
+    assert np.all(inner.flat(adopted.params, 2) == 1)
+    assert np.all(inner.flat(adopted.base, 2) == 1)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -194,63 +206,46 @@ def test_a_fragment_of_another_size_or_dtype_is_refused(inner, trained, dtype):
         inner.adopt(trained, 0, np.zeros(size, dtype))
 
 
-@pytest.mark.parametrize(
-    ("fragments", "said"),
-    [
-        (FRAGMENTS[1:], "missing .*embedding"),
-        ((*FRAGMENTS, ("extra",)), "unknown {'extra'}"),
-        ((*FRAGMENTS, ("embedding",)), "twice {'embedding'}"),
-    ],
-)
-def test_fragments_must_hold_every_tensor_once(fragments, said):
-    with pytest.raises(ValueError, match=said):
-        Inner(TASK).cut(fragments)
+@pytest.mark.parametrize("fragments", [FRAGMENTS[1:], (*FRAGMENTS, ("embedding",))])
+def test_fragments_must_hold_every_tensor_once(fragments):
+    inner = Inner(TASK)
+    with pytest.raises(ValueError, match=r"must hold each of .* once"):
+        inner.cut(layout(inner, fragments))
 
 
 # ---------------------------------------------------------------- handing over
 
 
 def test_a_checkpoint_hands_over_base_and_moments_bit_for_bit(inner, trained):
-    payload = inner.to_bytes(inner.pack(trained))
-    received = inner.unpack(inner.from_bytes(payload))
+    payload = inner.pack(trained)
+    received = inner.unpack(payload)
     assert equal(received.base, trained.base)
     assert equal(received.params, trained.base)
     assert equal(received.moments, trained.moments)
     assert [leaf.dtype for leaf in jax.tree.leaves(received.moments)] == [
         leaf.dtype for leaf in jax.tree.leaves(trained.moments)
     ]
-    assert inner.to_bytes(inner.pack(received)) == payload
+    assert inner.pack(received) == payload
 
 
 def test_a_checkpoint_begins_with_the_fragments_in_order(inner, trained):
-    fragments = b"".join(inner.base_flat(trained, fragment).tobytes() for fragment in range(4))
-    assert inner.to_bytes(inner.pack(trained)).startswith(fragments)
+    fragments = b"".join(inner.flat(trained.base, fragment).tobytes() for fragment in range(4))
+    assert inner.pack(trained).startswith(fragments)
 
 
 def test_a_receiver_trains_on_exactly_like_its_donor_without_own_work(inner, trained):
     donor = trained
     for fragment in range(4):
-        donor = inner.adopt(donor, fragment, inner.base_flat(donor, fragment))
-    received = inner.unpack(inner.from_bytes(inner.to_bytes(inner.pack(donor))))
+        donor = inner.adopt(donor, fragment, inner.flat(donor.base, fragment))
+    received = inner.unpack(inner.pack(donor))
     assert equal(walked(inner, received, 3, position=5), walked(inner, donor, 3, position=5))
-
-
-def test_the_layout_describes_the_pack(inner, trained):
-    packed = [(array.shape, np.dtype(array.dtype)) for array in inner.pack(trained)]
-    assert packed == inner.packed_layout()
 
 
 @pytest.mark.parametrize("change", [lambda p: p[:-1], lambda p: p + b"\0", lambda p: b""])
 def test_a_payload_of_another_length_is_refused(inner, trained, change):
-    payload = inner.to_bytes(inner.pack(trained))
+    payload = inner.pack(trained)
     with pytest.raises(ValueError, match=r"bytes"):
-        inner.from_bytes(change(payload))
-
-
-def test_arrays_of_another_model_are_refused(inner, trained):
-    packed = inner.pack(trained)
-    with pytest.raises(ValueError, match="arrays"):
-        inner.unpack(packed[1:])
+        inner.unpack(change(payload))
 
 
 # ---------------------------------------------------------------- several devices
@@ -264,26 +259,24 @@ jax.config.update("jax_numpy_dtype_promotion", "strict")
 import numpy as np
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.model.task import TaskError
-from tests.diloco.learner.test_inner_steps import FRAGMENTS, TASK, walked
+from tests.diloco.learner.test_inner_steps import TASK, layout, walked
 
 states = []
 for devices in (None, jax.local_devices()[:1]):
     inner = Inner(TASK, devices=devices)
     assert len(inner.devices) == (1 if devices else 4)
-    inner.cut(FRAGMENTS)
+    inner.cut(layout(inner))
     inner.compile()
     state = walked(inner, inner.init(3), 12)
-    state = inner.adopt(state, 1, inner.base_flat(state, 1))
+    state = inner.adopt(state, 1, inner.flat(state.base, 1))
     assert not np.any(inner.delta(state, 1))
     state = walked(inner, state, 12, position=12)
-    state = inner.unpack(inner.from_bytes(inner.to_bytes(inner.pack(state))))._replace(
-        params=state.params
-    )
+    state = inner.unpack(inner.pack(state))._replace(params=state.params)
     state, loss = inner.step(state, next(TASK.batches(0, 1, seed=0, position=24)))
     for leaf in jax.tree.leaves(state):
         assert len(leaf.sharding.device_set) == len(inner.devices)
     assert np.asarray(inner.delta(state, 0)).any()
-    states.append((float(loss), state, inner.evaluate(state)))
+    states.append((float(loss), state, TASK.evaluate(state.params)))
 
 (four_loss, four, four_held_out), (one_loss, one, one_held_out) = states
 np.testing.assert_allclose(four_loss, one_loss, rtol=1e-4)

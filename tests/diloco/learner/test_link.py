@@ -3,7 +3,7 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -34,7 +34,7 @@ class Caller:
             LinkHandlers(
                 hello=self.hello, hear=self.hear, repeat=self.repeat, end=self.ends.append
             ),
-            say=self.say,
+            emit=self.emit,
             chance=random.Random(1),
         )
         self.link.backoff = Backoff(random.Random(1), first_s=0.02, cap_s=0.04)
@@ -54,8 +54,8 @@ class Caller:
     def repeat(self) -> None:
         self.repeats += 1
 
-    def say(self, kind: Kind, /, **data: Json) -> None:
-        self.told.append((kind, data))
+    def emit(self, kind: Kind, data: Mapping[str, Json]) -> None:
+        self.told.append((kind, dict(data)))
 
     def of(self, kind: Kind) -> list[dict[str, Any]]:
         return [data for told, data in self.told if told is kind]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from chaoslab.core.events import Json, Kind
-from chaoslab.diloco.learner.exchange import Inbox, Snapshot
+from chaoslab.diloco.learner.exchange import Counters, FragmentCounters, Inbox, Snapshot
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.model.codec import Codec, decode
 from chaoslab.diloco.model.fragments import FloatArray, specs_from_json
@@ -65,14 +65,17 @@ class Trainer:
         since = more.get("since", (step, step))
         self.messenger.boundary(
             Snapshot(
-                step=step,
-                tokens=10 * step,
-                data_position=100 + step,
-                loss=1.5,
-                step_s=0.01,
-                versions=versions,
-                since_steps=since,
-                since_tokens=tuple(10 * (step - one) for one in since),
+                Counters(
+                    step=step,
+                    tokens=10 * step,
+                    data_position=100 + step,
+                    loss=1.5,
+                    step_s=0.01,
+                    fragments=tuple(
+                        FragmentCounters(version, steps, 10 * (step - steps))
+                        for version, steps in zip(versions, since, strict=True)
+                    ),
+                ),
                 delta=more.get("delta", some_delta),
                 pack=more.get("pack", lambda: b"a checkpoint"),
             )
@@ -132,7 +135,7 @@ def test_the_welcome_reaches_the_training_thread(syncer: HandSyncer, trainer: Tr
     syncer.admit("donor", donor="learner-1", data_position=77, step=500)
     joined = trainer.until(lambda inbox: inbox.joined).joined
     assert joined is not None
-    assert (joined.epoch, joined.source, joined.donor) == (41, Source.DONOR, "learner-1")
+    assert (joined.epoch, joined.source) == (41, Source.DONOR)
     assert (joined.data_position, joined.step) == (77, 500)
     assert joined.settings == syncer.rules
     assert [fragment.size for fragment in joined.layout.fragments] == list(SIZES)

@@ -19,7 +19,7 @@ from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.messenger import Messenger
 from chaoslab.diloco.learner.program import Assignment, JoinRefused, Learner, TrainingEnded
 from chaoslab.diloco.model.codec import digest
-from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
+from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.load import load
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
@@ -37,20 +37,16 @@ class Model:
     def __init__(self, text: Path) -> None:
         self.task = load("next_byte:make", data=str(text), batch=8, sequence=8)
         self.inner = Inner(self.task)
-        self.specs = [
-            TensorSpec(name=name, shape=shape, is_averaged=is_averaged)
-            for name, shape, is_averaged in self.inner.specs
-        ]
-        self.fragments = Layout.balance(self.specs, RULES.fragments).fragments
-        self.sizes = [fragment.size for fragment in self.fragments]
+        self.layout = Layout.balance(self.inner.specs, RULES.fragments)
+        self.sizes = [fragment.size for fragment in self.layout.fragments]
 
     def checkpoint(self, value: float) -> bytes:
         """What a donor gives that holds `value` everywhere."""
-        self.inner.cut([[spec.name for spec in f.tensors] for f in self.fragments])
+        self.inner.cut(self.layout)
         state = self.inner.init(0)
-        for index in range(len(self.fragments)):
+        for index in range(len(self.sizes)):
             state = self.inner.adopt(state, index, self.all_of(index, value))
-        return self.inner.to_bytes(self.inner.pack(state))
+        return self.inner.pack(state)
 
     def all_of(self, fragment: int, value: float) -> FloatArray:
         return np.full(self.sizes[fragment], value, np.float32)
@@ -86,13 +82,11 @@ class RunningLearner:
         self.error: Exception | None = None
         self.messenger = WatchedMessenger(
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
-            learner="learner-0", incarnation=1, specs=model.specs, emit=self._emit,
+            learner="learner-0", incarnation=1, specs=model.inner.specs, emit=self._emit,
         )  # fmt: skip
         self.learner = Learner(
             model.inner, model.task, self.messenger,
-            Assignment(
-                name="learner-0", incarnation=1, shard=0, shards=1, seed=5, save_every_s=3600.0
-            ),
+            Assignment(shard=0, shards=1, seed=5, save_every_s=3600.0),
             store=LearnerStore(folder, durable=False), emit=self._emit,
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
@@ -135,7 +129,7 @@ class RunningLearner:
         return self.error
 
     def leave(self) -> None:
-        self.learner.ask_to_leave("asked")
+        self.learner.ask_to_leave()
         self.ended()
 
 

@@ -8,33 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoslab.diloco.learner.signals import Wedge, install_signal_handlers
+from chaoslab.diloco.learner.signals import Wedge
 from tests.diloco.hand_syncer import HandSyncer
 from tests.diloco.learner.test_messenger import Trainer
 
 HEARTBEATS = 4
 
 
-class SignalTarget:
-    """The least that obeys signals, on the thread of the test."""
-
-    def __init__(self) -> None:
-        self.wedge = Wedge()
-
-    def ask_to_leave(self, reason: str) -> None:
-        pass
-
-    def note_preemption(self) -> None:
-        pass
-
-
 @pytest.fixture
-def trainee() -> Iterator[SignalTarget]:
-    numbers = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-    before = {number: signal.getsignal(number) for number in numbers}
-    trainee = SignalTarget()
-    install_signal_handlers(trainee)
-    yield trainee
+def wedge() -> Iterator[Wedge]:
+    """That of the thread of the test."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2)}
+    wedge = Wedge()
+    wedge.install_handlers()
+    yield wedge
     for number, handler in before.items():
         signal.signal(number, handler)
 
@@ -65,7 +52,7 @@ class Listener:
 
 
 def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeats(
-    trainee: SignalTarget,
+    wedge: Wedge,
 ) -> None:
     with HandSyncer() as syncer:
         trainer = Trainer(syncer)
@@ -77,7 +64,7 @@ def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeat
             listener.is_wedged.set()
             os.kill(os.getpid(), signal.SIGUSR1)
         began_s = time.monotonic()
-        with trainee.wedge.allowed():
+        with wedge.allowed():
             hung_s = time.monotonic() - began_s
         listener.join()
         trainer.messenger.leave("the test is over")
@@ -86,23 +73,23 @@ def test_a_wedge_that_comes_under_a_lock_of_the_link_does_not_stop_the_heartbeat
 
 
 def test_a_wedge_hangs_at_once_where_it_is_allowed_however_long_the_step_is(
-    trainee: SignalTarget,
+    wedge: Wedge,
 ) -> None:
     release = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR2))
-    with trainee.wedge.allowed():
+    with wedge.allowed():
         release.start()
         began_s = time.monotonic()
         os.kill(os.getpid(), signal.SIGUSR1)
-        assert not trainee.wedge.is_asked, "the signal was taken up, and let go of, in this block"
+        assert not wedge.is_asked, "the signal was taken up, and let go of, in this block"
         assert time.monotonic() - began_s > 0.2
     release.join()
 
 
 def test_a_wedge_that_is_let_go_of_before_it_took_effect_does_nothing(
-    trainee: SignalTarget,
+    wedge: Wedge,
 ) -> None:
     os.kill(os.getpid(), signal.SIGUSR1)
-    assert trainee.wedge.is_asked
+    assert wedge.is_asked
     os.kill(os.getpid(), signal.SIGUSR2)
-    with trainee.wedge.allowed():
-        assert not trainee.wedge.is_asked
+    with wedge.allowed():
+        assert not wedge.is_asked
