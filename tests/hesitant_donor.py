@@ -6,7 +6,6 @@ folders; its name is in it. No mutant of selftest: a training gets over such a d
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from chaoslab.diloco.learner import program
@@ -21,7 +20,7 @@ class HesitantMessenger(Messenger):
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         pack = held.pack
-        super()._donate(replace(held, pack=lambda: hesitate(self._learner, pack)), request)
+        super()._donate(held._replace(pack=lambda: hesitate(self._learner, pack)), request)
 
 
 def hesitate(name: str, pack: Callable[[], bytes]) -> bytes:
