@@ -140,7 +140,11 @@ def _radial_directional(
         share * mean_norm / norm if norm > 0 else 0.0
         for share, norm in zip(shares, norms, strict=True)
     ]
-    norm = math.sqrt(sum(_squares(block) for block in _combine(deltas, factors, out)))
+    square = sum(_squares(block) for block in _combine(deltas, factors, out))
+    if not _is_safe(square, out):
+        _radial_directional_f64(deltas, shares, out)
+        return
+    norm = math.sqrt(square)
     if norm <= DIRECTION_NORM_MIN * mean_norm * _moving_share(shares, norms):
         _average(deltas, shares, out)
     else:
