@@ -29,7 +29,8 @@ from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node import files
 from chaoslab.diloco.node.checksummed_file import CorruptState
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.commit_log import CommitRecord, ContributionRecord
+from chaoslab.diloco.syncer.commit_log import CommitRecord
+from chaoslab.diloco.syncer.decisions import Contribution
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import StoredState, SyncerStore, Tensors
 from chaoslab.diloco.syncer.syncer_state import SyncerState
@@ -146,7 +147,7 @@ def syncer_life(account: Account, root: Path, merges: int, *, durable: bool) -> 
                 specs_to_json(SPECS), {f: _made(account, f, 0) for f in range(RULES.fragments)}
             )
         account.promise(replace(account.last, versions=tuple(versions)))
-        for number in range(policy.begun_rounds + 1, policy.begun_rounds + 1 + merges):
+        for number in range(policy.rounds.begun + 1, policy.rounds.begun + 1 + merges):
             epoch = policy.membership.last_epoch + 1
             account.promise(Promise(versions=tuple(versions), round=number, epoch=epoch))
             fragment = number % RULES.fragments
@@ -184,7 +185,7 @@ def _tensors(fragment: int, seed: int) -> Tensors:
 
 def _line(number: int, fragment: int, version: int, epoch: int) -> CommitRecord:
     given = tuple(
-        ContributionRecord(
+        Contribution(
             learner=f"learner-{which}", incarnation=1, epoch=epoch, step=number, c_steps=6,
             c_tokens=6144, weight=1.5e6, tokens_from=100, tokens_to=6244,
         )
@@ -212,7 +213,7 @@ def syncer_starts(root: Path, account: Account, promise: Promise) -> Outcome:
         found = store.load()
     except (CorruptState, ValueError, KeyError, OSError):
         return Outcome.REFUSED
-    if policy.begun_rounds < promise.round or policy.membership.last_epoch < promise.epoch:
+    if policy.rounds.begun < promise.round or policy.membership.last_epoch < promise.epoch:
         return Outcome.REPEATED
     if found is None:
         return Outcome.LOST if promise.versions else Outcome.KEPT
@@ -242,7 +243,7 @@ def _is_whole(found: StoredState, account: Account) -> bool:
 
 
 def _goes_on(store: SyncerStore, policy: Policy, found: StoredState, root: Path) -> bool:
-    number = policy.begun_rounds + 1
+    number = policy.rounds.begun + 1
     line = _line(number, 0, found.versions[0] + 1, policy.membership.last_epoch + 1)
     store.save_round(line, _tensors(0, 0))
     store.close()

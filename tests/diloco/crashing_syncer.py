@@ -30,7 +30,7 @@ RULES = {
 
 
 class CrashingSyncer:
-    """One syncer in one folder. LeaveReason the context ends its process by its own handle."""
+    """One syncer in one folder. Leaving the context ends its process by its own handle."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

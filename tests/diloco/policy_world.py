@@ -5,6 +5,7 @@ step, answer pulls late or twice, stop, go on, die and return; and after each mo
 must always be true. `settle` then lets everybody behave, and training must go on.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from chaoslab.diloco.settings import Settings, Source
@@ -14,7 +15,9 @@ from chaoslab.diloco.syncer.decisions import (  # fmt: skip
     Contribution,
     Donate,
     Drop,
+    Hello,
     Hold,
+    LeaveReason,
     Merge,
     Offer,
     Progress,
@@ -24,7 +27,7 @@ from chaoslab.diloco.syncer.decisions import (  # fmt: skip
     Stop,
     Welcome,
 )
-from chaoslab.diloco.syncer.membership import Hello, LeaveReason, Refused
+from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.policy import Policy
 
 TOKENS_PER_STEP = 10
@@ -148,22 +151,23 @@ class World:
         """Send the latest push once more: it must never count."""
         learner = self.alive.get(name)
         if learner is not None and learner.last_offer is not None:
-            before = self.policy.fragment_tokens
+            before = self.policy.rounds.fragment_tokens
             assert self.policy.offer(learner.epoch, learner.last_offer) is not None
-            assert self.policy.fragment_tokens == before
+            assert self.policy.rounds.fragment_tokens == before
 
     def push(self, learner: FakeLearner, offer: Offer) -> None:
         learner.last_offer = offer
         refusal = self.policy.offer(learner.epoch, offer)
         if refusal is None:
-            self.follow(self.policy.accept(self.now_s, learner.epoch, offer))
+            self.policy.accept(self.now_s, learner.epoch, offer)
         else:
             self.refusals.append(refusal)
-            self.follow(self.policy.reject_answer(self.now_s, learner.epoch, offer.round))
+            self.policy.reject_answer(self.now_s, learner.epoch, offer.round)
+        self.follow()
 
     def pass_time(self, seconds: float) -> None:
         self.now_s += seconds
-        self.follow(self.policy.advance(self.now_s))
+        self.follow()
 
     def adopt(self, learner: FakeLearner) -> None:
         for fragment, version in learner.published.items():
@@ -186,7 +190,12 @@ class World:
 
     # ---------------------------------------------------------------- what the policy decides
 
-    def follow(self, actions: list[Action]) -> None:
+    def follow(self, actions: Sequence[Action] = ()) -> None:
+        """Do what an input asks for, then what is due after it."""
+        self.act(actions)
+        self.act(self.policy.advance(self.now_s))
+
+    def act(self, actions: Sequence[Action]) -> None:
         for action in actions:
             if isinstance(action, Pull):
                 for learner in self.alive.values():
@@ -197,9 +206,9 @@ class World:
             elif isinstance(action, Abandon):
                 self.abandoned.append(action)
             elif isinstance(action, Welcome) and action.source is Source.INITIAL:
-                self.follow(self.policy.seeded(self.now_s, action.member.epoch))
+                self.act(self.policy.seeded(self.now_s, action.member.epoch))
             elif isinstance(action, Donate):
-                receiver = self.policy.transferred(action.request)
+                receiver = self.policy.transfers.done(action.request)
                 if receiver is not None:
                     self.hold_everything(receiver.epoch)
             elif isinstance(action, SendAll):
@@ -240,30 +249,30 @@ class World:
         for learner in self.alive.values():
             if self.policy.membership.find(learner.epoch) is not None:
                 learner.published[merge.fragment] = merge.base_version + 1
-        self.follow(self.policy.published(self.now_s, merge))
+        self.policy.rounds.published(self.now_s, merge)
 
     def count(self, fragment: int, contribution: Contribution) -> None:
-        offer = contribution.offer
-        assert contribution.weight == offer.c_tokens**2 / offer.c_steps
+        assert contribution.weight == contribution.c_tokens**2 / contribution.c_steps
         spans = self.taken.setdefault(
             (contribution.learner, contribution.incarnation, fragment), []
         )
-        assert all(offer.tokens_from >= end or offer.tokens_to <= start for start, end in spans), (
+        first, last = contribution.tokens_from, contribution.tokens_to
+        assert all(first >= end or last <= start for start, end in spans), (
             "tokens were merged twice"
         )
-        spans.append((offer.tokens_from, offer.tokens_to))
+        spans.append((first, last))
 
     def hold_invariants(self) -> None:
         policy = self.policy
         members = {member.epoch for member in policy.membership.members}
-        rounds = policy.open_rounds
+        rounds = policy.rounds.open.values()
         assert len(rounds) <= max(1, self.settings.overlap)
         assert len({r.fragment for r in rounds}) == len(rounds)
         for round_ in rounds:
             assert set(round_.waiting) <= members, "a round waits for somebody who is gone"
             assert round_.base_version == policy.versions[round_.fragment]
-        merged = sum(c.offer.c_tokens for m in self.merges for c in m.contributions)
-        assert policy.fragment_tokens >= merged
+        merged = sum(c.c_tokens for m in self.merges for c in m.contributions)
+        assert policy.rounds.fragment_tokens >= merged
         assert sum(policy.versions) >= len(self.merges)
 
 

@@ -1,13 +1,13 @@
 """Execution of the policy's actions: messages to learners, merges, and events.
 
     Policy ── actions ──► ActionExecutor ─┬─► Sessions ══► learners      (`messages`)
-       ▲                                  ├─► Commits ─► SyncerState: merge, disk
-       └── published ◄────────────────────┴─► events
+                                          ├─► Commits ─► SyncerState: merge, disk
+                                          └─► events
 
 Makes no decisions and receives nothing: `program` handles what arrives, on the same thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
@@ -21,15 +21,14 @@ from chaoslab.diloco.syncer.decisions import (
     Donate,
     Drop,
     Hold,
+    Member,
     Merge,
     Pull,
-    Recover,
     SendAll,
     Stop,
-    Suspect,
+    Suspicion,
     Welcome,
 )
-from chaoslab.diloco.syncer.membership import Member
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.sessions import Sessions
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
@@ -40,7 +39,7 @@ DRAIN_S = 20.0
 
 
 class ActionExecutor:
-    """Executes actions, and those that follow from them."""
+    """Executes actions."""
 
     def __init__(
         self,
@@ -67,15 +66,17 @@ class ActionExecutor:
         self.reason = ""
         """Why training ended; empty while it goes on."""
 
-    def carry_out(self, actions: list[Action]) -> None:
-        """Execute these actions and those that follow from them, in order."""
-        pending = list(actions)
-        while pending:
-            pending += self._do(pending.pop(0))
+    def carry_out(self, actions: Iterable[Action]) -> None:
+        """Execute these actions in order."""
+        for action in actions:
+            self._do(action)
 
-    def retry_commits(self) -> None:
-        """Publish the merges that the disk accepts now, after it has refused them."""
-        self.carry_out(self._publish_committed())
+    def publish_committed(self) -> None:
+        """Publish every merge that the disk accepts; training may end only after that."""
+        while (committed := self._commits.next()) is not None:
+            self._announce(*committed)
+        if self._end is not None and self._commits.is_empty:
+            self._stop(self._end)
 
     @property
     def has_stopped(self) -> bool:
@@ -94,39 +95,37 @@ class ActionExecutor:
 
     # ------------------------------------------------------------ one kind of action each
 
-    def _do(self, action: Action) -> list[Action]:  # one case for each kind of action
-        more: list[Action] = []
+    def _do(self, action: Action) -> None:  # one case for each kind of action
         match action:
             case Welcome():
                 self._welcome(action)
             case Pull():
-                self._pull(action)
+                for epoch in action.epochs:
+                    self._sessions.send(epoch, messages.pull(action, epoch))
             case Merge():
                 self._commits.add(action)
-                more = self._publish_committed()
+                self.publish_committed()
             case Abandon():
                 self._syncer_state.pushes.forget(action.round)
                 self._say(
                     Kind.ROUND_ABANDONED,
                     round=action.round, fragment=action.fragment, reason=action.reason,
                 )  # fmt: skip
-            case Suspect(member=member, idle_s=idle_s):
-                self._say(Kind.MEMBER_SUSPECTED, **messages.identity(member), idle_s=idle_s)
-            case Recover(member=member, idle_s=idle_s):
-                self._say(Kind.MEMBER_RECOVERED, **messages.identity(member), idle_s=idle_s)
+            case Suspicion():
+                kind = Kind.MEMBER_RECOVERED if action.is_over else Kind.MEMBER_SUSPECTED
+                self._say(kind, **messages.identity(action.member), idle_s=action.idle_s)
             case Drop():
                 self._drop(action)
             case Donate():
                 request = messages.checkpoint_request(action, self._syncer_state.versions)
                 self._sessions.send(action.donor.epoch, request)
-            case SendAll(receiver=receiver):
-                self._send_all(receiver)
+            case SendAll():
+                self._send_all(action)
             case Hold(reason=reason):
                 self._say(Kind.SYNCER_HELD, reason=reason)
             case Stop():
                 self._end = action
-                more = self._publish_committed()
-        return more
+                self.publish_committed()
 
     def _welcome(self, action: Welcome) -> None:
         member, membership = action.member, self._policy.membership
@@ -146,40 +145,25 @@ class ActionExecutor:
             members=len(membership.members),
         )
 
-    def _pull(self, action: Pull) -> None:
-        for epoch in action.epochs:
-            self._sessions.send(epoch, messages.pull(action, epoch))
-
-    def _publish_committed(self) -> list[Action]:
-        """Publish every merge that the disk accepts; training may end only after that."""
-        actions: list[Action] = []
-        while (committed := self._commits.next()) is not None:
-            actions += self._announce(*committed)
-        if self._end is not None and self._commits.is_empty and not actions:
-            self._stop(self._end)
-        return actions
-
-    def _announce(self, action: Merge, publication: Publication) -> list[Action]:
+    def _announce(self, action: Merge, publication: Publication) -> None:
         """Publish a merge that is on disk, and report it."""
-        place = {key: getattr(publication, key) for key in ("round", "fragment", "version")}
         for number, member in enumerate(self._policy.membership.members):
             self._publish(member, publication)
             if number == 0:
-                self._phases.reach(Phase.PUBLISH, **place)
-        actions = self._policy.published(self._now(), action)
+                self._phases.reach(Phase.PUBLISH, **action.place)
+        self._policy.rounds.published(self._now(), action)
         self._say(
             Kind.ROUND_MERGED,
-            **messages.merge_data(
-                action,
-                publication,
-                fragments=self._settings.fragments,
-                momentum_digest=self._syncer_state.momentum_digest(action.fragment),
-                members=len(self._policy.membership.members),
+            **self._syncer_state.merge_data(
+                publication, action.contributions, action.fragment_tokens
             ),
+            members=len(self._policy.membership.members),
+            missed=list(action.missed),
+            quorum_s=action.quorum_s,
+            grace_s=action.grace_s,
             sync_s=self._now() - action.pulled_s,
         )
         self._syncer_state.keep_snapshot(action)
-        return actions
 
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment
@@ -187,11 +171,10 @@ class ActionExecutor:
         header = messages.fragment(publication, member.epoch, committed)
         self._sessions.send_payload(member.epoch, header, publication.payload, key=index)
 
-    def _send_all(self, receiver: Member) -> None:
-        held = self._sessions.held(receiver.epoch)
+    def _send_all(self, action: SendAll) -> None:
         for publication in self._syncer_state.publications():
-            if not held or held[publication.fragment] != publication.version:
-                self._publish(receiver, publication)
+            if not action.held or action.held[publication.fragment] != publication.version:
+                self._publish(action.receiver, publication)
 
     def _drop(self, action: Drop) -> None:
         member, reason = action.member, action.reason.value

@@ -15,25 +15,11 @@ from pathlib import Path
 
 from chaoslab.core.events import encode
 from chaoslab.diloco.node.checksummed_file import CorruptState
+from chaoslab.diloco.syncer.decisions import Contribution
 
 _HEAD = b'{"blake2b":"'
 _DIGEST_BYTES = 16
 _BODY_AT = len(_HEAD) + 2 * _DIGEST_BYTES + 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContributionRecord:
-    """One learner's contribution to a merge: counters, weight and range of raw tokens."""
-
-    learner: str
-    incarnation: int
-    epoch: int
-    step: int
-    c_steps: int
-    c_tokens: int
-    weight: float
-    tokens_from: int
-    tokens_to: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +32,7 @@ class CommitRecord:
     """Version that the merge made; version 0 is the initial parameters, with round 0."""
     begun: int
     """Number of rounds begun so far, over all processes of the syncer."""
-    contributors: tuple[ContributionRecord, ...] = ()
+    contributors: tuple[Contribution, ...] = ()
     last_epoch: int = 0
     incarnations: Mapping[str, int] = field(default_factory=dict)
     data_positions: Mapping[str, int] = field(default_factory=dict)
@@ -69,32 +55,23 @@ class CommitRecord:
         if line[:_BODY_AT] != _HEAD + digest.encode() + b'",':
             raise ValueError("its content does not match its digest")
         fields = json.loads(b"{" + rest)
-        given = tuple(ContributionRecord(**one) for one in fields.pop("contributors"))
+        given = tuple(Contribution(**one) for one in fields.pop("contributors"))
         return cls(contributors=given, **fields)
 
 
-@dataclass(frozen=True, slots=True)
-class CommitLog:
-    """The complete lines of a log. `ends[i]` is the offset in bytes after line i."""
+def read_commit_log(path: Path) -> tuple[tuple[CommitRecord, ...], int]:
+    """All complete lines and their length in bytes; CorruptState names a damaged line.
 
-    lines: tuple[CommitRecord, ...]
-    ends: tuple[int, ...]
-
-    @classmethod
-    def read(cls, path: Path) -> "CommitLog":
-        """All complete lines; ignores a truncated last line, CorruptState for other damage."""
-        lines: list[CommitRecord] = []
-        ends: list[int] = []
-        content = path.read_bytes()
-        start = 0
-        while (newline := content.find(b"\n", start)) >= 0:
-            try:
-                lines.append(CommitRecord.from_bytes(content[start:newline]))
-            except (TypeError, ValueError) as error:
-                raise CorruptState(f"{path}: line {len(lines) + 1} is damaged: {error}") from error
-            start = newline + 1
-            ends.append(start)
-        return cls(tuple(lines), tuple(ends))
+    A truncated last line is ignored.
+    """
+    lines: list[CommitRecord] = []
+    whole, newline, _ = path.read_bytes().rpartition(b"\n")
+    for number, line in enumerate(whole.split(b"\n") if newline else (), start=1):
+        try:
+            lines.append(CommitRecord.from_bytes(line))
+        except (TypeError, ValueError) as error:
+            raise CorruptState(f"{path}: line {number} is damaged: {error}") from error
+    return tuple(lines), len(whole + newline)
 
 
 def latest(lines: Sequence[CommitRecord]) -> dict[int, int]:

@@ -11,25 +11,19 @@ waits.
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
 from chaoslab.diloco.syncer.decisions import Merge
 from chaoslab.diloco.syncer.merge import OuterState
-from chaoslab.diloco.syncer.messages import bounded_data
+from chaoslab.diloco.syncer.messages import identity
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.syncer_state import Publication, SyncerState
 
 _AGAIN_S = 0.5
 """Seconds between two attempts to write."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Waiting:
-    action: Merge
-    state: OuterState
 
 
 class Commits:
@@ -49,7 +43,7 @@ class Commits:
         self._phases = phases
         self._emit = emit
         self._now = now
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[tuple[Merge, OuterState]] = deque()
         self._blocked_s: float | None = None
         """Time at which the disk began to refuse writes; None while it accepts them."""
         self._again_s = 0.0
@@ -61,11 +55,15 @@ class Commits:
 
     def add(self, action: Merge) -> None:
         """Merge now, and queue the result."""
-        self._phases.reach(Phase.QUORUM, **_place(action))
-        self._waiting.append(_Waiting(action, self._syncer_state.merge(action)))
+        self._phases.reach(Phase.QUORUM, **action.place)
+        self._waiting.append((action, self._syncer_state.merge(action)))
         for contribution, excess in self._syncer_state.pushes.bounded:
-            self._emit(Kind.PUSH_BOUNDED, bounded_data(action, contribution, excess))
-        self._phases.reach(Phase.BEFORE_WRITE, **_place(action))
+            who, place = (
+                identity(contribution),
+                {"round": action.round, "fragment": action.fragment},
+            )
+            self._emit(Kind.PUSH_BOUNDED, {**who, **place, **asdict(excess)})
+        self._phases.reach(Phase.BEFORE_WRITE, **action.place)
 
     def next(self) -> tuple[Merge, Publication] | None:
         """The oldest merge, now on disk; None if none waits or the disk does not accept it."""
@@ -76,7 +74,7 @@ class Commits:
             if not self._waiting:
                 self._note_freed()
                 return None
-            action, state = self._waiting[0].action, self._waiting[0].state
+            action, state = self._waiting[0]
             began_s = self._now()
             publication = self._syncer_state.commit(action, state, self._policy, began_s)
         except OSError as error:
@@ -84,8 +82,8 @@ class Commits:
             return None
         self._note_freed()
         self._waiting.popleft()
-        self._emit(Kind.ROUND_STORED, {**_place(action), "took_s": self._now() - began_s})
-        self._phases.reach(Phase.WRITTEN, **_place(action))
+        self._emit(Kind.ROUND_STORED, {**action.place, "took_s": self._now() - began_s})
+        self._phases.reach(Phase.WRITTEN, **action.place)
         return action, publication
 
     def _note_blocked(self, error: OSError) -> None:
@@ -101,13 +99,6 @@ class Commits:
                 {"waiting": len(self._waiting), "blocked_s": self._now() - self._blocked_s},
             )
             self._blocked_s = None
-
-
-def _place(action: Merge) -> dict[str, int]:
-    """Round, fragment and version of a merge."""
-    return {
-        "round": action.round, "fragment": action.fragment, "version": action.base_version + 1
-    }  # fmt: skip
 
 
 def _said(error: OSError) -> str:

@@ -1,13 +1,22 @@
-"""Types of the policy's inputs and actions: frozen data, no behaviour.
+"""Types of the policy: members, inputs and actions, without decisions.
 
 `policy` says what each means in a round. Standard library only.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Self
 
 from chaoslab.diloco.settings import Source
-from chaoslab.diloco.syncer.membership import LeaveReason, Member
+
+
+class LeaveReason(StrEnum):
+    """Reason why a membership ended."""
+
+    CLOSED = "closed"
+    NO_PROGRESS = "no_progress"
+    SAID_GOODBYE = "said_goodbye"
+    FENCED = "fenced"
 
 
 class Refusal(StrEnum):
@@ -26,7 +35,67 @@ class Refusal(StrEnum):
     NOT_FINITE = "not_finite"
 
 
+@dataclass(slots=True, kw_only=True)
+class Member:
+    """One membership of one learner, as the syncer knows it."""
+
+    learner: str
+    incarnation: int
+    epoch: int
+    joined_s: float
+    last_step_s: float
+    """Time at which its step last advanced; at first, when it joined."""
+    has_stepped: bool = False
+    is_suspected: bool = False
+    is_lagging: bool = False
+    """It missed the end of a round, and its late answer has not arrived."""
+    has_reported: bool = False
+    step: int = 0
+    tokens: int = 0
+    loss: float | None = None
+    step_s: float = 0.0
+    """Step time that it reported, limited to what the syncer observed; 0 before its first step."""
+    reported_s: float = 0.0
+    """Time of its first report of a step."""
+    paces_s: tuple[float, ...] = ()
+    """Seconds per step between its last reports of progress, by the syncer's clock."""
+    versions: tuple[int, ...] = ()
+    c_steps: tuple[int, ...] = ()
+    c_tokens: tuple[int, ...] = ()
+    giving: int = 0
+    """Number of checkpoints that it was asked for and has not sent yet."""
+    pushed_to: dict[int, int] = field(default_factory=dict)
+    """By fragment: end of its last accepted contribution, in raw tokens of this incarnation. Shared
+    by all memberships of one incarnation, so that joining again cannot replay old work."""
+
+    @property
+    def is_present(self) -> bool:
+        """Whether it is waited for."""
+        return self.has_stepped and not self.is_suspected and not self.is_lagging
+
+    def can_contribute(self, fragment: int, version: int) -> bool:
+        """Whether it has work of its own on top of `version` of the fragment."""
+        return (
+            self.is_present
+            and len(self.versions) > fragment
+            and self.versions[fragment] == version
+            and self.c_steps[fragment] > 0
+        )
+
+
 # ---------------------------------------------------------------- inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """A learner's request to join."""
+
+    learner: str
+    incarnation: int
+    process: int = 0
+    """Random number of the process; tells apart two processes that claim one incarnation."""
+    versions: tuple[int, ...] = ()
+    """Versions that it holds, by fragment; () for a new process."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,17 +131,33 @@ class Offer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contribution:
-    """A learner's accepted part of a round."""
+    """A learner's accepted part of a round: counters, weight and range of raw tokens."""
 
     learner: str
     incarnation: int
     epoch: int
-    offer: Offer
+    step: int
+    c_steps: int
+    c_tokens: int
+    weight: float
+    """c_tokens^2 / c_steps (arXiv 2604.21428), in an arbitrary unit; 0 without steps."""
+    tokens_from: int
+    tokens_to: int
 
-    @property
-    def weight(self) -> float:
-        """c_tokens^2 / c_steps (arXiv 2604.21428), in an arbitrary unit; 0 without steps."""
-        return self.offer.c_tokens**2 / self.offer.c_steps if self.offer.c_steps else 0.0
+    @classmethod
+    def of(cls, member: Member, offer: Offer) -> Self:
+        """Contribution of a member by an accepted push."""
+        return cls(
+            learner=member.learner,
+            incarnation=member.incarnation,
+            epoch=member.epoch,
+            step=offer.step,
+            c_steps=offer.c_steps,
+            c_tokens=offer.c_tokens,
+            weight=offer.c_tokens**2 / offer.c_steps if offer.c_steps else 0.0,
+            tokens_from=offer.tokens_from,
+            tokens_to=offer.tokens_to,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +187,12 @@ class Merge:
     fragment_tokens: int
     """Sum of the contributors' c_tokens over all merges up to this one."""
 
+    @property
+    def place(self) -> dict[str, int]:
+        """Round, fragment and the version that it makes, as events name them."""
+        version = self.base_version + 1
+        return {"round": self.round, "fragment": self.fragment, "version": version}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abandon:
@@ -110,22 +201,14 @@ class Abandon:
     round: int
     fragment: int
     reason: str
-    contributions: tuple[Contribution, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspect:
-    """Suspect a member that has not stepped for a while; it is no longer waited for."""
+class Suspicion:
+    """Report that a member is suspected and no longer waited for, or that it has stepped again."""
 
     member: Member
-    idle_s: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recover:
-    """End the suspicion of a member that stepped again."""
-
-    member: Member
+    is_over: bool
     idle_s: float
 
 
@@ -153,13 +236,15 @@ class Donate:
     request: int
     donor: Member
     receiver: Member
+    asked_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendAll:
-    """Send the receiver every fragment from the syncer."""
+    """Send the receiver every fragment from the syncer, except the versions that it holds."""
 
     receiver: Member
+    held: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,6 +261,4 @@ class Hold:
     reason: str
 
 
-Action = (
-    Pull | Merge | Abandon | Suspect | Recover | Drop | Welcome | Donate | SendAll | Hold | Stop
-)
+Action = Pull | Merge | Abandon | Suspicion | Drop | Welcome | Donate | SendAll | Hold | Stop

@@ -11,105 +11,16 @@ incarnation, its memberships by epoch; messages of older ones are refused.
 Part of the policy: no I/O, no clock, standard library only.
 """
 
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Container
 
-from chaoslab.diloco.settings import Settings, Source
+from chaoslab.diloco.settings import Settings
+from chaoslab.diloco.syncer.decisions import Drop, Hello, LeaveReason, Member, Suspicion
 
 _PACES = 8
 
 
-class LeaveReason(StrEnum):
-    """Reason why a membership ended."""
-
-    CLOSED = "closed"
-    NO_PROGRESS = "no_progress"
-    SAID_GOODBYE = "said_goodbye"
-    FENCED = "fenced"
-
-
-@dataclass(slots=True, kw_only=True)
-class Member:
-    """One membership of one learner, as the syncer knows it."""
-
-    learner: str
-    incarnation: int
-    epoch: int
-    joined_s: float
-    last_step_s: float
-    """Time at which its step last advanced; at first, when it joined."""
-    has_stepped: bool = False
-    is_suspected: bool = False
-    is_lagging: bool = False
-    """It missed the end of a round, and its late answer has not arrived."""
-    has_reported: bool = False
-    step: int = 0
-    tokens: int = 0
-    loss: float | None = None
-    step_s: float = 0.0
-    """Step time that it reported, limited to what the syncer observed; 0 before its first step."""
-    reported_s: float = 0.0
-    """Time of its first report of a step."""
-    paces_s: tuple[float, ...] = ()
-    """Seconds per step between its last reports of progress, by the syncer's clock."""
-    versions: tuple[int, ...] = ()
-    c_steps: tuple[int, ...] = ()
-    c_tokens: tuple[int, ...] = ()
-    giving: int = 0
-    """Number of checkpoints that it was asked for and has not sent yet."""
-    pushed_to: dict[int, int] = field(default_factory=dict)
-    """By fragment: end of its last accepted contribution, in raw tokens of this incarnation. Shared
-    by all memberships of one incarnation, so that joining again cannot replay old work."""
-
-    @property
-    def is_present(self) -> bool:
-        """Whether it is waited for."""
-        return self.has_stepped and not self.is_suspected and not self.is_lagging
-
-    def can_contribute(self, fragment: int, version: int) -> bool:
-        """Whether it has work of its own on top of `version` of the fragment."""
-        return (
-            self.is_present
-            and len(self.versions) > fragment
-            and self.versions[fragment] == version
-            and self.c_steps[fragment] > 0
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hello:
-    """A learner's request to join."""
-
-    learner: str
-    incarnation: int
-    process: int = 0
-    """Random number of the process; tells apart two processes that claim one incarnation."""
-    versions: tuple[int, ...] = ()
-    """Versions that it holds, by fragment; () for a new process."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Admission:
-    """An accepted hello. `replaced` is the epoch of an older membership that it ended."""
-
-    member: Member
-    source: Source
-    donor: Member | None
-    replaced: Member | None
-
-
 class Refused(ValueError):
     """A hello that is not accepted; the message is for the learner."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A membership that changed because time has passed."""
-
-    member: Member
-    is_dropped: bool
-    """True: dropped; False: suspected."""
-    idle_s: float
 
 
 class Membership:
@@ -118,42 +29,31 @@ class Membership:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._by_epoch: dict[int, Member] = {}
-        self._incarnations: dict[str, int] = {}
         self._processes: dict[str, int] = {}
         self._pushed_to: dict[tuple[str, int], dict[int, int]] = {}
-        self._last_epoch = 0
+        self.last_epoch = 0
+        """Highest epoch assigned so far."""
+        self.incarnations: dict[str, int] = {}
+        """Highest incarnation seen of each learner."""
         self.data_positions: dict[str, int] = {}
         """Position of each learner in its data at its last report; kept after it leaves."""
-
-    def restore(
-        self, *, last_epoch: int, incarnations: dict[str, int], data_positions: dict[str, int]
-    ) -> None:
-        """Continue after a restart of the syncer: older epochs and incarnations stay fenced."""
-        self._last_epoch = last_epoch
-        self._incarnations = dict(incarnations)
-        self.data_positions = dict(data_positions)
 
     @property
     def members(self) -> tuple[Member, ...]:
         """Current memberships in the order of joining."""
         return tuple(self._by_epoch.values())
 
-    @property
-    def last_epoch(self) -> int:
-        """Highest epoch assigned so far."""
-        return self._last_epoch
-
-    @property
-    def incarnations(self) -> dict[str, int]:
-        """Highest incarnation seen of each learner."""
-        return dict(self._incarnations)
-
     def find(self, epoch: int) -> Member | None:
         """The membership with this epoch; None if it has ended."""
         return self._by_epoch.get(epoch)
 
-    def admit(self, now_s: float, hello: Hello, current: tuple[int, ...]) -> Admission:
-        """Admit a learner or raise Refused. `current`: version vector, () before seeding."""
+    def admit(
+        self, now_s: float, hello: Hello, current: tuple[int, ...]
+    ) -> tuple[Member, Member | None]:
+        """Admit a learner or raise Refused: its membership, and an older one that this ended.
+
+        `current`: version vector, () before seeding.
+        """
         self._refuse_impostors(hello)
         if hello.versions and len(hello.versions) != len(current):
             raise Refused(
@@ -165,27 +65,26 @@ class Membership:
         replaced = next((m for m in self._by_epoch.values() if m.learner == hello.learner), None)
         if replaced is not None:
             self.remove(replaced.epoch)
-        source, donor = self._source(hello.versions, current)
-        self._last_epoch += 1
+        self.last_epoch += 1
         member = Member(
             learner=hello.learner,
             incarnation=hello.incarnation,
-            epoch=self._last_epoch,
+            epoch=self.last_epoch,
             joined_s=now_s,
             last_step_s=now_s,
             pushed_to=self.pushed_to(hello.learner, hello.incarnation),
         )
         self._by_epoch[member.epoch] = member
-        self._incarnations[hello.learner] = hello.incarnation
+        self.incarnations[hello.learner] = hello.incarnation
         self._processes[hello.learner] = hello.process
-        return Admission(member=member, source=source, donor=donor, replaced=replaced)
+        return member, replaced
 
     def _refuse_impostors(self, hello: Hello) -> None:
         """Refuse learners not on the roster, older incarnations, and second processes of one."""
         name, roster = hello.learner, self._settings.learners
         if name not in roster:
             raise Refused(f"{name!r} is not on the roster {', '.join(roster)}")
-        known = self._incarnations.get(name, 0)
+        known = self.incarnations.get(name, 0)
         if hello.incarnation < known:
             raise Refused(f"incarnation {hello.incarnation} of {name} has ended; {known} is known")
         process = self._processes.get(name, hello.process)
@@ -203,8 +102,10 @@ class Membership:
         """End a membership: its epoch is fenced from now on."""
         return self._by_epoch.pop(epoch, None)
 
-    def record_step(self, now_s: float, member: Member, step: int, step_s: float) -> float | None:
-        """Record a report; return the idle seconds if the step advanced and it had been suspected.
+    def record_step(
+        self, now_s: float, member: Member, step: int, step_s: float
+    ) -> list[Suspicion]:
+        """Record a report; the end of the member's suspicion if the step advanced.
 
         The step time decides how long the member is waited for, so a report is limited to the
         slowest of the last observed ones (a link may delay some of them). The first report only
@@ -213,15 +114,14 @@ class Membership:
         if not member.has_reported:
             member.has_reported, member.step, member.reported_s = True, step, now_s
         if step <= member.step:
-            return None
-        idle_s = now_s - member.last_step_s
-        was_suspected = member.is_suspected
+            return []
+        idle_s, was_suspected = now_s - member.last_step_s, member.is_suspected
         pace_s = (now_s - max(member.last_step_s, member.reported_s)) / (step - member.step)
         member.paces_s = (*member.paces_s, pace_s)[-_PACES:]
         member.step, member.step_s = step, min(step_s, max(member.paces_s))
         member.last_step_s, member.has_stepped = now_s, True
         member.is_suspected = False
-        return idle_s if was_suspected else None
+        return [Suspicion(member=member, is_over=True, idle_s=idle_s)] if was_suspected else []
 
     def discount(self, seconds: float) -> None:
         """Do not count this long against any member: the syncer was not receiving."""
@@ -229,17 +129,17 @@ class Membership:
             member.last_step_s += seconds
             member.reported_s += seconds
 
-    def age(self, now_s: float) -> list[Change]:
+    def age(self, now_s: float) -> list[Suspicion | Drop]:
         """Suspect and drop the members that have not stepped for too long."""
-        changes = []
+        changes: list[Suspicion | Drop] = []
         for member in self.members:
             idle_s = now_s - member.last_step_s
             if idle_s >= self._drop_after_s(member):
                 self.remove(member.epoch)
-                changes.append(Change(member=member, is_dropped=True, idle_s=idle_s))
+                changes.append(Drop(member=member, reason=LeaveReason.NO_PROGRESS))
             elif idle_s >= self._suspect_after_s(member) and not member.is_suspected:
                 member.is_suspected = True
-                changes.append(Change(member=member, is_dropped=False, idle_s=idle_s))
+                changes.append(Suspicion(member=member, is_over=False, idle_s=idle_s))
         return changes
 
     def next_change_s(self) -> float:
@@ -251,7 +151,7 @@ class Membership:
         ]
         return min(limits, default=float("inf"))
 
-    def choose_donor(self, without: set[int]) -> Member | None:
+    def choose_donor(self, without: Container[int] = ()) -> Member | None:
         """The best learner to copy a checkpoint from; None if there is none.
 
         It must be present, which excludes learners that are rejoining. Preferred are those with the
@@ -265,16 +165,6 @@ class Membership:
         """xi_step: mean step time of the present members; 0 before any has stepped."""
         times = [m.step_s for m in self._by_epoch.values() if m.is_present and m.step_s > 0]
         return sum(times) / len(times) if times else 0.0
-
-    def _source(
-        self, versions: tuple[int, ...], current: tuple[int, ...]
-    ) -> tuple[Source, Member | None]:
-        if not current:
-            return Source.INITIAL, None
-        if versions:
-            return Source.RESUMED, None
-        donor = self.choose_donor(set())
-        return (Source.DONOR, donor) if donor else (Source.SYNCER, None)
 
     def _suspect_after_s(self, member: Member) -> float:
         if not member.has_stepped:

@@ -2,7 +2,7 @@
 
     learners ══ messages ══► hello, offer, progress ─────► Policy
              ◄═ messages ═══ welcome, pull, fragment, … ◄── its decisions
-    standard output ◄─────── identity, push_data, merge_data ◄──┘
+    standard output ◄─────── identity ◄─────────────────────────┘
 
 Pure functions. The caller decides when a message is sent; the learners' side is `learner.messages`,
 and `wire.proto` describes every field.
@@ -15,19 +15,15 @@ from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import (
     Contribution,
     Donate,
-    Merge,
+    Hello,
+    Member,
     Offer,
     Progress,
     Pull,
     Welcome,
 )
-from chaoslab.diloco.syncer.membership import Hello, Member
-from chaoslab.diloco.syncer.norms import Excess
 from chaoslab.diloco.syncer.syncer_state import Publication
 from chaoslab.diloco.wire import wire_pb2 as pb
-
-COUNTS = ("c_steps", "c_tokens", "tokens_from", "tokens_to")
-"""Fields of an offer that describe the work behind it."""
 
 # ---------------------------------------------------------------- from learners
 
@@ -132,66 +128,6 @@ def stop(epoch: int, reason: str, versions: Sequence[int]) -> pb.ToLearner:
     return pb.ToLearner(epoch=epoch, stop=pb.Stop(reason=reason, versions=versions))
 
 
-# ---------------------------------------------------------------- data of events
-
-
-def identity(member: Member) -> dict[str, Json]:
-    """Learner, incarnation and epoch of a member."""
-    return {
-        "learner": member.learner, "incarnation": member.incarnation, "epoch": member.epoch,
-    }  # fmt: skip
-
-
-def push_data(
-    offer: Offer, keys: tuple[str, ...] = ("round", "fragment", "base_version", "step", *COUNTS)
-) -> dict[str, Json]:
-    """All fields of an offer, or those named in `keys`."""
-    return {key: getattr(offer, key) for key in keys}
-
-
-def bounded_data(action: Merge, contribution: Contribution, excess: Excess) -> dict[str, Json]:
-    """Data of `push.bounded`: which contribution was scaled down, and by how much."""
-    return {
-        "learner": contribution.learner,
-        "incarnation": contribution.incarnation,
-        "epoch": contribution.epoch,
-        "round": action.round,
-        "fragment": action.fragment,
-        "norm": excess.norm,
-        "usual": excess.usual,
-        "limit": excess.limit,
-    }
-
-
-def merge_data(
-    action: Merge,
-    publication: Publication,
-    *,
-    fragments: int,
-    momentum_digest: str,
-    members: int,
-) -> dict[str, Json]:
-    """Data of `round.merged`, for a training with `fragments` fragments."""
-    return {
-        "round": action.round,
-        "fragment": action.fragment,
-        "version": publication.version,
-        "base_version": action.base_version,
-        "contributors": [
-            {
-                "learner": c.learner,
-                "incarnation": c.incarnation,
-                "epoch": c.epoch,
-                "weight": c.weight,
-                **push_data(c.offer, keys=("step", *COUNTS)),
-            }
-            for c in action.contributions
-        ],
-        "committed_tokens": action.fragment_tokens / fragments,
-        "digest": publication.digest,
-        "momentum_digest": momentum_digest,
-        "members": members,
-        "missed": list(action.missed),
-        "quorum_s": action.quorum_s,
-        "grace_s": action.grace_s,
-    }
+def identity(who: Member | Contribution) -> dict[str, Json]:
+    """Learner, incarnation and epoch of a member or contribution, for events."""
+    return {"learner": who.learner, "incarnation": who.incarnation, "epoch": who.epoch}

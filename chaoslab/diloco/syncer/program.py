@@ -1,9 +1,8 @@
 """Program of the syncer: receives from learners, asks the policy, executes its actions.
 
     learners ══ one stream each ══► Hub ─ arrivals ─► Syncer ─► Policy ─ actions ─► ActionExecutor
-        ▲                                               │          ▲                       │ │
-        │                                               ▼          └─ published ───────────┘ │
-        │                                     SyncerState (fragments, merge, disk) ◄─────────┤
+        ▲                                               ▼                                  │
+        │                                     SyncerState (fragments, merge, disk) ◄───────┤
         └──── Welcome, Pull, Fragment, … ◄═══ Hub ◄── Sessions ◄───────────────────────────┘
 
 One thread owns all state. `policy` decides, this module handles what arrives, `action_executor`
@@ -13,7 +12,9 @@ carries out the decisions. Run it without the harness by `python -m chaoslab.dil
 import math
 import queue
 import signal
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.model.codec import MalformedPayload, NotFinite
@@ -25,8 +26,15 @@ from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
-from chaoslab.diloco.syncer.decisions import Offer, Progress, Refusal, Welcome
-from chaoslab.diloco.syncer.membership import LeaveReason, Member, Refused
+from chaoslab.diloco.syncer.decisions import (
+    LeaveReason,
+    Member,
+    Offer,
+    Progress,
+    Refusal,
+    Welcome,
+)
+from chaoslab.diloco.syncer.membership import Refused
 from chaoslab.diloco.syncer.options import (
     former_address,
     listen,
@@ -80,7 +88,7 @@ class Syncer:
             now=now,
         )
         self.health = HealthFile(None)
-        self._rejected: dict[str, int] = {}
+        self._rejected: Counter[str] = Counter()
         self._asked = ""
         self._turn_s = now()
         self._last_merge = syncer_state.restore(self.policy, now())
@@ -90,11 +98,11 @@ class Syncer:
         self._say(
             Kind.SYNCER_READY,
             address=address,
-            rounds=self.policy.merged_rounds,
+            rounds=self.policy.rounds.merged,
             committed_tokens=self.policy.committed_tokens,
             is_recovered=self._syncer_state.is_seeded,
             last_epoch=self.policy.membership.last_epoch,
-            lives=self.policy.membership.incarnations,
+            lives=dict(self.policy.membership.incarnations),
             **self._syncer_state.held(self.policy),
         )
         if self._last_merge is not None:
@@ -106,7 +114,7 @@ class Syncer:
             if arrival is not None:
                 self._receive(arrival)
             self._executor.carry_out(self.policy.advance(self._now()))
-            self._executor.retry_commits()
+            self._executor.publish_committed()
             self._uplinks.tick(self._now())
             self._tell_strangers(self._now())
         self._tell_strangers(math.inf)
@@ -134,14 +142,12 @@ class Syncer:
         """Tell the policy of a pause of the syncer, so that it does not suspect the learners."""
         slept_s, self._turn_s = self._now() - self._turn_s, self._now()
         if slept_s > _PAUSED_S:
-            self.policy.paused(slept_s)
+            self.policy.membership.discount(slept_s)
 
     def _next_arrival(self) -> Arrival[pb.FromLearner] | None:
         wait_s = min(max(self.policy.next_s() - self._now(), 0.0), _TICK_S)
         try:
-            return self._hub.arrivals.get(timeout=wait_s) if wait_s else self._hub.arrivals.get(
-                block=False
-            )  # fmt: skip
+            return self._hub.arrivals.get(timeout=wait_s)
         except queue.Empty:
             return None
 
@@ -191,7 +197,7 @@ class Syncer:
         welcomed = (action.member for action in actions if isinstance(action, Welcome))
         member = max(welcomed, key=lambda member: member.epoch)
         self._hub.admit(session, self._syncer_state.payload_bytes_max)
-        self._sessions.admit(session, member, tuple(hello.versions))
+        self._sessions.admit(session, member)
         self._uplinks.attach(session, hello.learner, hello.incarnation)
         self._executor.carry_out(actions)
         if self._executor.has_stopped:  # its link was broken when training ended
@@ -215,22 +221,18 @@ class Syncer:
             self._seed(epoch, push, payload)
             return
         if not push.c_steps and not payload:  # declined: it has nothing for this round
-            self._executor.carry_out(self.policy.decline(self._now(), epoch, offer))
+            self.policy.decline(self._now(), epoch, offer)
             return
         member = self.policy.membership.find(epoch)
         refusal = self.policy.offer(epoch, offer)
         norm = refusal or self._take(epoch, push, payload)
         if not isinstance(norm, Refusal) and member is not None:
-            self._say(
-                Kind.PUSH_ACCEPTED,
-                **messages.identity(member),
-                **messages.push_data(offer),
-                norm=norm,
-            )
-            self._executor.carry_out(self.policy.accept(self._now(), epoch, offer))
+            who = messages.identity(member)
+            self._say(Kind.PUSH_ACCEPTED, **who, **asdict(offer), norm=norm)
+            self.policy.accept(self._now(), epoch, offer)
             return
         self._reject(member, norm if isinstance(norm, Refusal) else Refusal.FENCED, offer=offer)
-        self._executor.carry_out(self.policy.reject_answer(self._now(), epoch, offer.round))
+        self.policy.reject_answer(self._now(), epoch, offer.round)
 
     def _take(self, epoch: int, push: pb.Push, payload: memoryview | None) -> Refusal | float:
         """Keep the outer gradient of a push: its norm, or why it is refused."""
@@ -258,7 +260,7 @@ class Syncer:
 
     def _forward(self, checkpoint: pb.Checkpoint, payload: memoryview | None) -> None:
         """Pass a donor's checkpoint on to its receiver."""
-        receiver = self.policy.transferred(checkpoint.request)
+        receiver = self.policy.transfers.done(checkpoint.request)
         if receiver is None or payload is None:
             return
         message = pb.ToLearner(epoch=receiver.epoch, checkpoint=checkpoint)
@@ -276,15 +278,12 @@ class Syncer:
             self._say(Kind.STREAM_REFUSED, **line)
 
     def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:
-        self._count(Refusal.HELLO)
+        self._rejected[Refusal.HELLO.value] += 1
         self._say(
             Kind.MEMBER_REFUSED,
             learner=hello.learner, incarnation=hello.incarnation, reason=reason,
         )  # fmt: skip
         self._hub.close(session, messages.refused(reason))
-
-    def _count(self, refusal: Refusal) -> None:
-        self._rejected[refusal.value] = self._rejected.get(refusal.value, 0) + 1
 
     def _reject(
         self,
@@ -296,14 +295,19 @@ class Syncer:
         detail: str = "",
     ) -> None:
         """`epoch`: that of the message, if it is not the member's current one."""
-        self._count(refusal)
+        self._rejected[refusal.value] += 1
         who = messages.identity(member) if member else {"learner": "", "incarnation": 0, "epoch": 0}
         if epoch is not None:
-            who = {**who, "epoch": epoch}
-        contents = messages.push_data(offer, keys=("round", "fragment", "c_tokens")) if offer else {
-            "round": 0, "fragment": -1, "c_tokens": 0,
-        }  # fmt: skip
-        self._say(Kind.PUSH_REJECTED, **who, **contents, reason=refusal.value, detail=detail)
+            who["epoch"] = epoch
+        self._say(
+            Kind.PUSH_REJECTED,
+            **who,
+            round=offer.round if offer else 0,
+            fragment=offer.fragment if offer else -1,
+            c_tokens=offer.c_tokens if offer else 0,
+            reason=refusal.value,
+            detail=detail,
+        )
 
     def _say(self, kind: Kind, **data: Json) -> None:
         self._emit(kind, data)

@@ -64,9 +64,7 @@ class Pushes:
         Those beyond the limit are scaled down and listed in `bounded`.
         """
         kept = [self._kept[action.round, c.epoch] for c in ordered]
-        sizes = [
-            Size(norm=one.norm, steps=c.offer.c_steps) for one, c in zip(kept, ordered, strict=True)
-        ]
+        sizes = [Size(norm=one.norm, steps=c.c_steps) for one, c in zip(kept, ordered, strict=True)]
         excesses = self._norms.judge(action.fragment, sizes)
         self.bounded = tuple(
             (c, excess) for c, excess in zip(ordered, excesses, strict=True) if excess is not None

@@ -2,7 +2,6 @@
 
     Merge ── commit_record ──► commit log ─┐
     reserved numbers ──────────────────────┴─► restore ──► Policy: versions, numbers, incarnations
-                                               └──► last_merge ──► round.merged, once more
 
 Round numbers and epochs are never assigned twice, merged work is never merged again, and training
 time is summed over all processes. Memberships are not restored: the streams ended with the process,
@@ -10,10 +9,9 @@ so every learner says hello again, and the first round waits briefly for those t
 last ones.
 """
 
-from chaoslab.core.events import Json
-from chaoslab.diloco.syncer.commit_log import CommitRecord, ContributionRecord
+from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.decisions import Merge
-from chaoslab.diloco.syncer.policy import Awaited, Policy
+from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import Reserved, StoredState
 
 
@@ -24,23 +22,10 @@ def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
         round=action.round,
         fragment=action.fragment,
         version=action.base_version + 1,
-        begun=policy.begun_rounds,
-        contributors=tuple(
-            ContributionRecord(
-                learner=c.learner,
-                incarnation=c.incarnation,
-                epoch=c.epoch,
-                step=c.offer.step,
-                c_steps=c.offer.c_steps,
-                c_tokens=c.offer.c_tokens,
-                weight=c.weight,
-                tokens_from=c.offer.tokens_from,
-                tokens_to=c.offer.tokens_to,
-            )
-            for c in action.contributions
-        ),
+        begun=policy.rounds.begun,
+        contributors=action.contributions,
         last_epoch=members.last_epoch,
-        incarnations=members.incarnations,
+        incarnations=dict(members.incarnations),
         data_positions=dict(members.data_positions),
         trained_s=policy.trained_s(now_s),
     )
@@ -50,31 +35,28 @@ def restore_policy(
     policy: Policy, stored: StoredState | None, reserved: Reserved, now_s: float
 ) -> Reserved:
     """Restore a new policy from disk; return the numbers that count as assigned."""
-    last = stored.commit_log[-1] if stored else None
+    members, rounds = policy.membership, policy.rounds
+    members.last_epoch = reserved.epochs
+    if stored is None:
+        return reserved
+    last = stored.commit_log[-1]
     taken = Reserved(
-        rounds=max(reserved.rounds, last.begun if last else 0),
-        epochs=max(reserved.epochs, last.last_epoch if last else 0),
+        rounds=max(reserved.rounds, last.begun), epochs=max(reserved.epochs, last.last_epoch)
     )
-    policy.membership.restore(
-        last_epoch=taken.epochs,
-        incarnations=dict(last.incarnations) if last else {},
-        data_positions=dict(last.data_positions) if last else {},
-    )
-    if stored is None or last is None:
-        return taken
+    members.last_epoch = taken.epochs
+    members.incarnations = dict(last.incarnations)
+    members.data_positions = dict(last.data_positions)
+    rounds.begun, rounds.versions = taken.rounds, list(stored.versions)
     for line in stored.commit_log:
+        rounds.merged += line.version > 0
         for given in line.contributors:
-            pushed_to = policy.membership.pushed_to(given.learner, given.incarnation)
+            rounds.fragment_tokens += given.c_tokens
+            pushed_to = members.pushed_to(given.learner, given.incarnation)
             pushed_to[line.fragment] = given.tokens_to
-    policy.restore(
-        versions=stored.versions,
-        rounds=taken.rounds,
-        merged_rounds=sum(line.version > 0 for line in stored.commit_log),
-        fragment_tokens=sum(
-            given.c_tokens for line in stored.commit_log for given in line.contributors
-        ),
+    policy.restart(
         began_s=now_s - last.trained_s,
-        awaited=Awaited(learners=_recent(stored), until_s=now_s + policy.settings.suspect_after_s),
+        awaited=_recent(stored),
+        awaited_until_s=now_s + policy.settings.suspect_after_s,
     )
     return taken
 
@@ -83,33 +65,3 @@ def _recent(stored: StoredState) -> frozenset[str]:
     """Learners that contributed to the last merges, as many merges as there are fragments."""
     lines = stored.commit_log[-len(stored.versions) :]
     return frozenset(given.learner for line in lines for given in line.contributors)
-
-
-def last_merge(
-    line: CommitRecord, policy: Policy, *, digest: str, momentum_digest: str
-) -> dict[str, Json]:
-    """Data of `round.merged` for the last merge of an earlier process, without its duration."""
-    return {
-        "round": line.round,
-        "fragment": line.fragment,
-        "version": line.version,
-        "base_version": line.version - 1,
-        "contributors": [
-            {
-                "learner": given.learner,
-                "incarnation": given.incarnation,
-                "epoch": given.epoch,
-                "weight": given.weight,
-                "step": given.step,
-                "c_steps": given.c_steps,
-                "c_tokens": given.c_tokens,
-                "tokens_from": given.tokens_from,
-                "tokens_to": given.tokens_to,
-            }
-            for given in line.contributors
-        ],
-        "committed_tokens": policy.committed_tokens,
-        "digest": digest,
-        "momentum_digest": momentum_digest,
-        "is_restated": True,
-    }

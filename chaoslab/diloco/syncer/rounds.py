@@ -15,8 +15,16 @@ Part of the policy: no I/O, no clock, standard library only. Formulas: arXiv 260
 from dataclasses import dataclass, field
 
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Abandon, Contribution, Merge, Offer, Pull, Refusal
-from chaoslab.diloco.syncer.membership import Member, Membership
+from chaoslab.diloco.syncer.decisions import (
+    Abandon,
+    Contribution,
+    Member,
+    Merge,
+    Offer,
+    Pull,
+    Refusal,
+)
+from chaoslab.diloco.syncer.membership import Membership
 
 _SMOOTHING = 0.2
 """Weight of the newest value in the moving averages."""
@@ -72,27 +80,23 @@ class Rounds:
         self.merged = 0
         self.fragment_tokens = 0
         """Sum over all merges of the contributors' c_tokens."""
-        self._open: dict[int, Round] = {}
+        self.open: dict[int, Round] = {}
+        """By number: rounds that were pulled and are neither merged nor abandoned."""
         self._waits: dict[int, _Wait] = {}
         self._quorum_s: float | None = None
         self._sync_s: float | None = None
-
-    @property
-    def open(self) -> tuple[Round, ...]:
-        """Rounds that were pulled and are neither merged nor abandoned."""
-        return tuple(self._open.values())
 
     # ------------------------------------------------------------ beginning
 
     def begin(self, now_s: float) -> list[Pull]:
         """Begin the rounds that are due, the one longest ready first; at most tau are open."""
-        busy = {round_.fragment for round_ in self._open.values()}
+        busy = {round_.fragment for round_ in self.open.values()}
         due = []
         for fragment in range(len(self.versions)):
             wait = self._wait(now_s, fragment) if fragment not in busy else None
             if wait is not None and self._is_due(now_s, fragment, wait):
                 due.append((wait.first_ready_s, fragment))
-        free = max(1, self._settings.overlap) - len(self._open)
+        free = max(1, self._settings.overlap) - len(self.open)
         return [self._begin(now_s, fragment) for _, fragment in sorted(due)[: max(0, free)]]
 
     def _wait(self, now_s: float, fragment: int) -> _Wait | None:
@@ -139,7 +143,7 @@ class Rounds:
             if member.can_contribute(fragment, version)
         }
         self.begun += 1
-        self._open[self.begun] = Round(
+        self.open[self.begun] = Round(
             number=self.begun,
             fragment=fragment,
             base_version=version,
@@ -160,7 +164,7 @@ class Rounds:
 
     def judge(self, member: Member, offer: Offer) -> Refusal | None:
         """Why a push is refused, judged by its header; None if accepted."""
-        round_ = self._open.get(offer.round)
+        round_ = self.open.get(offer.round)
         if round_ is None:
             member.is_lagging = False
             return Refusal.LATE if 0 < offer.round <= self.begun else Refusal.UNKNOWN_ROUND
@@ -184,13 +188,13 @@ class Rounds:
         self, now_s: float, member: Member, number: int, contribution: Contribution | None
     ) -> None:
         """Record a member's answer to its pull; None for an invalid one."""
-        round_ = self._open.get(number)
+        round_ = self.open.get(number)
         if round_ is None or round_.waiting.pop(member.epoch, None) is None:
             return
         round_.answered[member.epoch] = contribution
         if contribution is None:
             return
-        member.pushed_to[round_.fragment] = contribution.offer.tokens_to
+        member.pushed_to[round_.fragment] = contribution.tokens_to
         if len(round_.contributions) == self._settings.quorum:
             took_s = now_s - round_.pulled_s
             overlap_s = self._settings.overlap * self._membership.step_s()
@@ -200,7 +204,7 @@ class Rounds:
 
     def lose(self, member: Member) -> None:
         """Stop waiting for a member that has left."""
-        for round_ in self._open.values():
+        for round_ in self.open.values():
             if round_.waiting.pop(member.epoch, None) is not None:
                 round_.lost.append(member.learner)
 
@@ -210,7 +214,7 @@ class Rounds:
         """Merge or abandon the rounds that are complete or overdue."""
         return [
             self._close(round_)
-            for round_ in list(self._open.values())
+            for round_ in list(self.open.values())
             if self._is_over(now_s, round_)
         ]
 
@@ -219,14 +223,14 @@ class Rounds:
         return not hopeful or now_s >= round_.deadline_s
 
     def _close(self, round_: Round) -> Merge | Abandon:
-        del self._open[round_.number]
+        del self.open[round_.number]
         for member in round_.waiting.values():
             member.is_lagging = True
         if len(round_.contributions) < self._settings.quorum:
             return self._abandon(round_)
         self.versions[round_.fragment] += 1
         self.merged += 1
-        self.fragment_tokens += sum(c.offer.c_tokens for c in round_.contributions)
+        self.fragment_tokens += sum(c.c_tokens for c in round_.contributions)
         late = [member.learner for member in round_.waiting.values()]
         return Merge(
             round=round_.number,
@@ -244,12 +248,11 @@ class Rounds:
         """Abandon the round; its contributions may be pushed again."""
         for contribution in round_.contributions:
             pushed_to = self._membership.pushed_to(contribution.learner, contribution.incarnation)
-            pushed_to[round_.fragment] = contribution.offer.tokens_from
+            pushed_to[round_.fragment] = contribution.tokens_from
         return Abandon(
             round=round_.number,
             fragment=round_.fragment,
             reason=f"{len(round_.contributions)} of {self._settings.quorum} contributed",
-            contributions=round_.contributions,
         )
 
     def published(self, now_s: float, merge: Merge) -> None:
@@ -258,8 +261,8 @@ class Rounds:
 
     def next_s(self) -> float:
         """Time at which `begin` or `close` is next due without arrivals; may be infinite."""
-        deadlines = [round_.deadline_s for round_ in self._open.values()]
-        if len(self._open) < max(1, self._settings.overlap):
+        deadlines = [round_.deadline_s for round_ in self.open.values()]
+        if len(self.open) < max(1, self._settings.overlap):
             deadlines += [
                 wait.quorum_at_s + self._grace_s()
                 for wait in self._waits.values()

@@ -10,7 +10,7 @@ elsewhere. For the syncer's main thread.
 
 from collections.abc import Hashable
 
-from chaoslab.diloco.syncer.membership import Member
+from chaoslab.diloco.syncer.decisions import Member
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 
@@ -20,31 +20,23 @@ class Sessions:
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
-        self._epochs: dict[int, int] = {}
-        """session -> epoch, for sessions with a current membership"""
-        self._sessions: dict[int, int] = {}
         self._members: dict[int, Member] = {}
         """session -> the membership that began on it, ended or not, until the stream ends"""
-        self._held: dict[int, tuple[int, ...]] = {}
-        """epoch -> versions that the learner held when it joined"""
+        self._sessions: dict[int, int] = {}
+        """epoch -> session, of the current memberships"""
 
-    def admit(self, session: int, member: Member, held: tuple[int, ...]) -> None:
-        """Register the stream of a new member, which holds the versions `held`."""
-        self._epochs[session], self._sessions[member.epoch] = member.epoch, session
-        self._members[session] = member
-        self._held[member.epoch] = held
+    def admit(self, session: int, member: Member) -> None:
+        """Register the stream of a new member."""
+        self._members[session], self._sessions[member.epoch] = member, session
 
     def epoch(self, session: int) -> int | None:
-        """Epoch of the membership on a stream; None if there is none."""
-        return self._epochs.get(session)
+        """Epoch of the current membership on a stream; None if there is none."""
+        member = self._members.get(session)
+        return member.epoch if member and member.epoch in self._sessions else None
 
     def member(self, session: int) -> Member | None:
         """Member that was admitted on a stream, even if that membership has ended; else None."""
         return self._members.get(session)
-
-    def held(self, epoch: int) -> tuple[int, ...]:
-        """Versions that the learner held when it joined; empty for none."""
-        return self._held.get(epoch, ())
 
     def send(self, epoch: int, message: pb.ToLearner) -> None:
         """Send to a member if it has a stream."""
@@ -62,16 +54,14 @@ class Sessions:
 
     def forget(self, session: int) -> int | None:
         """Forget a stream that has ended; return the epoch of its membership, if any."""
+        epoch = self.epoch(session)
         self._members.pop(session, None)
-        epoch = self._epochs.pop(session, None)
         if epoch is not None:
-            self._sessions.pop(epoch, None)
+            del self._sessions[epoch]
         return epoch
 
     def close(self, epoch: int, last_message: pb.ToLearner) -> None:
         """Send a last message to a membership that has ended, and close its stream."""
-        self._held.pop(epoch, None)
         session = self._sessions.pop(epoch, None)
         if session is not None:
-            self._epochs.pop(session, None)
             self._hub.close(session, last_message)

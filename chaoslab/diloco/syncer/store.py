@@ -12,8 +12,7 @@ completes a line is flushed after the line: a disk writes sectors in any order, 
 was written first would look damaged. Every slot names its tensors and has a checksum, so parameters
 and outer momentum are never read from a wrong or damaged place.
 
-A slot that is damaged later makes `load` fail. Because the version before it is still there, the
-training can be set back to the newest earlier merge at which everything is intact.
+A slot that is damaged later makes `load` fail.
 """
 
 import fcntl
@@ -30,11 +29,10 @@ from chaoslab.core.events import Json, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.node.checksummed_file import CorruptState, read_checksummed, write_checksummed
 from chaoslab.diloco.node.files import File, atomic_write, flush_all, flush_folder, make_folder
-from chaoslab.diloco.syncer.commit_log import CommitLog, CommitRecord, latest
+from chaoslab.diloco.syncer.commit_log import CommitRecord, latest, read_commit_log
 
 _SPECS = "specs.json"
 _COMMIT_LOG = "tape.jsonl"
-_LOST = "tape.lost.jsonl"
 _RESERVED = "reserved.json"
 _SLOTS = ("a", "b")
 
@@ -54,8 +52,6 @@ class StoredState:
     specs_json: str
     commit_log: tuple[CommitRecord, ...]
     fragments: Mapping[int, Tensors]
-    lost: tuple[CommitRecord, ...] = ()
-    """Merges that were discarded by falling back."""
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -123,29 +119,23 @@ class SyncerStore:
             commit_log.cut(start)
             raise
 
-    def load(self, *, fall_back: bool = False) -> StoredState | None:
+    def load(self) -> StoredState | None:
         """Committed state; None if the directory holds no training. CorruptState names what is
         damaged.
-
-        With `fall_back`, damaged slots lead to the newest earlier merge at which every fragment is
-        intact; later merges are `lost`, and move to tape.lost.jsonl with the next save.
-        CorruptState is then raised only if there is no such merge.
         """
         path = self._directory / _COMMIT_LOG
         if not path.exists():
             return None
         if self._durable:
             flush_all(self._directory)
-        commit_log = CommitLog.read(path)
-        kept, fragments = self._newest_whole(commit_log, fall_back=fall_back)
+        lines, size_bytes = read_commit_log(path)
+        if not lines:
+            raise CorruptState(f"{path} has no whole line")
+        fragments = {index: self._read_slot(index, at) for index, at in latest(lines).items()}
         if self._commit_log is None:
-            self._tape_bytes = commit_log.ends[kept - 1]
-        return StoredState(
-            specs_json=(self._directory / _SPECS).read_text(),
-            commit_log=commit_log.lines[:kept],
-            fragments=fragments,
-            lost=commit_log.lines[kept:],
-        )
+            self._tape_bytes = size_bytes
+        specs_json = (self._directory / _SPECS).read_text()
+        return StoredState(specs_json=specs_json, commit_log=lines, fragments=fragments)
 
     def reserve(self, numbers: Reserved) -> None:
         """Write durably up to which numbers may be assigned."""
@@ -171,26 +161,6 @@ class SyncerStore:
 
     # ------------------------------------------------------------ inside
 
-    def _newest_whole(
-        self, commit_log: CommitLog, *, fall_back: bool
-    ) -> tuple[int, dict[int, Tensors]]:
-        """Number of valid lines of the commit log, and the fragments after them."""
-        seen: dict[tuple[int, int], Tensors | CorruptState] = {}
-        damage = CorruptState(f"{self._directory / _COMMIT_LOG} has no whole line")
-        fewest = len(latest(commit_log.lines))
-        for count in range(
-            len(commit_log.lines), fewest - 1 if fall_back else len(commit_log.lines) - 1, -1
-        ):
-            wanted = latest(commit_log.lines[:count])
-            for place in wanted.items() - seen.keys():
-                seen[place] = self._try_slot(*place)
-            found = {index: seen[index, version] for index, version in wanted.items()}
-            broken = [tensors for tensors in found.values() if isinstance(tensors, CorruptState)]
-            if found and not broken:
-                return count, {i: t for i, t in found.items() if isinstance(t, Tensors)}
-            damage = broken[0] if broken and count == len(commit_log.lines) else damage
-        raise damage
-
     def _open_tape(self) -> File:
         """Open the commit log for appending: lock it, and truncate what is not valid."""
         if self._tape_bytes is None and self.load() is None:
@@ -206,22 +176,16 @@ class SyncerStore:
                 f"another process writes to {self._directory}: stop it or use another directory",
             ) from error
         behind = (self._directory / _COMMIT_LOG).read_bytes()[in_force:]
-        if lost := behind[: behind.rfind(b"\n") + 1]:
-            self._keep_aside(lost)
+        if b"\n" in behind:
+            commit_log.close()
+            raise CorruptState(
+                f"{self._directory} was written by another process after it was read: start again"
+            )
         if behind:
             commit_log.cut(in_force)
             self._flush(commit_log)
         self._commit_log = commit_log
         return commit_log
-
-    def _keep_aside(self, lost: bytes) -> None:
-        """Keep the lines that were discarded by falling back."""
-        path = self._directory / _LOST
-        with File(path, is_new=not path.exists()) as file:
-            file.append(lost)
-            self._flush(file)
-        if self._durable:
-            flush_folder(self._directory)
 
     def _flush(self, file: File) -> None:
         if self._durable:
@@ -229,12 +193,6 @@ class SyncerStore:
 
     def _appearing(self, name: str) -> AbstractContextManager[File]:
         return atomic_write(self._directory / name, durable=self._durable)
-
-    def _try_slot(self, index: int, version: int) -> Tensors | CorruptState:
-        try:
-            return self._read_slot(index, version)
-        except CorruptState as error:
-            return error
 
     def _slot(self, index: int, version: int) -> Path:
         return self._directory / f"fragment-{index}.{_SLOTS[version % len(_SLOTS)]}"

@@ -9,8 +9,9 @@ version is lost or used again. When and what to merge is decided by `policy`.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,11 +27,11 @@ from chaoslab.diloco.model.fragments import (
 )
 from chaoslab.diloco.node.snapshots import SnapshotSchedule, write_snapshot
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Merge
+from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.merge import Method, OuterState, merge, outer_step
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.pushes import Pushes
-from chaoslab.diloco.syncer.resume import commit_record, last_merge, restore_policy
+from chaoslab.diloco.syncer.resume import commit_record, restore_policy
 from chaoslab.diloco.syncer.store import Reserved, SyncerStore, Tensors
 
 _RESERVES = 1000
@@ -70,7 +71,7 @@ class SyncerState:
         self._states: dict[int, OuterState] = {}
         self._published: dict[int, Publication] = {}
         self.pushes = Pushes(settings)
-        self._committed: dict[tuple[str, int, int], int] = {}
+        self._committed: Counter[tuple[str, int, int]] = Counter()
         """(learner, incarnation, fragment) -> raw tokens merged"""
         self._reserved = Reserved()
         self._snapshot_at = 0.0
@@ -133,8 +134,7 @@ class SyncerState:
             return None
         self.set_specs(self.parse_specs(stored.specs_json))
         for line in stored.commit_log:
-            for given in line.contributors:
-                self._commit(line.fragment, given.learner, given.incarnation, given.c_tokens)
+            self._count(line.fragment, line.contributors)
             self.pushes.remember(line.fragment, line.usual)
         for fragment, version in zip(self._layout.fragments, stored.versions, strict=True):
             tensors = stored.fragments[fragment.index]
@@ -145,12 +145,9 @@ class SyncerState:
         last = stored.commit_log[-1]
         if not last.version:
             return None
-        return last_merge(
-            last,
-            policy,
-            digest=self._published[last.fragment].digest,
-            momentum_digest=self.momentum_digest(last.fragment),
-        )
+        publication = replace(self._published[last.fragment], round=last.round)
+        merged = self.merge_data(publication, last.contributors, policy.rounds.fragment_tokens)
+        return {**merged, "is_restated": True}
 
     def reserve(self, policy: Policy) -> None:
         """Reserve rounds and epochs on disk before they are assigned, so that none is assigned
@@ -158,7 +155,7 @@ class SyncerState:
 
         OSError if the disk refuses; earlier reservations stay valid.
         """
-        rounds, epochs = policy.begun_rounds, policy.membership.last_epoch
+        rounds, epochs = policy.rounds.begun, policy.membership.last_epoch
         left = min(self._reserved.rounds - rounds, self._reserved.epochs - epochs)
         if left < _LEFT_LEAST:
             more = Reserved(rounds=rounds + _RESERVES, epochs=epochs + _RESERVES)
@@ -170,7 +167,27 @@ class SyncerState:
         return {
             "versions": {str(index): version for index, version in enumerate(policy.versions)},
             "digests": {str(p.fragment): p.digest for p in self.publications()},
-            "momentum_digests": {str(i): self.momentum_digest(i) for i in sorted(self._states)},
+            "momentum_digests": {
+                str(index): digest(state.momentum) for index, state in sorted(self._states.items())
+            },
+        }
+
+    def merge_data(
+        self, publication: Publication, contributions: Iterable[Contribution], fragment_tokens: int
+    ) -> dict[str, Json]:
+        """Data of `round.merged`, without what only the process that merged knows.
+
+        `fragment_tokens`: sum of the contributors' c_tokens over all merges up to this one.
+        """
+        return {
+            "round": publication.round,
+            "fragment": publication.fragment,
+            "version": publication.version,
+            "base_version": publication.version - 1,
+            "contributors": [asdict(contribution) for contribution in contributions],
+            "committed_tokens": fragment_tokens / self._settings.fragments,
+            "digest": publication.digest,
+            "momentum_digest": digest(self._states[publication.fragment].momentum),
         }
 
     # ------------------------------------------------------------ rounds
@@ -207,8 +224,7 @@ class SyncerState:
         self._store.save_round(line, _tensors(fragment, state))
         self.pushes.medians.pop(action.round, None)
         self._states[action.fragment] = state
-        for c in action.contributions:
-            self._commit(action.fragment, c.learner, c.incarnation, c.offer.c_tokens)
+        self._count(action.fragment, action.contributions)
         return self._publish(action.fragment, version=action.base_version + 1, round_=action.round)
 
     def keep_snapshot(self, action: Merge) -> None:
@@ -230,19 +246,15 @@ class SyncerState:
 
     def committed(self, learner: str, incarnation: int, fragment: int) -> int:
         """Raw tokens of that incarnation that are merged into the fragment."""
-        return self._committed.get((learner, incarnation, fragment), 0)
-
-    def momentum_digest(self, fragment: int) -> str:
-        """Digest of the outer momentum in memory."""
-        return digest(self._states[fragment].momentum)
+        return self._committed[learner, incarnation, fragment]
 
     def final(self, policy: Policy) -> dict[str, Json]:
         """Data of `syncer.final`; the stored digests are of what is read back from disk."""
         self._snapshot(
-            committed_tokens=policy.committed_tokens, round_=policy.merged_rounds, is_last=True
+            committed_tokens=policy.committed_tokens, round_=policy.rounds.merged, is_last=True
         )
         return {
-            "rounds": policy.merged_rounds,
+            "rounds": policy.rounds.merged,
             **self.held(policy),
             **self._stored(),
             "committed_tokens": policy.committed_tokens,
@@ -287,9 +299,9 @@ class SyncerState:
         self._published[index] = publication
         return publication
 
-    def _commit(self, fragment: int, learner: str, incarnation: int, tokens: int) -> None:
-        key = (learner, incarnation, fragment)
-        self._committed[key] = self._committed.get(key, 0) + tokens
+    def _count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
+        for given in contributions:
+            self._committed[given.learner, given.incarnation, fragment] += given.c_tokens
 
     def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
         if self._snapshots is None or not self.is_seeded:

@@ -10,21 +10,11 @@ the number of requests of each donor is kept here.
 Part of the policy: no I/O, no clock, standard library only.
 """
 
-from dataclasses import dataclass
-
-from chaoslab.diloco.syncer.decisions import Action, Donate, SendAll
-from chaoslab.diloco.syncer.membership import Member, Membership
+from chaoslab.diloco.syncer.decisions import Action, Donate, Member, SendAll
+from chaoslab.diloco.syncer.membership import Membership
 
 _PATIENCE_S = 20.0
 """Seconds after which a donor that has not sent its checkpoint is replaced."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Transfer:
-    request: int
-    donor: Member
-    receiver: Member
-    since_s: float
 
 
 class Transfers:
@@ -32,17 +22,16 @@ class Transfers:
 
     def __init__(self, membership: Membership) -> None:
         self._membership = membership
-        self._open: dict[int, _Transfer] = {}
+        self._open: dict[int, Donate] = {}
         self._requests = 0
 
     def ask(self, now_s: float, donor: Member, receiver: Member) -> Donate:
         """Ask a donor to send a checkpoint to the receiver."""
         self._requests += 1
         donor.giving += 1
-        self._open[self._requests] = _Transfer(
-            request=self._requests, donor=donor, receiver=receiver, since_s=now_s
-        )
-        return Donate(request=self._requests, donor=donor, receiver=receiver)
+        asked = Donate(request=self._requests, donor=donor, receiver=receiver, asked_s=now_s)
+        self._open[asked.request] = asked
+        return asked
 
     def done(self, request: int) -> Member | None:
         """Close the request of a checkpoint that arrived; its receiver, or None if not wanted."""
@@ -64,22 +53,22 @@ class Transfers:
         return [
             self._another(now_s, transfer)
             for transfer in list(self._open.values())
-            if now_s - transfer.since_s >= _PATIENCE_S or transfer.donor.is_suspected
+            if now_s - transfer.asked_s >= _PATIENCE_S or transfer.donor.is_suspected
         ]
 
     def next_s(self) -> float:
         """Time at which the next request is overdue; may be infinite."""
-        starts = (transfer.since_s for transfer in self._open.values())
+        starts = (transfer.asked_s for transfer in self._open.values())
         return min(starts, default=float("inf")) + _PATIENCE_S
 
-    def _another(self, now_s: float, transfer: _Transfer) -> Action:
+    def _another(self, now_s: float, transfer: Donate) -> Action:
         self._close(transfer.request)
         donor = self._membership.choose_donor({transfer.donor.epoch, transfer.receiver.epoch})
         if donor is None:
             return SendAll(receiver=transfer.receiver)
         return self.ask(now_s, donor, transfer.receiver)
 
-    def _close(self, request: int) -> _Transfer | None:
+    def _close(self, request: int) -> Donate | None:
         """Close a request and uncount it for its donor; None if it was not open."""
         transfer = self._open.pop(request, None)
         if transfer is not None:

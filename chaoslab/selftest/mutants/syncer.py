@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -12,14 +13,16 @@ from chaoslab.diloco.syncer import options, policy, program, syncer_state
 from chaoslab.diloco.syncer.action_executor import ActionExecutor
 from chaoslab.diloco.syncer.decisions import (
     Abandon,
-    Action,
     Contribution,
+    Drop,
+    Member,
     Merge,
     Offer,
     Pull,
     Refusal,
+    Suspicion,
 )
-from chaoslab.diloco.syncer.membership import Change, Member, Membership
+from chaoslab.diloco.syncer.membership import Membership
 from chaoslab.diloco.syncer.merge import OuterState, outer_step
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
@@ -47,7 +50,7 @@ class BelievingTokens(Tokens):
 class BlindMembership(Membership):
     """Never suspects and never drops: an open stream counts as training."""
 
-    def age(self, now_s: float) -> list[Change]:  # noqa: ARG002 - the real method's parameter
+    def age(self, now_s: float) -> list[Suspicion | Drop]:  # noqa: ARG002 - the real method's parameter
         return []
 
     def next_change_s(self) -> float:
@@ -61,9 +64,9 @@ class KeepingMembership(Membership):
         super().__init__(settings)
         self._kept: set[int] = set()
 
-    def age(self, now_s: float) -> list[Change]:
+    def age(self, now_s: float) -> list[Suspicion | Drop]:
         changes = super().age(now_s)
-        dropped = {change.member.epoch: change.member for change in changes if change.is_dropped}
+        dropped = {c.member.epoch: c.member for c in changes if isinstance(c, Drop)}
         self._by_epoch |= dropped
         reported = [c for c in changes if c.member.epoch not in self._kept]
         self._kept |= dropped.keys()
@@ -114,7 +117,7 @@ class PaddedRounds(Rounds):
         ends = super().close(now_s)
         for number, end in enumerate(ends):
             if isinstance(end, Merge):
-                self.fragment_tokens += sum(c.offer.c_tokens for c in end.contributions)
+                self.fragment_tokens += sum(c.c_tokens for c in end.contributions)
                 ends[number] = replace(end, fragment_tokens=self.fragment_tokens)
         return ends
 
@@ -139,20 +142,22 @@ class ReplayingRounds(Rounds):
 class DeafPolicy(Policy):
     """Reports the victim's pushes as accepted, and never merges them."""
 
-    def accept(self, now_s: float, epoch: int, offer: Offer) -> list[Action]:
+    def accept(self, now_s: float, epoch: int, offer: Offer) -> None:
         member = self.membership.find(epoch)
         if member is not None and member.learner == VICTIM:
-            return self.reject_answer(now_s, epoch, offer.round)
-        return super().accept(now_s, epoch, offer)
+            self.reject_answer(now_s, epoch, offer.round)
+        else:
+            super().accept(now_s, epoch, offer)
 
 
 class UnfairContribution(Contribution):
     """The victim's work weighs a tenth of what its tokens are worth."""
 
-    @property
-    def weight(self) -> float:
-        weight = super().weight
-        return _UNFAIR_SHARE * weight if self.learner == VICTIM else weight
+    @classmethod
+    def of(cls, member: Member, offer: Offer) -> Self:
+        fair = super().of(member, offer)
+        is_victim = member.learner == VICTIM
+        return replace(fair, weight=_UNFAIR_SHARE * fair.weight) if is_victim else fair
 
 
 # ---------------------------------------------------------------- merging and publishing

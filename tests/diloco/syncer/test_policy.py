@@ -5,9 +5,19 @@ from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
+from chaoslab.core.payloads.syncer import Leaving
 from chaoslab.diloco.settings import Settings, Source
-from chaoslab.diloco.syncer.decisions import Abandon, Donate, Offer, Progress, Refusal, Welcome
-from chaoslab.diloco.syncer.membership import Hello, LeaveReason, Refused
+from chaoslab.diloco.syncer.decisions import (
+    Abandon,
+    Donate,
+    Hello,
+    LeaveReason,
+    Offer,
+    Progress,
+    Refusal,
+    Welcome,
+)
+from chaoslab.diloco.syncer.membership import Refused
 from tests.diloco.policy_world import TOKENS_PER_STEP, World
 
 NAMES = tuple(f"learner-{index}" for index in range(4))
@@ -91,7 +101,7 @@ def test_weights_follow_tokens_and_steps() -> None:
     world.settle(rounds=30)
     for merge in world.merges:
         for contribution in merge.contributions:
-            steps = contribution.offer.c_steps
+            steps = contribution.c_steps
             assert contribution.weight == TOKENS_PER_STEP**2 * steps
 
 
@@ -185,6 +195,18 @@ def test_when_the_learner_that_hands_in_the_initial_parameters_dies_another_is_a
     assert [a.member.learner for a in asked] == ["learner-1"]
 
 
+def test_a_lone_learner_that_reconnects_is_asked_for_the_initial_parameters_once_more() -> None:
+    policy = World(rules()).policy
+    hello = Hello(learner="learner-0", incarnation=1)
+    policy.hello(0.0, hello)
+    asked = [a.source for a in policy.hello(0.0, hello) if isinstance(a, Welcome)]
+    assert (asked, policy.seeder) == ([Source.INITIAL], 2)
+
+
+def test_an_event_names_every_reason_for_leaving() -> None:
+    assert [*LeaveReason] == [*Leaving]
+
+
 @pytest.mark.parametrize(
     ("c_steps", "c_tokens"),
     [pytest.param(5, 10**9, id="tokens"), pytest.param(10**12, 5, id="steps, to seem small")],
@@ -241,14 +263,14 @@ def test_counters_of_another_shape_are_ignored() -> None:
         step=1, tokens=1, c_steps=(1,), c_tokens=(1,), versions=(0,), loss=None, step_s=0.1,
         data_position=1,
     )  # fmt: skip
-    assert world.policy.progress(0.0, world.alive["learner-0"].epoch, report) == []
+    assert world.policy.progress(0.0, world.alive["learner-0"].epoch, report) == ()
 
 
 def test_training_stops_once_at_its_rule_with_no_round_open() -> None:
     world = world_of(*NAMES, stop_rounds=10)
     world.settle(rounds=100)
     assert world.stopped is not None
-    assert world.policy.open_rounds == ()
+    assert not world.policy.rounds.open
     assert len(world.merges) in (10, 11)
 
 
@@ -262,7 +284,7 @@ def test_held_training_says_once_that_its_rule_is_met_and_goes_on_until_it_is_st
     world.policy.stop("enough")
     world.settle(rounds=100)
     assert world.stopped is not None
-    assert world.policy.open_rounds == ()
+    assert not world.policy.rounds.open
 
 
 def test_a_round_that_only_a_stopped_learner_could_answer_ends_when_it_is_suspected() -> None:
@@ -271,9 +293,9 @@ def test_a_round_that_only_a_stopped_learner_could_answer_ends_when_it_is_suspec
         world.step("learner-0")
     world.stop("learner-0")
     world.pass_time(1.0)
-    assert world.policy.open_rounds
+    assert world.policy.rounds.open
     world.pass_time(2.0)
-    assert not world.policy.open_rounds
+    assert not world.policy.rounds.open
     assert world.abandoned
 
 
@@ -342,7 +364,7 @@ def test_a_donor_that_has_given_is_as_free_as_before() -> None:
     asked = world.policy.hello(world.now_s, Hello(learner="learner-0", incarnation=2))
     (donate,) = (action for action in asked if isinstance(action, Donate))
     assert donate.donor.giving == 1
-    receiver = world.policy.transferred(donate.request)
+    receiver = world.policy.transfers.done(donate.request)
     assert receiver is not None
     assert (receiver.learner, donate.donor.giving) == ("learner-0", 0)
 

@@ -8,7 +8,7 @@ import pytest
 from chaoslab.diloco.model.codec import Codec, MalformedPayload, NotFinite, encode
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Contribution, Merge, Offer
+from chaoslab.diloco.syncer.decisions import Contribution, Merge
 from chaoslab.diloco.syncer.pushes import Pushes
 
 ONES: FloatArray = np.ones(400, np.float32)
@@ -25,11 +25,8 @@ def merge(round_: int, epochs: Sequence[int], *, steps: int = 4) -> Merge:
         round=round_, fragment=0, base_version=round_ - 1,
         contributions=tuple(
             Contribution(
-                learner=f"learner-{epoch}", incarnation=1, epoch=epoch,
-                offer=Offer(
-                    round=round_, fragment=0, base_version=round_ - 1, step=steps * round_,
-                    c_steps=steps, c_tokens=10, tokens_from=0, tokens_to=10,
-                ),
+                learner=f"learner-{epoch}", incarnation=1, epoch=epoch, step=steps * round_,
+                c_steps=steps, c_tokens=10, weight=100 / steps, tokens_from=0, tokens_to=10,
             )
             for epoch in epochs
         ),

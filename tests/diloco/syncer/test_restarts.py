@@ -13,7 +13,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
-from chaoslab.diloco.syncer.membership import Hello
+from chaoslab.diloco.syncer.decisions import Hello, Suspicion
 from chaoslab.diloco.syncer.options import retry_while_disk_full
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
@@ -152,8 +152,8 @@ def test_rounds_go_on_behind_all_that_were_reserved(tmp_path: Path) -> None:
     store.save_round(line(7, 0, 1), tensors(0, 1))
     store.reserve(Reserved(rounds=1000, epochs=1000))
     store.close()
-    assert begin_life(SyncerStore(tmp_path)).begun_rounds == 1000
-    assert begin_life(SyncerStore(tmp_path)).begun_rounds == 2000
+    assert begin_life(SyncerStore(tmp_path)).rounds.begun == 1000
+    assert begin_life(SyncerStore(tmp_path)).rounds.begun == 2000
 
 
 def test_what_was_merged_of_a_life_cannot_be_given_again_after_a_restart(tmp_path: Path) -> None:
@@ -215,6 +215,7 @@ def test_a_syncer_that_was_stopped_blames_nobody_for_its_own_silence() -> None:
     hello(policy)
     (member,) = policy.membership.members
     member.has_stepped, member.step_s = True, 0.01
-    policy.paused(30.0)
+    policy.membership.discount(30.0)
     assert policy.membership.age(30.0) == []
-    assert [change.is_dropped for change in policy.membership.age(33.0)] == [False]
+    (suspicion,) = policy.membership.age(33.0)
+    assert isinstance(suspicion, Suspicion)
