@@ -163,7 +163,7 @@ def hits_of(history: History, holds: Sequence[Hold]) -> list[Hit]:
     for story in history.faults:
         if story.injected is None:
             continue
-        asked_s, begin_s = story.injecting.number("asked_s"), story.injecting.time_s
+        asked_s, begin_s = story.injecting.payload.asked_s, story.injecting.time_s
         seen = _seen(story, history, holds, origin_s)
         is_fine = bool(seen) and all(1e3 * (h.held_s - h.free_s) <= COARSE_MS for h in seen)
         hits.append(
@@ -207,9 +207,9 @@ def _pid(name: str, story: FaultStory, history: History) -> int:
     started = [
         event
         for event in history.of(Kind.NODE_STARTED)
-        if event.text("node") == name and event.seq < story.injecting.seq
+        if event.payload.node == name and event.seq < story.injecting.seq
     ]
-    return started[-1].integer("pid")
+    return started[-1].payload.pid
 
 
 def _wall_s(event: Event) -> float:

@@ -138,7 +138,7 @@ def returns(history: History) -> Iterator[Return]:
     """Every killed learner that contributed again, in the order of the kills."""
     for absence in absences(history):
         story = absence.stories[0]
-        outage_s = story.injecting.number("for_s")
+        outage_s = story.injecting.payload.for_s
         planned_s = story.injecting.time_s + outage_s
         started, up, joined = (
             _first(history, kind, absence)
@@ -165,8 +165,8 @@ def _first(history: History, kind: Kind, absence: Absence) -> Event | None:
         (
             event
             for event in history.of(kind)
-            if event.text(key) == absence.learner
-            and event.integer("incarnation") == absence.incarnation
+            if getattr(event.payload, key) == absence.learner
+            and event.payload.incarnation == absence.incarnation
         ),
         None,
     )
@@ -174,7 +174,7 @@ def _first(history: History, kind: Kind, absence: Absence) -> Event | None:
 
 def _first_step_s(report: Event) -> float:
     """Time at which the first step of a report was done."""
-    return report.time_s - (report.integer("steps") - 1) * report.number("step_s")
+    return report.time_s - (report.payload.steps - 1) * report.payload.step_s
 
 
 # ---------------------------------------------------------------- survivors
@@ -251,19 +251,19 @@ def pauses_of(learner: str, history: History) -> Iterator[Pause]:
     marks = [
         event
         for event in history.of(Kind.LEARNER_STEP, Kind.LEARNER_ADOPTED)
-        if event.text("learner") == learner
+        if event.payload.learner == learner
     ]
     lives = [
         (before, after)
         for before, after in pairwise(marks)
-        if before.integer("incarnation") == after.integer("incarnation")
-        and before.integer("epoch") == after.integer("epoch")
+        if before.payload.incarnation == after.payload.incarnation
+        and before.payload.epoch == after.payload.epoch
     ]
     reports = [event for event in marks if event.kind is Kind.LEARNER_STEP]
-    usual_s = median(event.number("step_s") for event in reports)
+    usual_s = median(event.payload.step_s for event in reports)
     for before, after in lives:
         seconds = (after.node_s or 0.0) - (before.node_s or 0.0)
-        made = after.integer("step") - before.integer("step")
+        made = after.payload.step - before.payload.step
         yield Pause(
             start_s=before.time_s, end_s=after.time_s, steps=max(0.0, seconds / usual_s - made)
         )
@@ -301,7 +301,7 @@ def _return_windows(learner: str, history: History) -> Iterator[tuple[float, flo
 def _quiet_windows(learner: str, history: History) -> Iterator[tuple[float, float]]:
     """Windows as long as those around a kill, while no learner was away."""
     busy = [(a.gone_s - BEFORE_S, a.back_s) for a in absences(history)]
-    reports = [e for e in history.of(Kind.LEARNER_STEP) if e.text("learner") == learner]
+    reports = [e for e in history.of(Kind.LEARNER_STEP) if e.payload.learner == learner]
     start_s, until_s = reports[0].time_s + 1.0, _last_kill_s(history.faults, reports)
     while start_s + BEFORE_S + WINDOW_S < until_s:
         end_s = start_s + BEFORE_S + WINDOW_S

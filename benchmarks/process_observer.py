@@ -96,8 +96,8 @@ class ProcessObserver:
                     self._run_loop(Event.from_line(line.decode()))
 
     def _run_loop(self, started: Event) -> None:
-        if started.text("role") == "learner":
-            pid = started.integer("pid")
+        if started.payload.role == "learner":
+            pid = started.payload.pid
             self._watched[pid] = _Watched(file=os.open(f"/proc/{pid}/status", os.O_RDONLY))
 
     def _read(self, pid: int, watched: _Watched) -> None:

@@ -84,12 +84,12 @@ def measured(history: History) -> Outcome:
     """The figures of one run, over all of its training."""
     rounds = history.of(Kind.ROUND_MERGED)
     start_s, end_s = rounds[0].time_s, training_end_s(history)
-    committed = rounds[-1].number("committed_tokens") - rounds[0].number("committed_tokens")
-    pushes = [part.event.number("c_steps") for part in parts(history)]
+    committed = rounds[-1].payload.committed_tokens - rounds[0].payload.committed_tokens
+    pushes = [part.event.payload.c_steps for part in parts(history)]
     losses = history.of(Kind.EVALUATION_MEASURED)
     return Outcome(
         goodput=committed / ((end_s - start_s) * undisturbed_tokens_per_s(history)),
-        loss=losses[-1].number("loss"),
+        loss=losses[-1].payload.loss,
         lasted_s=end_s - start_s,
         rounds=len(rounds),
         pause_s=max(late.time_s - early.time_s for early, late in pairwise(rounds)),
@@ -105,9 +105,9 @@ def undisturbed_tokens_per_s(history: History) -> float:
     for learner in history.founders:
         seen = [
             e for e in history.between(start_s, end_s, Kind.LEARNER_STEP)
-            if e.text("learner") == learner
+            if e.payload.learner == learner
         ]  # fmt: skip
-        tokens = seen[-1].number("tokens") - seen[0].number("tokens")
+        tokens = seen[-1].payload.tokens - seen[0].payload.tokens
         per_s += tokens / (seen[-1].time_s - seen[0].time_s)
     return per_s
 

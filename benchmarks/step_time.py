@@ -59,7 +59,7 @@ def step_times_s(events: Sequence[Event]) -> list[float]:
     """Mean step time of each report, after the warm-up, by the learner's own clock."""
     reports = [event for event in events if event.kind is Kind.LEARNER_STEP and _stamp_s(event)]
     began_s = _stamp_s(reports[0]) if reports else 0.0
-    return [e.number("step_s") for e in reports if _stamp_s(e) > began_s + WARM_UP_S]
+    return [e.payload.step_s for e in reports if _stamp_s(e) > began_s + WARM_UP_S]
 
 
 def _stamp_s(event: Event) -> float:

@@ -64,8 +64,8 @@ def run_plan(
         _wait(process, folder / "runs" / "latest" / "journal.jsonl", within_s, beside)
     history = History.read((folder / "runs" / "latest").resolve())
     finished = history.last(Kind.RUN_FINISHED)
-    if finished is None or finished.text("outcome") != "completed":
-        why = "it was cut off" if finished is None else finished.text("reason")
+    if finished is None or finished.payload.outcome != "completed":
+        why = "it was cut off" if finished is None else finished.payload.reason
         raise BenchmarkError(f"the run did not complete: {why}\n{_tail(folder / 'progress.log')}")
     return history
 
@@ -132,7 +132,7 @@ def by_hand(
     with _node(folder, syncer):
         ready = _await_word(folder / f"{syncer.name}.log", Kind.SYNCER_READY, deadline_s)
         names = plan.training.learner_names
-        learners = launch.learners(dict.fromkeys(names, ready.text("address")))
+        learners = launch.learners(dict.fromkeys(names, ready.payload.address))
         _until_all_end(folder, learners, deadline_s)
     return {spec.name: read_events(folder / f"{spec.name}.log") for spec in (syncer, *learners)}
 

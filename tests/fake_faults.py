@@ -51,12 +51,12 @@ class FakeKill:
         began = next(
             event.seq
             for event in history.of(Kind.FAULT_INJECTING)
-            if event.text("injection") == injection.id
+            if event.payload.injection == injection.id
         )
         exits = [
             event.seq
             for event in history.of(Kind.NODE_EXITED)
-            if event.seq > began and event.text("node") == name
+            if event.seq > began and event.payload.node == name
         ]
         return Evidence(
             target=name,
@@ -91,7 +91,7 @@ def _pause_proofs(injection: Injection, history: History) -> Iterator[Evidence]:
         stopped = [
             event.seq
             for event in history.of(Kind.NODE_PROBED)
-            if event.text("node") == name and event.text("state") == "T"
+            if event.payload.node == name and event.payload.state == "T"
         ]
         yield Evidence(
             target=name,

@@ -80,4 +80,4 @@ def ending(history: History) -> tuple[str, str]:
     """How the run says it ended, in its very last event."""
     last = history.events[-1]
     assert last.kind is Kind.RUN_FINISHED
-    return last.text("outcome"), last.text("reason")
+    return last.payload.outcome, last.payload.reason

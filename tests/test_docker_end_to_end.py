@@ -69,7 +69,7 @@ def test_a_killed_container_rejoins_while_packets_of_another_are_lost(
     ]
     assert died[0].data["exit_code"] == 137
     counted = History.read(record).of(Kind.LINK_COUNTED)
-    assert max(event.integer("dropped") for event in counted if event.data["dropped"]) > 10
+    assert max(event.payload.dropped for event in counted if event.data["dropped"]) > 10
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_a_story_can_be_cut_and_its_lines_changed() -> None:
     story = Story().baseline().train(2)
     assert len(story.history(until=5).events) == 5
     story.altered(Kind.ROUND_MERGED, lambda _: {"round": 999})
-    assert story.last(Kind.ROUND_MERGED).integer("round") == 999
+    assert story.last(Kind.ROUND_MERGED).payload.round == 999
     before = len(story.events)
     assert not story.without(Kind.ROUND_MERGED).history().of(Kind.ROUND_MERGED)
     assert len(story.events) == before

@@ -56,10 +56,10 @@ def test_one_joins_and_one_leaves_and_everybody_ends_with_the_same(tmp_path: Pat
     assert done.returncode == 0, f"{json.dumps(verdict['findings'], indent=1)}\n{done.stderr}"
     history = History.read((tmp_path / "latest").resolve())
     assert history.newcomers == ("learner-2",)
-    joined = next(e for e in history.of(Kind.LEARNER_JOINED) if e.text("learner") == "learner-2")
+    joined = next(e for e in history.of(Kind.LEARNER_JOINED) if e.payload.learner == "learner-2")
     assert joined.data["source"] in ("donor", "syncer")
-    assert any(version != 0 for version in joined.mapping("versions").values())
-    assert {e.text("learner") for e in history.of(Kind.LEARNER_FINAL)} >= {"learner-1", "learner-2"}
-    left = [e for e in history.of(Kind.MEMBER_LEFT) if e.text("learner") == "learner-0"]
-    assert left[0].text("reason") == "said_goodbye"
+    assert any(version != 0 for version in joined.payload.versions.values())
+    assert {e.payload.learner for e in history.of(Kind.LEARNER_FINAL)} >= {"learner-1", "learner-2"}
+    left = [e for e in history.of(Kind.MEMBER_LEFT) if e.payload.learner == "learner-0"]
+    assert left[0].payload.reason == "said_goodbye"
     assert [one["status"] for one in verdict["injections"]] == ["proved", "proved"]

@@ -56,10 +56,10 @@ def test_a_learner_whose_link_was_refused_comes_back_by_itself(
 ) -> None:
     judged = run(refused)
     assert judged.verdict.exit_code is ExitCode.PASS, judged.verdict.explain()
-    lives = {event.integer("incarnation") for event in judged.history.of(Kind.MEMBER_JOINED)}
+    lives = {event.payload.incarnation for event in judged.history.of(Kind.MEMBER_JOINED)}
     assert lives == {1}, "no process was started again"
-    back = [e for e in judged.history.of(Kind.LEARNER_JOINED) if e.text("source") == "resumed"]
-    assert {event.text("learner") for event in back} == {VICTIM}
+    back = [e for e in judged.history.of(Kind.LEARNER_JOINED) if e.payload.source == "resumed"]
+    assert {event.payload.learner for event in back} == {VICTIM}
 
 
 @pytest.mark.slow
@@ -74,6 +74,6 @@ def test_a_learner_that_does_not_dial_again_is_found_out(
         assert finding.outcome is Outcome.FAIL, judged.verdict.explain()
         assert finding.culprits == (VICTIM,)
     assert judged.verdict.learners_rejoined[VICTIM].rejoined is False
-    stepped = [e for e in judged.history.of(Kind.LEARNER_STEP) if e.text("learner") == VICTIM]
+    stepped = [e for e in judged.history.of(Kind.LEARNER_STEP) if e.payload.learner == VICTIM]
     (healed,) = judged.history.of(Kind.FAULT_HEALED)
     assert stepped[-1].time_s > healed.time_s + 8, "it trained on, by itself"

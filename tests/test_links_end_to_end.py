@@ -116,7 +116,7 @@ def test_faults_on_links_are_felt_at_both_ends_and_healed(folder: Path, kind: st
     code, verdict = called.end()
     history = called.journal()
     assert [story.status for story in history.faults] == ["proved", "proved"], [
-        event.text("text") for event in history.of(Kind.EVIDENCE_MEASURED)
+        event.payload.text for event in history.of(Kind.EVIDENCE_MEASURED)
     ]
     assert (code, verdict["outcome"]) == (0, "PASS"), verdict["findings"]
     assert len({node["incarnation"] for node in _starts(history)}) == 1
@@ -157,7 +157,7 @@ def test_a_proxy_that_somebody_kills_is_noticed_and_nothing_is_left(
     code, verdict = called.end()
     lost = called.journal().last(Kind.LINK_LOST)
     assert lost is not None
-    assert "SIGKILL" in lost.text("reason")
+    assert "SIGKILL" in lost.payload.reason
     assert (code, verdict["outcome"]) == (3, "UNKNOWN")
     assert not open_undos(called.run)
 

@@ -30,7 +30,7 @@ def test_the_run_goes_on_with_the_syncers_next_life(tmp_path: Path) -> None:
     history = Stage(tmp_path, [CRASH]).execute()
 
     assert ending(history) == ("completed", "")
-    assert [e.flag("is_recovered") for e in history.of(Kind.SYNCER_READY)] == [False, True]
+    assert [e.payload.is_recovered for e in history.of(Kind.SYNCER_READY)] == [False, True]
     assert history.faults[0].status == "proved"
 
 
@@ -40,7 +40,7 @@ def test_settling_waits_until_every_learner_contributes_to_the_new_life(tmp_path
     settled = the(history, Kind.RUN_SETTLED)
     merged = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > 0]
     back = next(e for e in merged if e.seq > history.of(Kind.SYNCER_READY)[1].seq)
-    assert settled.flag("is_settled")
+    assert settled.payload.is_settled
     assert settled.seq > back.seq
 
 
@@ -52,7 +52,7 @@ def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Pa
     counts = history.between(
         window.injecting.time_s + 0.5, window.healing.time_s, Kind.COUNTS_SAMPLED
     )
-    assert {event.integer("believed") for event in counts} == {0}
+    assert {event.payload.believed for event in counts} == {0}
 
 
 # ---------------------------------------------------------------- what is refused

@@ -73,7 +73,7 @@ class Striker:
     strike: Callable[[], None]
 
     def see(self, event: Event) -> None:
-        if event.kind is Kind.PHASE_ENTERED and event.text("phase") == "stop":
+        if event.kind is Kind.PHASE_ENTERED and event.payload.phase == "stop":
             self.strike()
 
 
@@ -103,7 +103,7 @@ def node_pid(root: Path, node: str) -> int:
     """The process of a node of the run that is going on below `root`."""
     (record,) = (root / "runs" / "tiny").glob("2*")
     started = History.read(record).of(Kind.NODE_STARTED)
-    return next(event.integer("pid") for event in reversed(started) if event.text("node") == node)
+    return next(event.payload.pid for event in reversed(started) if event.payload.node == node)
 
 
 def left_over(root: Path) -> list[int]:
@@ -309,7 +309,7 @@ def test_an_interrupt_in_mid_fault_heals_and_leaves_a_whole_record_and_nothing_e
     record = tmp_path / "runs" / "latest"
     history = History.read(record)
     assert history.events[-1].kind is Kind.RUN_FINISHED
-    assert history.events[-1].text("outcome") == "interrupted"
+    assert history.events[-1].payload.outcome == "interrupted"
     (story,) = history.faults
     assert story.healed is not None
     assert story.status == "weak", "it was cut short"

@@ -335,8 +335,8 @@ def residue(history: History) -> Sequence[Mapping[str, Json]]:
     While a run goes on, and when it was cut off, undos are open as they should be.
     """
     found = [
-        {key: event.text(key) for key in ("what", "where", "remedy")}
-        for event in history.of(ResidueFound)
+        {"what": said.what, "where": said.where, "remedy": said.remedy}
+        for said in (event.payload for event in history.of(ResidueFound))
     ]
     is_over = history.last(RunFinished) is not None
     return [*found, *(history.left_open if is_over else ())]

@@ -36,8 +36,9 @@ from chaoslab.checks.node_clocks import by_node_clocks
 from chaoslab.checks.rules import always_judged, residue
 from chaoslab.checks.violations import unknown
 from chaoslab.core.errors import ExitCode
-from chaoslab.core.events import Json, Kind, MalformedEvent
+from chaoslab.core.events import Json, MalformedEvent
 from chaoslab.core.payload import read_object
+from chaoslab.core.payloads import RunFinished, RunOutcome
 from chaoslab.record.journal import History, Seal
 from chaoslab.record.typed_json import schema_of
 
@@ -238,11 +239,11 @@ def _worst(findings: Sequence[Finding]) -> Outcome:
 
 def _exit_code(history: History, outcome: Outcome) -> ExitCode:
     """How the run ended comes before what was found: interrupted, broken or unclean."""
-    finished = history.last(Kind.RUN_FINISHED)
-    ending = finished.text("outcome") if finished else ""
-    if ending == "interrupted":
+    finished = history.last(RunFinished)
+    ending = finished.payload.outcome if finished else None
+    if ending is RunOutcome.INTERRUPTED:
         return ExitCode.INTERRUPTED
-    if ending == "broken" or residue(history):
+    if ending is RunOutcome.BROKEN or residue(history):
         return ExitCode.BROKEN
     return _EXIT_CODES[outcome]
 

@@ -161,57 +161,6 @@ class Event(Generic[P_co]):
         payload: P_co = self._payload
         return payload
 
-    def text(self, key: str) -> str:
-        """The string under `key`; MalformedEvent if it is missing or something else."""
-        value = self._value(key)
-        if not isinstance(value, str):
-            raise self._wrong(key, "text")
-        return value
-
-    def number(self, key: str) -> float:
-        """The number under `key`, which may be NaN or infinite; MalformedEvent otherwise."""
-        value = self._value(key)
-        if isinstance(value, str) and value in NOT_FINITE.values():
-            return float(value)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise self._wrong(key, "a number")
-        try:
-            return float(value)
-        except OverflowError as error:  # JSON knows integers that no float can hold
-            raise self._wrong(key, "a number") from error
-
-    def integer(self, key: str) -> int:
-        """The int under `key`; MalformedEvent if it is missing or something else."""
-        value = self._value(key)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise self._wrong(key, "an integer")
-        return value
-
-    def flag(self, key: str) -> bool:
-        """The boolean under `key`; MalformedEvent if it is missing or something else."""
-        value = self._value(key)
-        if not isinstance(value, bool):
-            raise self._wrong(key, "true or false")
-        return value
-
-    def items(self, key: str) -> Sequence[Json]:
-        """The list under `key`; MalformedEvent if it is missing or something else."""
-        value = self._value(key)
-        if isinstance(value, str) or not isinstance(value, Sequence):
-            raise self._wrong(key, "a list")
-        return value
-
-    def names(self, key: str) -> tuple[str, ...]:
-        """The list of strings under `key`."""
-        return tuple(str(item) for item in self.items(key))
-
-    def mapping(self, key: str) -> Mapping[str, Json]:
-        """The object under `key`; MalformedEvent if it is missing or something else."""
-        value = self._value(key)
-        if not isinstance(value, Mapping):
-            raise self._wrong(key, "an object")
-        return value
-
     def __str__(self) -> str:
         return f"event {self.seq} ({self.kind})"
 
@@ -241,16 +190,6 @@ class Event(Generic[P_co]):
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise MalformedEvent(f"not an event: {line[:200]!r} ({error})") from error
-
-    def _value(self, key: str) -> Json:
-        if key not in self.data:
-            raise MalformedEvent(f"{self} has no {key!r}")
-        return self.data[key]
-
-    def _wrong(self, key: str, wanted: str) -> MalformedEvent:
-        return MalformedEvent(
-            f"event {self.seq} ({self.kind}): {key!r} is {self.data[key]!r}, not {wanted}"
-        )
 
 
 _PAYLOADS: dict[Kind, Callable[[Event], Any]] = {}

@@ -210,7 +210,7 @@ def _done(damaged: list[Event[StorageDamaged]]) -> str:
         left = "of another hash, as long as before"
     else:
         left = f"{after} of {before} bytes long"
-    return f"its {', '.join(e.text('file') for e in damaged)} was then {left}"
+    return f"its {', '.join(e.payload.file for e in damaged)} was then {left}"
 
 
 def _met(found: Event[CheckpointFound] | None, window: EvidenceWindow) -> str:
@@ -222,4 +222,4 @@ def _met(found: Event[CheckpointFound] | None, window: EvidenceWindow) -> str:
     if joined is None:
         return said
     donor = joined.payload.donor
-    return f"{said}, and took its parameters from {donor or joined.text('source')}"
+    return f"{said}, and took its parameters from {donor or joined.payload.source}"

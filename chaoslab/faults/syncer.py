@@ -169,7 +169,7 @@ def _look_blocked(window: EvidenceWindow) -> Found:
         code = Code.TOO_SHORT
     else:
         code = window.lasted(window.end_s - window.begin_s)
-    text = f"could not write for {blocked_s:.1f} s ({blocked.text('reason')})"
+    text = f"could not write for {blocked_s:.1f} s ({blocked.payload.reason})"
     return Found(
         code=code,
         text=text + (", and published a round all the same" if broke else ""),

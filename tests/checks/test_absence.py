@@ -25,14 +25,14 @@ def test_a_paused_learner_comes_back_as_the_same_life_in_a_new_membership() -> N
     assert absence.up is not None
     assert absence.up.kind is Kind.FAULT_HEALED
     assert absence.accepted is not None
-    assert absence.accepted.integer("epoch") == 5
+    assert absence.accepted.payload.epoch == 5
 
 
 def test_a_pause_too_short_to_be_dropped_needs_no_new_membership() -> None:
     story = Story().baseline().pause("learner-2", for_s=3).train(3).heal().train(9).end()
     (absence,) = absences(story.history())
     assert absence.accepted is not None
-    assert absence.accepted.integer("epoch") == 3
+    assert absence.accepted.payload.epoch == 3
 
 
 def test_what_is_accepted_from_an_ended_membership_is_an_imposture_and_no_return() -> None:

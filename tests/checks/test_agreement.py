@@ -78,7 +78,7 @@ def test_a_learner_that_ends_with_something_else_fails(
 )
 def test_a_syncer_at_odds_with_itself_fails(key: str, reason: str) -> None:
     story = half_killed().end()
-    story.altered(Kind.SYNCER_FINAL, lambda e: {key: {**e.mapping(key), "0": "rotten"}})
+    story.altered(Kind.SYNCER_FINAL, lambda e: {key: {**getattr(e.payload, key), "0": "rotten"}})
     finding = Agreement().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert reason in finding.reason
@@ -88,7 +88,7 @@ def test_a_learner_alive_at_the_end_without_a_final_account_is_a_doubt() -> None
     story = (
         half_killed()
         .end()
-        .without(Kind.LEARNER_FINAL, lambda event: event.text("learner") == "learner-2")
+        .without(Kind.LEARNER_FINAL, lambda event: event.payload.learner == "learner-2")
     )
     finding = Agreement().judge(story.history())
     assert finding.outcome is Outcome.UNKNOWN

@@ -116,7 +116,7 @@ def test_a_syncer_that_was_asked_to_end_did_not_end_by_its_rule() -> None:
 
 def test_a_stop_rule_that_was_met_under_a_fault_is_no_end_before_the_run_lets_it_be() -> None:
     story = never_back(4.0).end(outcome="interrupted")
-    story.without(Kind.PHASE_ENTERED, lambda event: event.text("phase") == "stop")
+    story.without(Kind.PHASE_ENTERED, lambda event: event.payload.phase == "stop")
     assert returns(story.history()) == {"learner-1": OPEN}
 
 

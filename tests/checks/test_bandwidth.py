@@ -41,7 +41,7 @@ def test_a_link_above_the_bound_fails_by_name() -> None:
     story = Story().baseline().train(20).end()
     for seq, event in enumerate(story.events):
         if event.kind is Kind.LINK_MEASURED and event.data["learner"] == "learner-2":
-            data = {**event.data, "bytes": 10 * event.integer("bytes")}
+            data = {**event.data, "bytes": 10 * event.payload.bytes}
             story.events[seq] = replace(event, data=data)
     finding = Bandwidth(max_bytes_per_s=100.0, min_saving=0.1).judge(story.history())
     assert finding.outcome is Outcome.FAIL

@@ -28,7 +28,7 @@ def test_a_heal_that_was_never_begun_or_never_finished_fails() -> None:
 
 
 def test_a_process_that_never_exited_fails_by_name() -> None:
-    story = half_killed().end().without(Kind.NODE_EXITED, lambda e: e.text("node") == "learner-2")
+    story = half_killed().end().without(Kind.NODE_EXITED, lambda e: e.payload.node == "learner-2")
     finding = Cleanup().judge(story.history())
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-2",)

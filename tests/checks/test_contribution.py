@@ -19,7 +19,7 @@ def reweighed(story: Story, learner: str, factor: float) -> Story:
     """Every merge gives it so much more weight, or less."""
 
     def change(event: Event) -> dict[str, Json]:
-        entries = [entry for entry in event.items("contributors") if isinstance(entry, dict)]
+        entries = event.data["contributors"]
         return {
             "contributors": [
                 {**one, "weight": float(str(one["weight"])) * factor}

@@ -20,8 +20,8 @@ def judged(story: Story) -> Finding:
 def lengthened(event: Event) -> dict[str, Json]:
     """Some more tokens in a push."""
     return {
-        "c_tokens": event.number("c_tokens") + 100,
-        "tokens_to": event.number("tokens_to") + 100,
+        "c_tokens": event.payload.c_tokens + 100,
+        "tokens_to": event.payload.tokens_to + 100,
     }
 
 
@@ -105,7 +105,7 @@ def test_an_accepted_push_that_is_left_out_of_its_round_fails() -> None:
         half_killed()
         .end()
         .altered(
-            Kind.ROUND_MERGED, lambda e: {"contributors": e.items("contributors")[1:]}, which=30
+            Kind.ROUND_MERGED, lambda e: {"contributors": e.data["contributors"][1:]}, which=30
         )
     )
     finding = judged(story)
@@ -145,7 +145,7 @@ def test_a_contribution_that_is_applied_twice_fails() -> None:
         .end()
         .altered(
             Kind.ROUND_MERGED,
-            lambda e: {"contributors": [*e.items("contributors"), e.items("contributors")[0]]},
+            lambda e: {"contributors": [*e.data["contributors"], e.data["contributors"][0]]},
             which=30,
         )
     )
@@ -162,7 +162,7 @@ def test_a_contribution_that_is_applied_twice_fails() -> None:
 
 def test_tokens_that_are_merged_again_in_a_later_round_fail() -> None:
     def rewound(event: Event) -> dict[str, Json]:
-        return {"tokens_from": event.number("tokens_from") - 600}
+        return {"tokens_from": event.payload.tokens_from - 600}
 
     story = half_killed().end()
     for kind in (Kind.LEARNER_PUSHED, Kind.PUSH_ACCEPTED):
@@ -174,9 +174,9 @@ def test_tokens_that_are_merged_again_in_a_later_round_fail() -> None:
     )  # fmt: skip
     parts = [
         {**part, "tokens_from": push.data["tokens_from"]}
-        if isinstance(part, dict) and part["learner"] == push.data["learner"]
+        if part["learner"] == push.data["learner"]
         else part
-        for part in merged.items("contributors")
+        for part in merged.data["contributors"]
     ]
     where = [event for event in story.events if event.kind is Kind.ROUND_MERGED].index(merged)
     story.altered(Kind.ROUND_MERGED, lambda _: {"contributors": parts}, which=where)
@@ -191,7 +191,7 @@ def test_tokens_that_are_merged_again_in_a_later_round_fail() -> None:
 @pytest.mark.parametrize("key", ["committed", "discarded", "in_flight"])
 def test_a_final_account_that_does_not_add_up_fails(key: str) -> None:
     story = half_killed().end()
-    story.altered(Kind.LEARNER_FINAL, lambda e: {key: {**e.mapping(key), "0": 12345}})
+    story.altered(Kind.LEARNER_FINAL, lambda e: {key: {**getattr(e.payload, key), "0": 12345}})
     finding = judged(story)
     assert finding.outcome is Outcome.FAIL
     assert finding.culprits == ("learner-3",)
@@ -201,8 +201,8 @@ def test_a_final_account_that_does_not_add_up_fails(key: str) -> None:
 def test_a_final_account_that_adds_up_to_more_than_the_syncer_booked_fails() -> None:
     def shifted(event: Event) -> dict[str, Json]:
         return {
-            "committed": {f: int(str(v)) + 100 for f, v in event.mapping("committed").items()},
-            "discarded": {f: int(str(v)) - 100 for f, v in event.mapping("discarded").items()},
+            "committed": {f: v + 100 for f, v in event.payload.committed.items()},
+            "discarded": {f: v - 100 for f, v in event.payload.discarded.items()},
         }
 
     finding = judged(half_killed().end().altered(Kind.LEARNER_FINAL, shifted))
@@ -215,7 +215,7 @@ def test_a_learner_that_believes_something_else_when_it_adopts_fails() -> None:
         half_killed()
         .end()
         .altered(
-            Kind.LEARNER_ADOPTED, lambda e: {"committed_tokens": e.number("committed_tokens") + 1}
+            Kind.LEARNER_ADOPTED, lambda e: {"committed_tokens": e.payload.committed_tokens + 1}
         )
     )
     finding = judged(story)
@@ -231,7 +231,7 @@ def test_a_learner_credited_with_more_than_it_did_fails() -> None:
 @pytest.mark.parametrize("kind", [Kind.ROUND_MERGED, Kind.SYNCER_FINAL])
 def test_a_total_that_is_not_the_sum_of_what_was_given_fails(kind: Kind) -> None:
     story = half_killed().end()
-    story.altered(kind, lambda e: {"committed_tokens": e.number("committed_tokens") + 50})
+    story.altered(kind, lambda e: {"committed_tokens": e.payload.committed_tokens + 50})
     finding = judged(story)
     assert finding.outcome is Outcome.FAIL
     assert finding.codes == (Code.RUNNING_SUM_WRONG,)
@@ -241,7 +241,7 @@ def test_a_learner_whose_steps_count_more_tokens_than_those_of_the_others_fails_
     story = half_killed().end()
     for event in story.events:
         if event.kind is Kind.LEARNER_STEP and event.data["learner"] == "learner-2":
-            doubled = {"tokens": 2 * event.integer("tokens")}
+            doubled = {"tokens": 2 * event.payload.tokens}
             story.events[event.seq] = replace(event, data={**event.data, **doubled})
     finding = judged(story)
     assert finding.outcome is Outcome.FAIL
@@ -302,7 +302,7 @@ def test_whatever_dies_or_pauses_sound_books_stay_sound(story: Story) -> None:
 def test_tokens_that_disappear_from_any_round_are_missed(story: Story, data: st.DataObject) -> None:
     merged = [event for event in story.events if event.kind is Kind.ROUND_MERGED]
     which = data.draw(st.integers(0, len(merged) - 1))
-    parts = [dict(part) for part in merged[which].items("contributors") if isinstance(part, dict)]
+    parts = [dict(part) for part in merged[which].data["contributors"]]
     part = data.draw(st.sampled_from(parts))
     part["c_tokens"] = int(str(part["c_tokens"])) - FRAGMENTS * 100
     story.altered(Kind.ROUND_MERGED, lambda _: {"contributors": parts}, which=which)

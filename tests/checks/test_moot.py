@@ -31,7 +31,7 @@ def freeze_in_outage(lack: str, *, proved: bool = True) -> Story:
     if not proved:
         story.altered(
             Kind.EVIDENCE_MEASURED,
-            lambda event: {"status": "weak"} if event.text("target") == "syncer" else {},
+            lambda event: {"status": "weak"} if event.payload.target == "syncer" else {},
         )
     return story.train(12).end()
 

@@ -130,7 +130,7 @@ def test_without_final_accounts_the_adopted_versions_tell() -> None:
     story = half_killed().end().without(Kind.LEARNER_FINAL).without(Kind.SYNCER_FINAL)
     assert Rejoin().judge(story.history()).outcome is Outcome.PASS
     behind = story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.text("learner") == "learner-3" and e.time_s > 20
+        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-3" and e.time_s > 20
     )
     assert Rejoin().judge(behind.history()).outcome is Outcome.FAIL
 

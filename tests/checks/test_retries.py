@@ -41,7 +41,7 @@ def test_the_first_dial_of_a_life_is_no_retry() -> None:
 def test_a_stream_that_ends_is_no_retry_but_the_dial_after_it_is() -> None:
     story = Story().baseline().cut("learner-1").train(3).heal().train(9).end()
     finding = Retries().judge(story.history())
-    closed = [e for e in story.events if e.kind is Kind.LINK_CLOSED and e.flag("was_open")]
+    closed = [e for e in story.events if e.kind is Kind.LINK_CLOSED and e.payload.was_open]
     assert len(closed) == 1
     assert finding.observed == 2, "two in vain; it never was without a stream after that"
 

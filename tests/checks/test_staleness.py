@@ -23,7 +23,7 @@ def test_learners_that_adopt_every_version_pass() -> None:
 def test_a_learner_that_no_longer_adopts_fails_by_name() -> None:
     story = Story().baseline().train(20).end()
     story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.text("learner") == "learner-2" and e.time_s > 12
+        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-2" and e.time_s > 12
     )
     finding = Staleness().judge(story.history())
     assert finding.outcome is Outcome.FAIL
@@ -66,7 +66,7 @@ def test_a_slow_link_that_takes_nobody_away_excuses_nobody() -> None:
     story = Story().baseline().touch("learner-1", fault="network.bandwidth").train(9).heal()
     story.train(20).end()
     story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.text("learner") == "learner-1" and e.time_s < 14
+        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-1" and e.time_s < 14
     )
     assert Staleness().judge(story.history()).outcome is Outcome.FAIL
 
@@ -74,7 +74,7 @@ def test_a_slow_link_that_takes_nobody_away_excuses_nobody() -> None:
 def test_the_bound_is_in_versions_of_one_fragment() -> None:
     story = Story().baseline().train(20).end()
     story.without(
-        Kind.LEARNER_ADOPTED, lambda e: e.text("learner") == "learner-2" and 12 < e.time_s < 14
+        Kind.LEARNER_ADOPTED, lambda e: e.payload.learner == "learner-2" and 12 < e.time_s < 14
     )
     assert Staleness(max_rounds=8).judge(story.history()).outcome is Outcome.PASS
     assert Staleness(max_rounds=2).judge(story.history()).outcome is Outcome.FAIL

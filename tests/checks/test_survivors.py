@@ -53,10 +53,10 @@ def test_a_survivor_whose_counter_contradicts_its_step_times_fails(factor: float
     story = half_killed().end()
     for event in story.events:
         if event.kind is Kind.LEARNER_STEP and event.data["learner"] == "learner-2":
-            said = {"step_s": factor * event.number("step_s")}
+            said = {"step_s": factor * event.payload.step_s}
             story.events[event.seq] = replace(event, data={**event.data, **said})
         elif event.kind is Kind.BASELINE_MEASURED:
-            usual = {**event.mapping("step_s"), "learner-2": factor * TICK_S / STEPS}
+            usual = {**event.payload.step_s, "learner-2": factor * TICK_S / STEPS}
             story.events[event.seq] = replace(event, data={**event.data, "step_s": usual})
     finding = Survivors().judge(story.history())
     assert finding.outcome is Outcome.FAIL

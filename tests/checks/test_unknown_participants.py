@@ -17,6 +17,6 @@ def test_a_life_that_nobody_started_is_found_by_name() -> None:
     story.say(Kind.MEMBER_JOINED, "syncer", **{**joined.data, "incarnation": 99})
     history = story.end().history()
     (violation,) = strangers(history)
-    assert violation.culprit == joined.text("learner")
+    assert violation.culprit == joined.payload.learner
     (finding,) = (f for f in always_judged(history) if f.check == "strangers")
     assert finding.codes == (Code.NEVER_STARTED,)

@@ -163,6 +163,6 @@ def test_a_record_of_format_1_is_judged_by_its_proofs() -> None:
     assert unasked_exits(_as_format_1(half_killed().end()).history()) == ()
     story = Story().baseline().kill("learner-1").train(1).restart("learner-1").train(1)
     story.exit("learner-1", code=1).train(4).heal().train(9).end()
-    story.altered(Kind.EVIDENCE_MEASURED, lambda e: {"proof": [e.items("proof")[0]]})
+    story.altered(Kind.EVIDENCE_MEASURED, lambda e: {"proof": [e.payload.proof[0]]})
     (event,) = unasked_exits(_as_format_1(story).history())
     assert event.data["incarnation"] == 2

@@ -125,7 +125,7 @@ def test_evidence_on_some_targets_only_is_not_enough() -> None:
     story = (
         half_killed()
         .end()
-        .without(Kind.EVIDENCE_MEASURED, lambda event: event.text("target") == "learner-3")
+        .without(Kind.EVIDENCE_MEASURED, lambda event: event.payload.target == "learner-3")
     )
     verdict = judged(story)
     assert verdict.outcome is Outcome.UNKNOWN
@@ -419,7 +419,7 @@ def test_rounds_to_which_nobody_contributed_do_not_continue_training(kept: int) 
     story = half_killed().end()
     for merged in [event for event in story.events if event.kind is Kind.ROUND_MERGED]:
         if merged.time_s > 20.0:
-            idle = [{**dict(one), "c_tokens": 0} for one in merged.items("contributors")[:kept]]
+            idle = [{**dict(one), "c_tokens": 0} for one in merged.data["contributors"][:kept]]
             story.events[merged.seq] = replace(merged, data={**merged.data, "contributors": idle})
     verdict = judged(story)
     assert verdict.training_continued is False

@@ -120,7 +120,7 @@ def begun(kind: Kind, count: int = 1) -> Callable[[History], bool]:
 def in_phase(phase: str) -> Callable[[History], bool]:
     """Whether the run has entered a phase."""
     return lambda history: any(
-        event.text("phase") == phase for event in history.of(Kind.PHASE_ENTERED)
+        event.payload.phase == phase for event in history.of(Kind.PHASE_ENTERED)
     )
 
 

@@ -42,7 +42,7 @@ def test_a_run_is_found_by_its_record_and_anywhere_else_by_its_processes_and_end
         assert harness.process.returncode == ExitCode.INTERRUPTED
         nothing_is_left(before, harness)
 
-    assert harness.history.events[-1].text("outcome") == "interrupted"
+    assert harness.history.events[-1].payload.outcome == "interrupted"
     assert all(story.healed for story in harness.history.faults)
     again = chaoslab("halt", str(record))
     assert again.exit_code == ExitCode.PASS

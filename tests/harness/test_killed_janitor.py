@@ -32,7 +32,7 @@ def kill_the_janitor(harness: Harness, time: int) -> None:
     janitor.kill()
     assert harness.until(begun(Kind.JANITOR_DIED, time))
     died = harness.history.of(Kind.JANITOR_DIED)[-1]
-    assert (died.integer("pid"), died.text("how")) == (janitor.pid, "signal 9")
+    assert (died.payload.pid, died.payload.how) == (janitor.pid, "signal 9")
 
 
 def test_its_successor_undoes_what_a_harness_leaves_that_is_killed_next(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_its_successor_undoes_what_a_harness_leaves_that_is_killed_next(tmp_path
         assert harness.until(begun(Kind.FAULT_INJECTED, 4))
         kill_the_janitor(harness, 1)
         (successor,) = janitors(harness)
-        assert harness.history.last(Kind.JANITOR_DIED).integer("successor") == successor.pid
+        assert harness.history.last(Kind.JANITOR_DIED).payload.successor == successor.pid
         harness.end(signal.SIGKILL)
         successor.wait(30.0)
         assert harness.record is not None

@@ -33,8 +33,8 @@ def toxics(harness: Harness) -> Sequence[Json]:
 
 def node(history: History, name: str) -> psutil.Process:
     """Its process, as started last."""
-    started = [e for e in history.of(Kind.NODE_STARTED) if e.text("node") == name]
-    return psutil.Process(started[-1].integer("pid"))
+    started = [e for e in history.of(Kind.NODE_STARTED) if e.payload.node == name]
+    return psutil.Process(started[-1].payload.pid)
 
 
 def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path: Path) -> None:
@@ -56,14 +56,14 @@ def test_the_janitor_lets_go_of_what_is_overdue_and_the_harness_notices(tmp_path
         assert harness.process.returncode == ExitCode.UNKNOWN, said
         history = harness.history
 
-    (stalled,) = (e for e in history.of(Kind.HARNESS_STALLED) if e.names("undone"))
-    undone = "; ".join(stalled.names("undone"))
-    assert stalled.number("silent_s") > 2.5
+    (stalled,) = (e for e in history.of(Kind.HARNESS_STALLED) if e.payload.undone)
+    undone = "; ".join(stalled.payload.undone)
+    assert stalled.payload.silent_s > 2.5
     assert "learner-1" in undone
     assert "resumed" in undone
     assert "learner-2" in undone
     assert "learner-3" in undone
-    assert "its janitor undid" in history.of(Kind.ABORT_FIRED)[0].text("observed")
+    assert "its janitor undid" in history.of(Kind.ABORT_FIRED)[0].payload.observed
     assert not history.of(Kind.LINK_LOST), "nobody else took the latency away"
     assert all(story.healed for story in history.faults)
     assert harness.record is not None

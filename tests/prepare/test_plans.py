@@ -107,11 +107,7 @@ def test_half_was_dead_for_five_seconds_and_tens_of_rounds_were_merged_meanwhile
     )
     assert len(meanwhile) >= 20
     for merged in meanwhile[5:]:
-        assert not dead & {str(one["learner"]) for one in contributors(merged)}
-
-
-def contributors(merged: Event) -> list[Mapping[str, Any]]:
-    return [one for one in merged.items("contributors") if isinstance(one, Mapping)]
+        assert not dead & {one.learner for one in merged.payload.contributors}
 
 
 def test_the_four_counts_are_recorded_and_tell_the_story(kill_half: Done) -> None:
@@ -208,7 +204,7 @@ def test_run_json_says_where_and_of_what_the_run_was(kill_half: Done) -> None:
     assert {"system", "cores"} <= facts["host"].keys()
     assert facts["control"]["outcome"] == "completed"
     started = kill_half.history.of(Kind.RUN_STARTED)[0]
-    assert facts["schedule_hash"] == started.text("schedule_hash")
+    assert facts["schedule_hash"] == started.payload.schedule_hash
 
 
 def test_the_schedule_reads_back_and_is_what_happened(kill_half: Done) -> None:
@@ -227,9 +223,9 @@ def test_the_schedule_reads_back_and_is_what_happened(kill_half: Done) -> None:
 def test_every_life_of_every_node_left_its_files(kill_half: Done, part: str) -> None:
     record = kill_half.record / part
     history = History.read(record)
-    lives = {(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_STARTED)}
+    lives = {(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_STARTED)}
     assert len(lives) == (8 if part == "" else 6), "syncer, four learners, evaluator; two again"
-    exited = {(e.text("node"), e.integer("incarnation")): e for e in history.of(Kind.NODE_EXITED)}
+    exited = {(e.payload.node, e.payload.incarnation): e for e in history.of(Kind.NODE_EXITED)}
     assert lives == exited.keys()
     for node, life in lives:
         home = record / "nodes" / node / str(life)
@@ -251,7 +247,7 @@ def test_the_journal_is_one_line_of_events_without_gaps(kill_half: Done, part: s
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", e.wall) for e in events)
     assert events[0].kind is Kind.RUN_STARTED
     assert events[-1].kind is Kind.RUN_FINISHED
-    nodes = {event.text("node") for event in events if event.kind is Kind.NODE_STARTED}
+    nodes = {event.payload.node for event in events if event.kind is Kind.NODE_STARTED}
     assert {event.source for event in events} == {"harness", *nodes}
     for event, line in zip(events, lines, strict=True):  # they read back as they were written
         said, chained, _ = line.rpartition(',"chain":')
@@ -277,8 +273,8 @@ def test_wedge_one_passes_although_heartbeats_went_on(
     assert (done.exit_code, done.verdict["outcome"]) == (3, "UNKNOWN")
     (story,) = done.history.faults
     (victim,) = story.targets
-    left = [e for e in done.history.of(Kind.MEMBER_LEFT) if e.text("learner") == victim]
-    assert left[0].text("reason") == "no_progress"
-    lives = [e for e in done.history.of(Kind.NODE_STARTED) if e.text("node") == victim]
+    left = [e for e in done.history.of(Kind.MEMBER_LEFT) if e.payload.learner == victim]
+    assert left[0].payload.reason == "no_progress"
+    lives = [e for e in done.history.of(Kind.NODE_STARTED) if e.payload.node == victim]
     assert len(lives) == 1, "it joined again in the same life"
     assert done.verdict["learners_rejoined"][victim]["rejoined"] is True

@@ -134,7 +134,7 @@ def test_the_facts_say_what_ran_where_and_how_it_ended(tmp_path: Path) -> None:
 def test_the_journal_names_the_same_schedule_as_the_facts(tmp_path: Path) -> None:
     run = conducted(tmp_path)
     started = History.read(run.path).events[0]
-    assert started.text("schedule_hash") == run.facts["schedule_hash"]
+    assert started.payload.schedule_hash == run.facts["schedule_hash"]
 
 
 def test_observers_see_the_run_and_then_its_twin(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_secrets_of_the_plan_never_reach_the_journal(tmp_path: Path) -> None:
     name = replace(PLAN, name="with-hunter2-and-6-in-it")
     run = conducted(tmp_path, name)
     assert "hunter2" not in (run.path / "journal.jsonl").read_text()
-    assert History.read(run.path).events[0].text("plan") == "with-${env:TOKEN}-in-it"
+    assert History.read(run.path).events[0].payload.plan == "with-${env:TOKEN}-in-it"
 
 
 def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_error_that_quotes_a_secret_is_recorded_without_it(tmp_path: Path) ->
     assert run.facts["reason"] == "cannot log in with '${env:TOKEN}'"
     finished = History.read(run.path).last(Kind.RUN_FINISHED)
     assert finished is not None
-    assert finished.text("reason") == run.facts["reason"]
+    assert finished.payload.reason == run.facts["reason"]
     (log,) = run.nodes.glob("*/*/stderr.log")
     assert log.read_text() == "cannot log in with ${env:TOKEN}\nat all\n"
     shown = [path for path in run.path.rglob("*") if path.is_file()]
@@ -223,7 +223,7 @@ def test_what_is_left_is_written_down_before_the_last_line(tmp_path: Path) -> No
     run = conducted(tmp_path, fleets=LeavesBehind())
     *_, residue, finished = History.read(run.path).events
     assert (residue.kind, finished.kind) == (Kind.RESIDUE_FOUND, Kind.RUN_FINISHED)
-    assert "undo_nothing_known" in residue.text("what")
+    assert "undo_nothing_known" in residue.payload.what
 
 
 def test_a_record_with_an_open_undo_is_residue_wherever_it_is_judged(tmp_path: Path) -> None:
@@ -256,8 +256,8 @@ def test_a_run_and_its_twin_have_the_same_provenance(tmp_path: Path) -> None:
     history = History.read(conducted(tmp_path, replace(PLAN, control=Control.TWIN)).path)
     assert history.control is not None
     begun, twins = history.events[0], history.control.events[0]
-    assert begun.mapping("provenance") == twins.mapping("provenance") != {}
-    assert (begun.flag("is_twin"), twins.flag("is_twin")) == (False, True)
+    assert begun.payload.provenance == twins.payload.provenance != {}
+    assert (begun.payload.is_twin, twins.payload.is_twin) == (False, True)
     assert not why_not_comparable(history, history.control)
 
 

@@ -71,7 +71,7 @@ def test_the_fault_comes_at_the_announcement_and_the_record_says_which(tmp_path:
     assert begun.data["reached"] == reached.seq
     assert begun.seq == reached.seq + 1
     assert begun.time_s == reached.time_s == 20.0
-    assert "syncer is at written" in begun.text("trigger")
+    assert "syncer is at written" in begun.payload.trigger
     assert ending(history) == ("completed", "")
 
 
@@ -80,7 +80,7 @@ def test_whoever_announces_it_becomes_the_victim(tmp_path: Path) -> None:
     reaches(stage, 25.0, "learner-2", "donate")
     history = stage.execute()
 
-    assert injecting(history).names("targets") == ("learner-2",)
+    assert injecting(history).payload.targets == ("learner-2",)
     assert history.faults[0].status == "proved"
 
 
@@ -101,7 +101,7 @@ def test_an_answer_that_nobody_asked_for_is_none(tmp_path: Path) -> None:
     history = stage.execute()
 
     assert not history.faults
-    assert "donate after round 24" in the(history, Kind.FAULT_SKIPPED).text("reason")
+    assert "donate after round 24" in the(history, Kind.FAULT_SKIPPED).payload.reason
 
 
 def test_who_starts_again_is_asked_again(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ STOP_ROUNDS = PLAN.training.stop.rounds or 0
 def test_a_run_enters_its_phases_in_order_and_finishes(tmp_path: Path) -> None:
     history = Stage(tmp_path, [HALF]).execute()
 
-    phases = [event.text("phase") for event in history.of(Kind.PHASE_ENTERED)]
+    phases = [event.payload.phase for event in history.of(Kind.PHASE_ENTERED)]
     assert phases == ["start", "baseline", "inject", "settle", "stop"]
     assert history.events[0].kind is Kind.RUN_STARTED
     assert history.learners == ("learner-0", "learner-1", "learner-2", "learner-3")
@@ -31,19 +31,19 @@ def test_learners_start_only_when_the_syncer_is_ready(tmp_path: Path) -> None:
     history = Stage(tmp_path).execute()
 
     started = history.of(Kind.NODE_STARTED)
-    assert started[0].text("node") == "syncer"
+    assert started[0].payload.node == "syncer"
     assert started[1].seq > the(history, Kind.SYNCER_READY).seq
-    assert {event.text("node") for event in started[1:]} == set(PLAN.training.learner_names)
+    assert {event.payload.node for event in started[1:]} == set(PLAN.training.learner_names)
 
 
 def test_the_baseline_is_measured_before_anything_is_injected(tmp_path: Path) -> None:
     history = Stage(tmp_path, [HALF]).execute()
 
     baseline = the(history, Kind.BASELINE_MEASURED)
-    assert baseline.flag("is_steady")
-    assert baseline.number("gap_s_median") == pytest.approx(0.5)
-    assert baseline.number("variation") == pytest.approx(0.0)
-    assert baseline.mapping("step_s") == dict.fromkeys(PLAN.training.learner_names, 0.1)
+    assert baseline.payload.is_steady
+    assert baseline.payload.gap_s_median == pytest.approx(0.5)
+    assert baseline.payload.variation == pytest.approx(0.0)
+    assert baseline.payload.step_s == dict.fromkeys(PLAN.training.learner_names, 0.1)
     assert baseline.seq < the(history, Kind.FAULT_INJECTING).seq
 
 
@@ -84,7 +84,7 @@ def test_an_injection_happens_when_its_round_is_merged_and_heals_on_time(tmp_pat
     round_20 = history.of(Kind.ROUND_MERGED)[19]
     assert story.injected is not None
     assert story.healed is not None
-    assert story.injected.time_s == round_20.time_s == story.injecting.number("asked_s")
+    assert story.injected.time_s == round_20.time_s == story.injecting.payload.asked_s
     assert story.healed.time_s - story.injected.time_s == pytest.approx(5.0)
 
 
@@ -111,7 +111,7 @@ def test_the_run_settles_once_the_victims_contribute_again(tmp_path: Path) -> No
     history = Stage(tmp_path, [HALF]).execute()
 
     settled = the(history, Kind.RUN_SETTLED)
-    assert settled.flag("is_settled")
+    assert settled.payload.is_settled
     back = [
         event.time_s
         for event in history.of(Kind.ROUND_MERGED)
@@ -121,11 +121,7 @@ def test_the_run_settles_once_the_victims_contribute_again(tmp_path: Path) -> No
 
 
 def _second_lives(merged: Event) -> set[str]:
-    return {
-        str(contributor["learner"])
-        for contributor in merged.items("contributors")
-        if isinstance(contributor, dict) and contributor["incarnation"] == 2
-    }
+    return {one.learner for one in merged.payload.contributors if one.incarnation == 2}
 
 
 def test_the_four_counts_are_sampled_every_second_and_differ_under_a_fault(tmp_path: Path) -> None:
@@ -144,8 +140,8 @@ def test_the_four_counts_are_sampled_every_second_and_differ_under_a_fault(tmp_p
 def test_every_node_that_started_has_exited_before_the_last_event(tmp_path: Path) -> None:
     history = Stage(tmp_path, [HALF]).execute()
 
-    started = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_STARTED)]
-    exited = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_EXITED)]
+    started = [(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_STARTED)]
+    exited = [(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_EXITED)]
     assert sorted(started) == sorted(exited)
     assert ("learner-3", 2) in exited
 
@@ -177,7 +173,7 @@ def test_faults_by_time_keep_their_distances_when_the_baseline_took_longer(tmp_p
     )
     history = Stage(tmp_path, [first, second]).execute()
 
-    asked = [story.injecting.number("asked_s") for story in history.faults]
+    asked = [story.injecting.payload.asked_s for story in history.faults]
     done = [story.injected.time_s for story in history.faults if story.injected]
     assert asked[0] > 1.0
     assert asked[1] - asked[0] == pytest.approx(3.5)
@@ -205,7 +201,7 @@ def test_beats_are_carried_out_at_their_offsets_until_the_heal(tmp_path: Path) -
     stepped = history.of(Kind.FAULT_STEPPED)
     offsets = [event.time_s - story.injected.time_s for event in stepped]
     assert offsets == pytest.approx([1.0, 2.5])
-    assert [event.integer("beat") for event in stepped] == [0, 1]
+    assert [event.payload.beat for event in stepped] == [0, 1]
 
 
 def test_a_trigger_that_never_comes_is_skipped_with_its_reason(tmp_path: Path) -> None:
@@ -213,10 +209,10 @@ def test_a_trigger_that_never_comes_is_skipped_with_its_reason(tmp_path: Path) -
     history = Stage(tmp_path, [never]).execute()
 
     skipped = the(history, Kind.FAULT_SKIPPED)
-    assert skipped.text("injection") == "injection-0"
-    assert skipped.text("obstacle") == "no_trigger"
-    assert "at loss 0.001" in skipped.text("reason")
-    assert "training ended" in skipped.text("reason")
+    assert skipped.payload.injection == "injection-0"
+    assert skipped.payload.obstacle == "no_trigger"
+    assert "at loss 0.001" in skipped.payload.reason
+    assert "training ended" in skipped.payload.reason
     assert not history.faults
 
 
@@ -244,7 +240,7 @@ def test_training_goes_on_beyond_its_stop_rule_until_a_fault_is_over(tmp_path: P
     held = the(history, Kind.SYNCER_HELD)
     assert held.time_s < story.healed.time_s - 50.0
     settled = the(history, Kind.RUN_SETTLED)
-    assert settled.flag("is_settled")
+    assert settled.payload.is_settled
     after = [e for e in history.of(Kind.ROUND_MERGED) if e.time_s > settled.time_s]
     assert len(after) >= PLAN.baseline.window, "as many as before the fault"
     assert ending(history) == ("completed", "")
@@ -279,7 +275,7 @@ def test_a_fault_whose_trigger_cannot_come_any_more_is_not_waited_for(tmp_path: 
     history = Stage(tmp_path, [never]).execute()
 
     assert not history.faults
-    assert "training ended" in the(history, Kind.FAULT_SKIPPED).text("reason")
+    assert "training ended" in the(history, Kind.FAULT_SKIPPED).payload.reason
     rounds = len(history.of(Kind.ROUND_MERGED))
     assert rounds <= STOP_ROUNDS + PLAN.baseline.window + 2
     assert ending(history) == ("completed", "")

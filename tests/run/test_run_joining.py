@@ -31,8 +31,8 @@ def test_the_reserve_is_known_and_linked_from_the_start_and_starts_when_its_time
     enlisted = [name for _, verb, name in stage.fleet.calls if verb == "enlist"]
     assert enlisted == list(NEW)
     assert set(stage.fleet.links) == {*GROWING.training.learner_names, *NEW}
-    assert the(history, Kind.RUN_STARTED).names("reserve") == NEW
-    began = {e.text("node"): e for e in history.of(Kind.NODE_STARTED) if e.text("node") in NEW}
+    assert the(history, Kind.RUN_STARTED).payload.reserve == NEW
+    began = {e.payload.node: e for e in history.of(Kind.NODE_STARTED) if e.payload.node in NEW}
     assert set(began) == set(NEW)
     injecting = the(history, Kind.FAULT_INJECTING)
     assert injecting.data["brings_in"] is True
@@ -59,20 +59,19 @@ def test_a_run_settles_only_when_whoever_came_has_contributed(tmp_path: Path) ->
     history = Stage(tmp_path, [JOIN], plan=GROWING).execute()
     settled = the(history, Kind.RUN_SETTLED)
     contributed = {
-        str(item["learner"])
+        item.learner
         for event in history.of(Kind.ROUND_MERGED)
         if event.seq < settled.seq
-        for item in event.items("contributors")
-        if isinstance(item, dict)
+        for item in event.payload.contributors
     }
-    assert settled.flag("is_settled")
+    assert settled.payload.is_settled
     assert contributed >= set(NEW)
 
 
 def test_whoever_never_gets_in_is_named_and_waited_for_only_so_long(tmp_path: Path) -> None:
     troubles = Troubles(mute=frozenset({"learner-5"}))
     history = Stage(tmp_path, [JOIN], plan=GROWING, troubles=troubles).execute()
-    (pending,) = the(history, Kind.RUN_SETTLED).names("pending")
+    (pending,) = the(history, Kind.RUN_SETTLED).payload.pending
     assert pending.startswith("learner-5 ")
 
 
@@ -81,14 +80,14 @@ def test_with_a_length_they_are_asked_to_leave_when_it_is_over(tmp_path: Path) -
     history = stage.execute()
     asked = [name for _, verb, name in stage.fleet.calls if verb == "SIGTERM" and name in NEW]
     assert asked[:2] == list(NEW)
-    assert the(history, Kind.RUN_SETTLED).flag("is_settled"), "nobody waits for who has left"
+    assert the(history, Kind.RUN_SETTLED).payload.is_settled, "nobody waits for who has left"
     assert ending(history) == ("completed", "")
 
 
 def test_whoever_is_there_already_is_not_brought_in_again(tmp_path: Path) -> None:
     again = replace(JOIN, number=1, spec="again", trigger=Trigger(round=40))
     history = Stage(tmp_path, [JOIN, again], plan=GROWING).execute()
-    assert the(history, Kind.FAULT_SKIPPED).text("reason").startswith("learner-4, learner-5: ")
+    assert the(history, Kind.FAULT_SKIPPED).payload.reason.startswith("learner-4, learner-5: ")
 
 
 def test_whoever_came_to_stay_can_be_a_victim_like_any_other(tmp_path: Path) -> None:
@@ -101,4 +100,4 @@ def test_whoever_came_to_stay_can_be_a_victim_like_any_other(tmp_path: Path) -> 
 def test_a_reserve_that_nobody_brings_in_never_runs(tmp_path: Path) -> None:
     history = Stage(tmp_path, plan=GROWING).execute()
     assert (history.newcomers, len(history.learners)) == ((), 4)
-    assert not {e.text("node") for e in history.of(Kind.NODE_STARTED)} & set(NEW)
+    assert not {e.payload.node for e in history.of(Kind.NODE_STARTED)} & set(NEW)

@@ -129,11 +129,11 @@ def test_every_learner_dials_its_own_link_and_the_link_the_syncer(tmp_path: Path
     fleets, roads = Fleets(), Roads()
     run, history = conducted(tmp_path, fleets=fleets, links=LinkSetup(factory=roads))
     started = history.of(Kind.LINK_STARTED)
-    assert [event.text("link") for event in started] == list(PLAN.training.learner_names)
-    assert {event.text("upstream") for event in started} == {"127.0.0.1:5005"}
+    assert [event.payload.link for event in started] == list(PLAN.training.learner_names)
+    assert {event.payload.upstream for event in started} == {"127.0.0.1:5005"}
     for event in started:
-        command = fleets.made[0].spec_of(event.text("link")).command
-        assert command[command.index("--syncer") + 1] == event.text("address")
+        command = fleets.made[0].spec_of(event.payload.link).command
+        assert command[command.index("--syncer") + 1] == event.payload.address
     assert run.facts["links"] == "fake"
     assert [links.entered for links in roads.used] == [0]
 
@@ -141,14 +141,14 @@ def test_every_learner_dials_its_own_link_and_the_link_the_syncer(tmp_path: Path
 def test_without_links_learners_dial_the_syncer(tmp_path: Path) -> None:
     _, history = conducted(tmp_path, links=LinkSetup())
     for event in history.of(Kind.LINK_STARTED):
-        assert event.text("address") == event.text("upstream") == "127.0.0.1:5005"
+        assert event.payload.address == event.payload.upstream == "127.0.0.1:5005"
 
 
 def test_a_fault_shapes_its_targets_links_and_clears_them(tmp_path: Path) -> None:
     roads = Roads()
     _, history = conducted(tmp_path, injection(NetworkLatency()), links=LinkSetup(factory=roads))
     shaped, cleared = the(history, Kind.LINK_SHAPED), the(history, Kind.LINK_CLEARED)
-    assert (shaped.text("link"), shaped.text("effect")) == ("learner-1", "latency")
+    assert (shaped.payload.link, shaped.payload.effect) == ("learner-1", "latency")
     assert cleared.time_s == pytest.approx(shaped.time_s + 4.0, abs=0.2)
     assert len(history.of(Kind.LINK_COUNTED)) == 3  # injected, before the heal, healed
     assert not roads.used[0].made["learner-1"].effects
@@ -167,7 +167,7 @@ def test_two_faults_on_one_link_are_open_together_and_heal_apart(tmp_path: Path)
         tmp_path, injection(NetworkLatency()), late, links=LinkSetup(factory=roads)
     )
     order = [
-        (event.kind, event.text("injection"))
+        (event.kind, event.payload.injection)
         for event in history.of(Kind.LINK_SHAPED, Kind.LINK_CLEARED)
     ]
     assert order == [
@@ -184,7 +184,7 @@ def test_what_also_touches_the_process_waits_for_no_other_fault(
 ) -> None:
     late = injection(other, 1, trigger=Trigger(round=17))
     _, history = conducted(tmp_path, injection(NetworkLatency()), late)
-    assert "earlier fault" in the(history, Kind.FAULT_SKIPPED).text("reason")
+    assert "earlier fault" in the(history, Kind.FAULT_SKIPPED).payload.reason
 
 
 # ---------------------------------------------------------------- loss
@@ -231,7 +231,7 @@ def test_a_twin_has_the_links_and_the_standing_effects_of_its_run(tmp_path: Path
     assert history.control is not None
     for record in (history, history.control):
         shaped = the(record, Kind.LINK_SHAPED)
-        assert (shaped.text("link"), shaped.text("injection")) == ("learner-2", STANDING)
+        assert (shaped.payload.link, shaped.payload.injection) == ("learner-2", STANDING)
     assert len(roads.used) == 2
 
 

@@ -30,8 +30,8 @@ def test_a_victim_that_does_not_come_back_is_named_as_pending(tmp_path: Path) ->
     history = Stage(tmp_path, [HALF], troubles=troubles).execute()
 
     settled = the(history, Kind.RUN_SETTLED)
-    assert not settled.flag("is_settled")
-    (pending,) = settled.names("pending")
+    assert not settled.payload.is_settled
+    (pending,) = settled.payload.pending
     assert pending.startswith("learner-3 has not contributed")
 
 
@@ -41,7 +41,7 @@ def test_a_fault_without_effect_has_no_proof(tmp_path: Path) -> None:
 
     (story,) = history.faults
     assert story.status == "failed"
-    statuses = {event.text("target"): event.text("status") for event in story.evidence}
+    statuses = {event.payload.target: event.payload.status for event in story.evidence}
     assert statuses == {"learner-1": "failed", "learner-3": "proved"}
 
 
@@ -52,7 +52,7 @@ def test_a_fault_that_the_world_refuses_is_failed_and_half_of_it_undone(tmp_path
     (story,) = history.faults
     assert story.status == "failed"
     assert story.failed is not None
-    assert "learner-3" in story.failed.text("reason")
+    assert "learner-3" in story.failed.payload.reason
     assert story.injected is None
     assert story.healed is not None
     assert story.healed.time_s == story.injecting.time_s
@@ -70,7 +70,7 @@ def test_a_heal_that_the_world_refuses_is_tried_again_to_the_end(tmp_path: Path)
     assert len(tried_s) > 5
     assert {round(late - early, 3) for early, late in pairwise(tried_s[:5])} == {1.0}
     (said,) = history.of(Kind.FAULT_HEAL_FAILED)
-    assert "learner-1" in said.text("reason")
+    assert "learner-1" in said.payload.reason
     assert history.faults[0].healing is not None
     assert history.faults[0].healed is None
     assert history.faults[1].healed is not None
@@ -105,7 +105,7 @@ def test_what_the_fleet_says_of_a_heal_is_not_believed(tmp_path: Path) -> None:
     history = stage.execute()
     assert history.faults[0].healed is None
     (said,) = history.of(Kind.FAULT_HEAL_FAILED)
-    assert said.text("reason") == "learner-1 has no process"
+    assert said.payload.reason == "learner-1 has no process"
 
 
 def test_a_learner_that_crashes_at_the_start_is_named_with_its_last_words(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_learner_killed_by_a_third_party_stays_dead_and_the_run_goes_on(tmp_pa
     history = stage.execute()
 
     exited = [e for e in history.of(Kind.NODE_EXITED) if e.data["signal"] == "SIGKILL"]
-    assert [event.text("node") for event in exited] == ["learner-2"]
+    assert [event.payload.node for event in exited] == ["learner-2"]
     assert not [verb for _, verb, _ in stage.fleet.calls if verb == "restart"]
     assert len(history.of(Kind.ROUND_MERGED)) == 80
     assert ending(history)[0] == "completed"
@@ -160,7 +160,7 @@ def test_a_dead_syncer_ends_the_run_at_once_and_heals_what_is_open(tmp_path: Pat
 
     abort = the(history, Kind.ABORT_FIRED)
     assert abort.time_s == pytest.approx(14.0)
-    assert "syncer is gone (SIGKILL)" in abort.text("observed")
+    assert "syncer is gone (SIGKILL)" in abort.payload.observed
     assert history.faults[0].healed is not None
     assert ending(history)[0] == "aborted"
     assert not stage.fleet.alive
@@ -171,7 +171,7 @@ def test_a_run_whose_learners_are_all_gone_for_good_does_not_wait(tmp_path: Path
     plan = replace(PLAN, limits=Limits(min_alive=0))
     history = Stage(tmp_path, [everyone], plan=plan).execute()
 
-    assert "no learner is left" in the(history, Kind.ABORT_FIRED).text("observed")
+    assert "no learner is left" in the(history, Kind.ABORT_FIRED).payload.observed
     assert history.faults[0].status == "proved"
     assert ending(history)[0] == "aborted"
 
@@ -182,7 +182,7 @@ def test_a_run_whose_learners_all_come_back_goes_on(tmp_path: Path) -> None:
     history = Stage(tmp_path, [everyone], plan=plan).execute()
 
     assert ending(history) == ("completed", "")
-    assert the(history, Kind.RUN_SETTLED).flag("is_settled")
+    assert the(history, Kind.RUN_SETTLED).payload.is_settled
 
 
 def test_a_node_that_does_not_end_by_itself_is_named_and_ended(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def test_a_learner_that_was_still_joining_when_training_ended_is_not_waited_for(
     injections = [replace(HALF, trigger=Trigger(round=70))]
     history = Stage(tmp_path, injections, troubles=troubles).execute()
 
-    exited = {e.text("node"): e for e in history.of(Kind.NODE_EXITED)}
+    exited = {e.payload.node: e for e in history.of(Kind.NODE_EXITED)}
     assert exited["learner-3"].data["signal"] == "SIGTERM"
     assert exited["learner-3"].time_s - the(history, Kind.SYNCER_FINAL).time_s < 10.0
     assert ending(history) == ("completed", "")
@@ -226,9 +226,9 @@ def test_nothing_is_injected_when_the_baseline_is_never_steady(tmp_path: Path) -
 
     windows = history.of(Kind.BASELINE_MEASURED)
     assert len(windows) == 3
-    assert not any(window.flag("is_steady") for window in windows)
+    assert not any(window.payload.is_steady for window in windows)
     assert not history.faults
-    assert "half-dies" in the(history, Kind.FAULT_SKIPPED).text("spec")
+    assert "half-dies" in the(history, Kind.FAULT_SKIPPED).payload.spec
     outcome, reason = ending(history)
     assert outcome == "aborted"
     assert "nothing was injected" in reason
@@ -242,7 +242,7 @@ def test_an_unsteady_window_is_measured_again(tmp_path: Path) -> None:
     stage = Stage(tmp_path, [HALF], plan=plan, troubles=Troubles(round_s=settles_late))
     history = stage.execute()
 
-    steady = [window.flag("is_steady") for window in history.of(Kind.BASELINE_MEASURED)]
+    steady = [window.payload.is_steady for window in history.of(Kind.BASELINE_MEASURED)]
     assert steady == [False, True]
     assert history.faults[0].status == "proved"
 
@@ -251,7 +251,7 @@ def test_training_that_ends_during_the_baseline_is_not_steady(tmp_path: Path) ->
     plan = replace(PLAN, training=Training(stop=Stop(rounds=5)))
     history = Stage(tmp_path, plan=plan).execute()
 
-    assert "training ended after 5 of" in the(history, Kind.BASELINE_MEASURED).text("reason")
+    assert "training ended after 5 of" in the(history, Kind.BASELINE_MEASURED).payload.reason
 
 
 def test_training_with_faults_does_not_end_during_the_baseline(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_training_with_faults_does_not_end_during_the_baseline(tmp_path: Path) -
     early = replace(HALF, trigger=Trigger(round=4))
     history = Stage(tmp_path, [early], plan=plan).execute()
 
-    assert the(history, Kind.BASELINE_MEASURED).flag("is_steady")
+    assert the(history, Kind.BASELINE_MEASURED).payload.is_steady
     assert [story.status for story in history.faults] == ["proved"]
 
 
@@ -270,7 +270,7 @@ def test_an_injection_beyond_the_limits_is_skipped_at_the_last_moment(tmp_path: 
     plan = replace(PLAN, limits=Limits(min_alive=3))
     history = Stage(tmp_path, [HALF], plan=plan).execute()
 
-    reason = the(history, Kind.FAULT_SKIPPED).text("reason")
+    reason = the(history, Kind.FAULT_SKIPPED).payload.reason
     assert "min_alive" in reason
     assert ending(history)[0] == "completed"
 
@@ -280,7 +280,7 @@ def test_a_learner_under_a_fault_is_not_hit_again(tmp_path: Path) -> None:
     history = Stage(tmp_path, [HALF, again]).execute()
 
     skipped = the(history, Kind.FAULT_SKIPPED)
-    assert "learner-1" in skipped.text("reason")
+    assert "learner-1" in skipped.payload.reason
 
 
 def test_a_silent_run_is_aborted_and_healed(tmp_path: Path) -> None:
@@ -293,7 +293,7 @@ def test_a_silent_run_is_aborted_and_healed(tmp_path: Path) -> None:
 
     abort = the(history, Kind.ABORT_FIRED)
     last_round = history.of(Kind.ROUND_MERGED)[-1]
-    assert abort.text("rule") == "no_round_for: 4s"
+    assert abort.payload.rule == "no_round_for: 4s"
     assert abort.time_s - last_round.time_s == pytest.approx(4.0)
     resumed = {name for _, verb, name in stage.fleet.calls if verb == "resume"}
     assert resumed == set(PLAN.training.learner_names)
@@ -305,7 +305,7 @@ def test_a_run_that_takes_too_long_is_aborted(tmp_path: Path) -> None:
     history = Stage(tmp_path, [HALF], plan=plan).execute()
 
     abort = the(history, Kind.ABORT_FIRED)
-    assert abort.text("rule") == "limits.timeout"
+    assert abort.payload.rule == "limits.timeout"
     assert abort.time_s == pytest.approx(20.0)
     assert ending(history)[0] == "aborted"
 
@@ -362,8 +362,8 @@ def test_whenever_the_interrupt_comes_the_record_is_complete(tmp_path: Path, mom
 
     assert ending(history)[0] == "interrupted"
     assert all(story.healed for story in history.faults)
-    started = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_STARTED)]
-    exited = [(e.text("node"), e.integer("incarnation")) for e in history.of(Kind.NODE_EXITED)]
+    started = [(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_STARTED)]
+    exited = [(e.payload.node, e.payload.incarnation) for e in history.of(Kind.NODE_EXITED)]
     assert sorted(started) == sorted(exited)
 
 
@@ -386,7 +386,7 @@ def stalled(folder: Path, for_s: float, *, at_round: int) -> History:
 def test_a_short_stall_is_noted_with_its_beginning_and_the_run_goes_on(tmp_path: Path) -> None:
     history = stalled(tmp_path, 1.25, at_round=12)
     noted = the(history, Kind.HARNESS_STALLED)
-    assert noted.time_s - noted.number("since_s") == pytest.approx(1.25)
+    assert noted.time_s - noted.payload.since_s == pytest.approx(1.25)
     assert ending(history)[0] == "completed"
 
 
@@ -398,5 +398,5 @@ def test_a_stall_of_five_seconds_of_training_ends_the_run_healed(tmp_path: Path)
 
 def test_a_stall_before_training_began_ends_nothing(tmp_path: Path) -> None:
     history = stalled(tmp_path, 6.0, at_round=0)
-    assert the(history, Kind.HARNESS_STALLED).number("silent_s") == 6.0
+    assert the(history, Kind.HARNESS_STALLED).payload.silent_s == 6.0
     assert ending(history)[0] == "completed"

@@ -257,7 +257,7 @@ def test_a_kept_twin_of_another_run_or_a_shorter_one_is_thrown_away(
     assert "the run itself" in caplog.text
     twin.keep("abc", tmp_path, ran(tmp_path))
     last = run.of(Kind.EVALUATION_MEASURED)[-1]
-    further = {**last.data, "committed_tokens": last.number("committed_tokens") + 1}
+    further = {**last.data, "committed_tokens": last.payload.committed_tokens + 1}
     longer = History([replace(e, data=further) if e == last else e for e in run.events])
     assert not twin.fetch("abc", tmp_path, empty(tmp_path), longer)
     assert "committed tokens" in caplog.text
