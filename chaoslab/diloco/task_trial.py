@@ -15,6 +15,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -89,7 +90,7 @@ def _try_parameters(task: Task, spec: str, fragments: int) -> None:
 
 
 def _try_loss(task: Task, spec: str, params: Params) -> None:
-    batch = _first(task, spec, shard=0, shards=1, position=0, count=1)[0]
+    (batch,) = _first(task, spec, count=1)
     devices = jax.local_device_count()
     if (length := check_batch(batch, spec)) % devices:
         raise TaskError(f"{spec}: batches have {length} rows, and this machine {devices} devices "
@@ -127,18 +128,16 @@ def _try_evaluate(task: Task, spec: str, params: Params) -> None:
 
 def _try_batches(task: Task, spec: str, shards: int) -> None:
     """Check first and last shard: endless, repeatable, correct from any position, disjoint."""
-    count = 2 * _SKIPPED
     seen = []
     for shard in sorted({0, shards - 1}):
-        stream = _first(task, spec, shard=shard, shards=shards, position=0, count=count)
-        tail = _first(task, spec, shard=shard, shards=shards, position=_SKIPPED, count=_SKIPPED)
-        if not _are_equal(stream, _first(task, spec, shard=shard, shards=shards, position=0,
-                                         count=count)):  # fmt: skip
+        first = partial(_first, task, spec, shard=shard, shards=shards)
+        stream = first(count=2 * _SKIPPED)
+        if not _are_equal(stream, first(count=2 * _SKIPPED)):
             raise TaskError(
                 f"{spec}: batches({shard}, {shards}, seed=0, position=0) gives other batches when "
                 "it is called again; draw batch k from a generator seeded with [seed, shard, k]"
             )
-        if not _are_equal(stream[_SKIPPED:], tail):
+        if not _are_equal(stream[_SKIPPED:], first(position=_SKIPPED, count=_SKIPPED)):
             raise TaskError(
                 f"{spec}: batches(…, position={_SKIPPED}) does not begin with batch {_SKIPPED} of "
                 "the stream from 0; a restarted learner would train on other data: draw batch k "
@@ -153,7 +152,7 @@ def _try_batches(task: Task, spec: str, shards: int) -> None:
 
 
 def _first(
-    task: Task, spec: str, *, shard: int, shards: int, position: int, count: int
+    task: Task, spec: str, *, count: int, shard: int = 0, shards: int = 1, position: int = 0
 ) -> list[Batch]:
     """The next `count` batches from a position; TaskError if one is changed afterwards."""
 

@@ -9,6 +9,7 @@ The syncer selects the source. A membership renewed during training is not handl
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
@@ -25,45 +26,35 @@ class JoinRefused(Exception):
     """The syncer refused this learner; the message says why."""
 
 
+@dataclass(slots=True, kw_only=True)
 class Joining:
     """One learner's joining. `run` returns when it holds every fragment."""
 
-    def __init__(
-        self,
-        replica: Replica,
-        messenger: Messenger,
-        store: LearnerStore,
-        *,
-        seed: int,
-        adopt: Callable[[Adoption], None],
-        leaving: Callable[[], str],
-    ) -> None:
-        self.source = Source.SYNCER
-        """Source of the parameters in the end."""
-        self.donor: str | None = None
-        self._replica = replica
-        self._messenger = messenger
-        self._store = store
-        self._seed = seed
-        self._adopt = adopt
-        self._own: LearnerCheckpoint | None = None
-        """Its newest intact checkpoint, loaded at every start even if it is not needed, so that
-        damage is found while there are other sources."""
-        self._leaving = leaving
-        """Reason why it was asked to leave; empty if it was not."""
+    replica: Replica
+    messenger: Messenger
+    store: LearnerStore
+    adopt: Callable[[Adoption], None]
+    leaving: Callable[[], str]
+    """Gives the reason why it was asked to leave; empty if it was not."""
+    source: Source = Source.SYNCER
+    """Source of the parameters in the end."""
+    donor: str | None = None
+    _own: LearnerCheckpoint | None = None
+    """Its newest intact checkpoint, loaded at every start even if it is not needed, so that
+    damage is found while there are other sources."""
 
     def run(self) -> Joined:
         """Wait for the welcome, then for parameters from the source that it names.
 
         Raises TrainingEnded or JoinRefused if there is nothing to join.
         """
-        self._own = self._store.load_newest()  # the messenger connects meanwhile
-        self._replica.compile()
+        self._own = self.store.load_newest()  # the messenger connects meanwhile
+        self.replica.compile()
         inbox = self._hear()
         while inbox.joined is None:
             inbox.update(self._hear())
         joined = inbox.joined
-        self._replica.cut(joined.layout, step=joined.step, data_position=joined.data_position)
+        self.replica.cut(joined.layout, step=joined.step, data_position=joined.data_position)
         self._prepare(joined.source)
         while not self._take_in(inbox):
             recorder = self._hear()
@@ -75,13 +66,13 @@ class Joining:
 
     def _hear(self) -> Inbox:
         """Wait for arrivals, at most 1 s; raises if training ended or the learner was refused."""
-        self._messenger.wait(1.0)
-        inbox = self._messenger.take()
+        self.messenger.wait(1.0)
+        inbox = self.messenger.take()
         if inbox.stop is not None:
             raise TrainingEnded(f"stopped: {inbox.stop[0]}")
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
-        if reason := self._leaving():
+        if reason := self.leaving():
             raise TrainingEnded(reason)
         return inbox
 
@@ -90,22 +81,22 @@ class Joining:
         self.source = source
         if source is Source.DONOR:
             return
-        self._replica.init(self._seed)
+        self.replica.init()
         if source is Source.INITIAL:
-            self._messenger.send_initial(self._replica.bases())
+            self.messenger.send_initial(self.replica.bases())
         elif self._own is not None:
-            self._replica.recall(self._own.payload, self._own.data_position)
+            self.replica.recall(self._own.payload, self._own.data_position)
 
     def _take_in(self, inbox: Inbox) -> bool:
         """Adopt what has arrived, as the source allows; whether every fragment is held."""
-        is_complete = len(inbox.adoptions) == len(self._replica.counters.fragments)
+        is_complete = len(inbox.adoptions) == len(self.replica.counters.fragments)
         if inbox.handover is not None and self.source is Source.DONOR:
-            self._replica.take_over(inbox.handover)
+            self.replica.take_over(inbox.handover)
             self.donor = inbox.handover.donor
         elif self.source is Source.DONOR:
             if not is_complete:
                 return False
             self._prepare(Source.SYNCER)  # no donor was available after all
         for adoption in inbox.adoptions.values():
-            self._adopt(adoption)
-        return self._replica.holds_everything
+            self.adopt(adoption)
+        return self.replica.holds_everything

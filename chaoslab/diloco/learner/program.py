@@ -13,8 +13,8 @@ state) and `signals`. Run it alone by `python -m chaoslab.diloco.learner --help`
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from chaoslab.core.events import Json, Kind
@@ -32,7 +32,7 @@ from chaoslab.diloco.model.compilation import enable_compilation_cache
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import fingerprint
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.model.task import Batch, Task, TaskError
+from chaoslab.diloco.model.task import Batch, TaskError
 from chaoslab.diloco.node.clocks import Clocks
 from chaoslab.diloco.node.events import Emit, say
 from chaoslab.diloco.node.health import HealthFile
@@ -50,16 +50,6 @@ _DRAIN_S = 15.0
 """Seconds that a learner waits, after the end, for the last versions."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Assignment:
-    """Shard of the data that a learner trains on, and how often it saves."""
-
-    shard: int
-    shards: int
-    seed: int
-    save_every_s: float
-
-
 class Learner:
     """The training thread. `run` returns when training has ended or the learner must leave.
 
@@ -68,24 +58,25 @@ class Learner:
 
     def __init__(
         self,
-        inner: Inner,
-        task: Task,
+        replica: Replica,
         messenger: Messenger,
-        assignment: Assignment,
         *,
         store: LearnerStore,
+        batches: Callable[[int], Iterator[Batch]],
+        save_every_s: float,
         emit: Emit,
-        pace: Pace | None = None,
-        phases: Phases | None = None,
+        pace: Pace,
+        phases: Phases,
     ) -> None:
-        self._phases = phases or Phases(emit, {})
-        self._pace = pace or Pace()
-        self._replica = Replica(inner, task.tokens_per_batch, self._pace)
-        self._task = task
+        """`batches` gives those of this learner from a position on."""
+        self._replica = replica
         self._messenger = messenger
-        self._assignment = assignment
         self._store = store
+        self._batches = batches
+        self._save_every_s = save_every_s
         self._emit = emit
+        self._pace = pace
+        self._phases = phases
         self._donor: str | None = None
         self.wedge = Wedge()
         """Test hook that hangs this thread."""
@@ -98,7 +89,7 @@ class Learner:
     def run(self) -> None:
         """Join, train, leave. Raises JoinRefused or TrainingEnded if training did not begin."""
         self._join()
-        batches = self._batches()
+        batches = self._batches(self._replica.counters.data_position)
         while not self._leaving:
             inbox = self._messenger.take()
             self._note(inbox)
@@ -139,10 +130,9 @@ class Learner:
 
     def _join(self) -> None:
         joining = Joining(
-            self._replica,
-            self._messenger,
-            self._store,
-            seed=self._assignment.seed,
+            replica=self._replica,
+            messenger=self._messenger,
+            store=self._store,
             adopt=self._adopt,
             leaving=self._asked_to_leave,
         )
@@ -179,18 +169,12 @@ class Learner:
 
     # ------------------------------------------------------------ training
 
-    def _batches(self) -> Iterator[Batch]:
-        mine = self._assignment
-        return self._task.batches(
-            mine.shard, mine.shards, mine.seed, self._replica.counters.data_position
-        )
-
     def _note_step(self) -> None:
         self._messenger.boundary(self._replica.snapshot())
         self._tell_notice()
         if time.monotonic() - self._sampled_s >= _SAMPLE_S:
             self._sample()
-        if time.monotonic() - self._saved_s >= self._assignment.save_every_s:
+        if time.monotonic() - self._saved_s >= self._save_every_s:
             self._save()
 
     def _tell_notice(self) -> None:
@@ -302,16 +286,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         probe=lambda probed: Probe(options.syncer, probed, tls=tls, period_s=PING_S).start(),
     )
     learner = Learner(
-        inner,
-        task,
+        Replica(inner, task.tokens_per_batch, pace, seed=options.seed),
         messenger,
-        Assignment(
-            shard=options.shard,
-            shards=options.shards,
-            seed=options.seed,
-            save_every_s=options.save_every,
-        ),
         store=store,
+        batches=partial(task.batches, options.shard, options.shards, options.seed),
+        save_every_s=options.save_every,
         emit=HealthFile(options.health_file).touched_by(tell),
         pace=pace,
         phases=phases,

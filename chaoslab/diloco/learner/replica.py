@@ -33,9 +33,10 @@ _SMOOTHING = 0.1
 class Replica:
     """The model as one learner trains it, with its counters."""
 
-    def __init__(self, inner: Inner, tokens_per_batch: int, pace: Pace | None = None) -> None:
+    def __init__(self, inner: Inner, tokens_per_batch: int, pace: Pace, *, seed: int) -> None:
         self.counters = Counters()
-        self._pace = pace or Pace()
+        self._pace = pace
+        self._seed = seed
         self._inner = inner
         self._tokens_per_batch = tokens_per_batch
         self._state: LearnerState
@@ -57,9 +58,9 @@ class Replica:
         fragments = tuple(FragmentCounters() for _ in layout.fragments)
         self.counters = Counters(step=step, data_position=data_position, fragments=fragments)
 
-    def init(self, seed: int) -> None:
+    def init(self) -> None:
         """Set initial values; fragments do not count as held by this."""
-        self._state = self._inner.init(seed)
+        self._state = self._inner.init(self._seed)
 
     def bases(self) -> list[FloatArray]:
         """Adopted values by fragment, each float32 [n_p]."""

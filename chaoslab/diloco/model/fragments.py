@@ -11,7 +11,7 @@ JSON and are validated here. Versions and merging are elsewhere.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from itertools import pairwise
 from typing import Self, TypeAlias
@@ -153,11 +153,7 @@ def fingerprint(specs: Sequence[TensorSpec]) -> str:
 
 def specs_to_json(specs: Sequence[TensorSpec]) -> str:
     """`[{"name": …, "shape": […], "is_averaged": …}, …]`, compact, in the order given."""
-    rows = [
-        {"name": spec.name, "shape": list(spec.shape), "is_averaged": spec.is_averaged}
-        for spec in specs
-    ]
-    return json.dumps(rows, separators=(",", ":"))
+    return json.dumps([asdict(spec) for spec in specs], separators=(",", ":"))
 
 
 def specs_from_json(text: str | bytes) -> tuple[TensorSpec, ...]:

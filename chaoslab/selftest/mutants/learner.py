@@ -144,12 +144,12 @@ class StaleReplica(Replica):
     def take_over(self, handover: Handover) -> None:
         super().take_over(handover)
         self._came_back = True
-        self.init(int(flag("--seed")))
+        self.init()
 
     def adopt(self, adoption: Adoption) -> dict[str, Json] | None:
         told = super().adopt(adoption)
         if self._came_back and self.counters.tokens == 0:
-            self.init(int(flag("--seed")))
+            self.init()
         return told
 
 

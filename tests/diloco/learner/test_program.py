@@ -6,6 +6,7 @@ A real learner with a real model, small enough to compile in a blink, in a threa
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,13 @@ from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.learner.exchange import Inbox
 from chaoslab.diloco.learner.inner_steps import Inner
 from chaoslab.diloco.learner.messenger import Messenger
-from chaoslab.diloco.learner.program import Assignment, JoinRefused, Learner, TrainingEnded
+from chaoslab.diloco.learner.pace import Pace
+from chaoslab.diloco.learner.program import JoinRefused, Learner, TrainingEnded
+from chaoslab.diloco.learner.replica import Replica
 from chaoslab.diloco.model.codec import digest
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.model.load import load
+from chaoslab.diloco.node.phases import Phases
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -84,10 +88,12 @@ class RunningLearner:
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
             learner="learner-0", incarnation=1, specs=model.inner.specs, emit=self._emit,
         )  # fmt: skip
+        pace = Pace()
         self.learner = Learner(
-            model.inner, model.task, self.messenger,
-            Assignment(shard=0, shards=1, seed=5, save_every_s=3600.0),
-            store=LearnerStore(folder, durable=False), emit=self._emit,
+            Replica(model.inner, model.task.tokens_per_batch, pace, seed=5), self.messenger,
+            store=LearnerStore(folder, durable=False), batches=partial(model.task.batches, 0, 1, 5),
+            save_every_s=3600.0, emit=self._emit, pace=pace,
+            phases=Phases(self._emit, {}),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
         self.messenger.start()
