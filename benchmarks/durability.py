@@ -22,7 +22,7 @@ import numpy as np
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 from trainings import by_hand
 
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Kind
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.syncer.commit_log import CommitRecord
 from chaoslab.diloco.syncer.store import SyncerStore, Tensors
@@ -63,12 +63,8 @@ def main() -> int:
 def _rounds_per_s(folder: Path, *, is_durable: bool) -> float:
     more = () if is_durable else ("--not-durable",)
     said = by_hand(folder, PLAN, within_s=WITHIN_S, syncer_flags=more)["syncer"]
-    times_s = [_stamp_s(event) for event in said if event.kind is Kind.ROUND_MERGED]
+    times_s = [event.time_s for event in said if event.kind is Kind.ROUND_MERGED]
     return (len(times_s) - 1) / (times_s[-1] - times_s[0])
-
-
-def _stamp_s(event: Event) -> float:
-    return event.node_s or 0.0
 
 
 def _save_ms(folder: Path, floats: int) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from typing import Self, TypeAlias
 Cell: TypeAlias = str | int | float | None
 
 _LIBRARIES = ("jax", "numpy", "grpcio")
+_BEGIN, _END = "<!-- generated: results -->\n", "<!-- end: results -->"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +208,15 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[Cell]]) -> str:
     ]
     lines.insert(1, "| " + " | ".join("-" * width for width in widths) + " |")
     return "\n".join(lines)
+
+
+def rewritten(page: str, made: str) -> str:
+    """The page with `made` between the markers of results; ValueError if it has none."""
+    head, begin, rest = page.partition(_BEGIN)
+    _, end, tail = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"the page needs the lines {_BEGIN.strip()} and {_END}")
+    return f"{head}{begin}\n{made}\n\n{end}{tail}"
 
 
 def with_unit(value: float, unit: str) -> str:

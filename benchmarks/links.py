@@ -17,7 +17,6 @@ import argparse
 import os
 import socket
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -27,9 +26,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import IO
 
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
+from roles import Child, add_role_options
 
 from chaoslab.core.errors import AbilityError
 from chaoslab.links.base import Links
@@ -123,8 +122,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--pings", type=int, default=3000, help="in one run (default 3000)")
     parser.add_argument("--runs", type=int, default=5, help="rounds of all (default 5)")
     add_options(parser)
-    parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
-    parser.add_argument("--address", default="", help=argparse.SUPPRESS)
+    add_role_options(parser, ROLES)
     options = parser.parse_args()
     if options.runs < 1 or min(options.mib, options.pings) < 2:
         parser.error("--runs is at least 1, --mib and --pings are at least 2")
@@ -167,41 +165,13 @@ def _kinds(directory: Path) -> tuple[list[Links], tuple[str, ...]]:
     return kinds, ()
 
 
-def _one_run(options: argparse.Namespace, receiver: "Child", bulk: str, ping: str) -> Run:
+def _one_run(options: argparse.Namespace, receiver: Child, bulk: str, ping: str) -> Run:
     with Child("sender", options, bulk) as sender:
         gb_per_s = float(receiver.line())
         sender.line()
     with Child("pinger", options, ping) as pinger:
         p50_us, p99_us = map(float, pinger.line().split())
     return Run(gb_per_s=gb_per_s, p50_us=p50_us, p99_us=p99_us)
-
-
-class Child:
-    """Another role of this file, as a process that ends with the block."""
-
-    def __init__(self, role: str, options: argparse.Namespace, address: str = "") -> None:
-        command = [
-            sys.executable, __file__, "--role", role, "--address", address, "--mib",
-            str(options.mib), "--pings", str(options.pings),
-        ]  # fmt: skip
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def __enter__(self) -> "Child":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    def line(self) -> str:
-        """The next line that it prints."""
-        stream: IO[str] = self._process.stdout
-        line = stream.readline().strip()
-        if not line:
-            raise RuntimeError("a benchmark process ended early; its error stands above")
-        return line
 
 
 # ---------------------------------------------------------------- the other roles

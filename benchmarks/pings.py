@@ -6,16 +6,20 @@ Both processes do nothing else. Pings are sent much more often than in training,
 is visible above that of an idle process, which is subtracted. In a training each end pings 4 times
 a second and reports once.
 
-    python benchmarks/pings.py [--json]      exit code 1 above 1 % of a core for each learner
+    python benchmarks/pings.py [--json] [--no-fail]
+
+Exit code 1 above 1 % of a core for each learner.
 """
 
 import argparse
 import json
 import resource
-import subprocess
 import sys
 import time
-from typing import IO
+from collections.abc import Mapping
+
+from figures import Cell, Figure, MachineLoad, Result, add_options, finish
+from roles import Child, add_role_options
 
 from chaoslab.core.events import Kind, node_line
 from chaoslab.diloco.node.events import now_s
@@ -26,95 +30,84 @@ from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter
 from chaoslab.diloco.wire.streams import Opened
 
-TARGET_SHARE = 0.01
+TARGET_PERCENT = 1.0
 
 
 def main() -> int:
     """Measure both ends idle and pinging, and print the cost for one learner."""
     options = _options()
     if options.role:
-        {"hub": hub, "learners": learners}[options.role](options)
+        ROLES[options.role](options)
         return 0
-    result = _measure(options)
-    print(json.dumps(result) if options.json else _table(result))
-    return 0 if result["is_met"] else 1
+    load = MachineLoad()
+    pings, costs_us = _measure(options)
+    return finish([_result(options, pings, costs_us, load.place())], options)
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--links", type=int, default=8, help="streams (default 8)")
     parser.add_argument("--per-s", type=float, default=100.0, help="pings of a link (default 100)")
     parser.add_argument("--seconds", type=float, default=5.0, help="of each run (default 5)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--role", choices=["hub", "learners"], help=argparse.SUPPRESS)
-    parser.add_argument("--address", default="", help=argparse.SUPPRESS)
+    add_options(parser)
+    add_role_options(parser, ROLES)
     return parser.parse_args()
 
 
-def _table(result: dict) -> str:
-    verdict = "met" if result["is_met"] else "MISSED"
-    costs = (
-        f"one ping and its answer: {result['syncer_us']:.0f} us of processor time at the syncer's "
-        f"end, {result['learner_us']:.0f} us at the learner's"
-    )
-    shares = (
-        f"in training, {1 / PING_S:g} pings a second from each end and a report: "
-        f"{result['syncer_share']:.3%} of a core for each learner at the syncer, "
-        f"{result['learner_share']:.3%} at the learner; target {TARGET_SHARE:.0%} {verdict}"
-    )
-    return "\n".join(
-        [
-            f"{result['links']} links, {result['pings']} pings answered",
-            costs,
-            f"one line of link.measured: {result['line_us']:.0f} us",
-            shares,
-        ]
-    )
-
-
-def _measure(options: argparse.Namespace) -> dict:
-    children: list[subprocess.Popen[str]] = []
-    try:
-        children.append(_child("hub", options, ""))
-        address = _line(children[0].stdout)
-        children.append(_child("learners", options, address))
-        _line(children[1].stdout)
-        idle = _run(children, 0.0)
-        busy = _run(children, options.per_s)
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
-    answered = [
-        after["answered"] - before["answered"] for before, after in zip(idle, busy, strict=True)
-    ]
-    pings = sum(answered)
-    syncer_us, learner_us = (
-        1e6 * (after["cpu_s"] - before["cpu_s"]) / pings
-        for before, after in zip(idle, busy, strict=True)
-    )
+def _result(
+    options: argparse.Namespace,
+    pings: int,
+    costs_us: Mapping[str, float],
+    place: Mapping[str, Cell],
+) -> Result:
     line_us = _line_us()
-    syncer, learner = (
-        (2 / PING_S * each_us + line_us / MEASURE_S) / 1e6 for each_us in (syncer_us, learner_us)
-    )
-    return {
-        "links": options.links,
-        "pings": pings,
-        "syncer_us": syncer_us,
-        "learner_us": learner_us,
-        "line_us": line_us,
-        "syncer_share": syncer,
-        "learner_share": learner,
-        "target_share": TARGET_SHARE,
-        "is_met": max(syncer, learner) <= TARGET_SHARE,
+    per_s_us = {
+        end: 2 / PING_S * each_us + line_us / MEASURE_S for end, each_us in costs_us.items()
     }
+    return Result(
+        number=11,
+        name="pings",
+        what=f"processor time of link measurements for each learner: {1 / PING_S:g} pings a second "
+        "from each end, and a report",
+        command="python benchmarks/pings.py",
+        figures=(
+            *(
+                Figure(
+                    name=f"share of a core at the {end}", observed=each_us / 1e4, unit="%",
+                    at_most=TARGET_PERCENT, samples=pings,
+                )
+                for end, each_us in per_s_us.items()
+            ),
+            *(
+                Figure(name=f"one ping and its answer at the {end}", observed=each_us, unit="us",
+                       samples=pings)
+                for end, each_us in costs_us.items()
+            ),
+            Figure(name="one line of link.measured", observed=line_us, unit="us"),
+        ),
+        notes=(f"{options.links} links.",),
+        place=place,
+    )  # fmt: skip
 
 
-def _run(children: list[subprocess.Popen[str]], per_s: float) -> list[dict]:
+def _measure(options: argparse.Namespace) -> tuple[int, Mapping[str, float]]:
+    """The pings that were answered, and microseconds for each at both ends."""
+    with Child("hub", options) as hub, Child("learners", options, hub.line()) as learners:
+        learners.line()
+        idle, busy = (_run((hub, learners), per_s) for per_s in (0.0, options.per_s))
+    used = [
+        {key: after[key] - before[key] for key in after}
+        for before, after in zip(idle, busy, strict=True)
+    ]
+    pings = sum(end["answered"] for end in used)
+    costs_us = [1e6 * end["cpu_s"] / pings for end in used]
+    return pings, dict(zip(("syncer", "learner"), costs_us, strict=True))
+
+
+def _run(children: tuple[Child, ...], per_s: float) -> list[dict]:
     for child in children:
-        child.stdin.write(f"{per_s}\n")
-        child.stdin.flush()
-    return [json.loads(_line(child.stdout)) for child in children]
+        child.say(str(per_s))
+    return [json.loads(child.line()) for child in children]
 
 
 def _line_us() -> float:
@@ -127,21 +120,6 @@ def _line_us() -> float:
         data = {"learner": "learner-0", "incarnation": 1, "direction": "up", **meter.read().data()}
         node_line(Kind.LINK_MEASURED, node_s=now_s(), data=data)
     return 1e6 * (time.process_time() - began_s) / count
-
-
-def _child(role: str, options: argparse.Namespace, address: str) -> subprocess.Popen[str]:
-    command = [
-        sys.executable, __file__, "--role", role, "--address", address,
-        "--links", str(options.links), "--seconds", str(options.seconds),
-    ]  # fmt: skip
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _line(stream: IO[str]) -> str:
-    line = stream.readline().strip()
-    if not line:
-        raise RuntimeError("a benchmark process ended early; its error stands above")
-    return line
 
 
 # ---------------------------------------------------------------- the two ends
@@ -189,6 +167,8 @@ def _serve(all_pings: list, options: argparse.Namespace) -> None:
         cpu_s = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
         print(json.dumps({"cpu_s": cpu_s, "answered": answered}), flush=True)
 
+
+ROLES = {"hub": hub, "learners": learners}
 
 if __name__ == "__main__":
     sys.exit(main())

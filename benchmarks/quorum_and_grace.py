@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from figures import MachineLoad, table
+from figures import MachineLoad, rewritten, table
 from trainings import run_plan, workplace
 
 from chaoslab.checks.timeline import parts, training_end_s
@@ -23,7 +23,6 @@ from chaoslab.core.events import Kind
 from chaoslab.record.journal import History
 
 HERE = Path(__file__).parent.parent / "experiments" / "quorum_and_grace"
-BEGIN, END = "<!-- generated: results -->\n", "<!-- end: results -->"
 WITHIN_S = 400.0
 WAYS = {
     "K = M": ("training.quorum=4",),
@@ -76,7 +75,8 @@ def main() -> int:
     made = f"{table(list(HEADS), rows)}\n\nMeasured on: {place}."
     print(made)
     if not options.dry:
-        write(made)
+        page = HERE / "README.md"
+        page.write_text(rewritten(page.read_text(encoding="utf-8"), made), encoding="utf-8")
     return 0
 
 
@@ -110,16 +110,6 @@ def undisturbed_tokens_per_s(history: History) -> float:
         tokens = seen[-1].payload.tokens - seen[0].payload.tokens
         per_s += tokens / (seen[-1].time_s - seen[0].time_s)
     return per_s
-
-
-def write(made: str) -> None:
-    """Put the table between the markers; ValueError if the page has none."""
-    page = HERE / "README.md"
-    head, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} needs the lines {BEGIN.strip()} and {END}")
-    page.write_text(f"{head}{begin}\n{made}\n\n{end}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":

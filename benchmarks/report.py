@@ -17,12 +17,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from figures import Cell, Result, figures_table, table
+from figures import Cell, Result, figures_table, rewritten, table
 
 HERE = Path(__file__).parent
 README = HERE / "README.md"
 RESULTS = HERE / "results"
-BEGIN, END = "<!-- generated: results -->\n", "<!-- end: results -->"
 MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "wire": ("wire.py",),
     "merge": ("merge.py",),
@@ -32,6 +31,7 @@ MEASUREMENTS: Mapping[str, tuple[str, ...]] = {
     "dead_link": ("dead_link.py",),
     "links": ("links.py",),
     "durability": ("durability.py",),
+    "pings": ("pings.py",),
 }
 """Command that measures each set of results."""
 WITHIN_S = 1800.0
@@ -44,7 +44,8 @@ def main() -> int:
     for name in options.measure:
         measure(name)
     results = read_results()
-    README.write_text(rewritten(README.read_text(encoding="utf-8"), results), encoding="utf-8")
+    page = rewritten(README.read_text(encoding="utf-8"), made_from(results))
+    README.write_text(page, encoding="utf-8")
     missed = [f"{result.name}: {name}" for result in results for name in result.missed]
     print(f"target missed by {'; '.join(missed)}" if missed else "every target is met")
     return 1 if missed else 0
@@ -69,15 +70,6 @@ def read_results() -> list[Result]:
         for result in json.loads(path.read_text(encoding="utf-8"))["results"]
     ]
     return sorted(found, key=lambda result: result.number)
-
-
-def rewritten(page: str, results: Sequence[Result]) -> str:
-    """The page with these results between the markers; ValueError if it has none."""
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"the page needs the lines {BEGIN.strip()} and {END}")
-    return f"{head}{begin}\n{made_from(results)}\n\n{end}{tail}"
 
 
 def made_from(results: Sequence[Result]) -> str:

@@ -15,13 +15,13 @@ import argparse
 import os
 import socket
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import IO
+from contextlib import ExitStack
 
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
+from roles import Child, add_role_options
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
@@ -89,8 +89,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--payloads", type=int, default=8, help="payloads in one run (default 8)")
     parser.add_argument("--runs", type=int, default=9, help="pairs of runs (default 9)")
     add_options(parser)
-    parser.add_argument("--role", choices=sorted(ROLES), help=argparse.SUPPRESS)
-    parser.add_argument("--address", default="", help=argparse.SUPPRESS)
+    add_role_options(parser, ROLES)
     return parser.parse_args()
 
 
@@ -98,46 +97,23 @@ def _options() -> argparse.Namespace:
 
 
 def _measure(options: argparse.Namespace) -> list[dict[str, float]]:
-    children: list[subprocess.Popen[str]] = []
-    try:
-        asks: dict[str, Callable[[], float]] = {}
+    with ExitStack() as stack:
+        clients: dict[str, Child] = {}
         for name, server, client in (
             ("raw", "raw-server", "raw-client"), ("wire", "hub", "learner"),
         ):  # fmt: skip
-            children.append(_child(server, options))
-            address = _line(children[-1].stdout)
-            children.append(_child(client, options, address))
-            asks[name] = lambda child=children[-1]: _ask(child)
+            address = stack.enter_context(Child(server, options)).line()
+            clients[name] = stack.enter_context(Child(client, options, address))
         rows = [
-            {f"{name}_gb_per_s": ask() for name, ask in asks.items()}
+            {f"{name}_gb_per_s": _ask(client) for name, client in clients.items()}
             for _ in range(options.runs + 1)
         ]
-        return rows[1:]  # the first pair warms up caches, windows and heaps
-    finally:
-        for child in children:
-            child.kill()
-            child.wait()
+    return rows[1:]  # the first pair warms up caches, windows and heaps
 
 
-def _child(role: str, options: argparse.Namespace, address: str = "") -> subprocess.Popen[str]:
-    command = [
-        sys.executable, __file__, "--role", role, "--address", address, "--mib", str(options.mib),
-        "--payloads", str(options.payloads),
-    ]  # fmt: skip
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-
-def _ask(child: subprocess.Popen[str]) -> float:
-    child.stdin.write("go\n")
-    child.stdin.flush()
-    return float(_line(child.stdout))
-
-
-def _line(stream: IO[str]) -> str:
-    line = stream.readline().strip()
-    if not line:
-        raise RuntimeError("a benchmark process ended early; its error stands above")
-    return line
+def _ask(client: Child) -> float:
+    client.say("go")
+    return float(client.line())
 
 
 def _serve_asks(run: Callable[[], None], options: argparse.Namespace) -> None:
