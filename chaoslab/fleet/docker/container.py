@@ -9,7 +9,6 @@ It is attached to before it starts, so nothing that it prints is missed, and its
 when the harness does. The thread carries bytes and decides nothing.
 """
 
-import logging
 import queue
 import threading
 from collections.abc import Mapping
@@ -19,45 +18,38 @@ from functools import partial
 from typing import Final
 
 from chaoslab.core.errors import FleetError
-from chaoslab.core.events import Json, Kind, Observation, encode
+from chaoslab.core.events import Json, Observation
 from chaoslab.fleet.base import NodeSpec, probed
+from chaoslab.fleet.docker.engine import labels
 from chaoslab.fleet.docker.engine.engine import Limits, Missing, Seen, Usage
 from chaoslab.fleet.docker.engine.stream import STDERR
 from chaoslab.fleet.docker.engine.usage import Meter
-from chaoslab.fleet.docker.run_context import ENTRY, Arrival, RunContext, container_of
-from chaoslab.fleet.incarnation_files import IncarnationFiles, exited, signal_name
+from chaoslab.fleet.docker.run_context import NODE, Arrival, RunContext, container_of
+from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
-from chaoslab.record.exits import ENDING_SIGNALS
-from chaoslab.undo.base import PendingUndos
+from chaoslab.fleet.nodes.incarnation import Incarnation
 
-_log = logging.getLogger(__name__)
 _ENDED_S: Final = 10.0
 """How long an engine may take to say that a container has ended whose output has."""
 _SIGNALS: Final = 128
 """Exit codes above it tell a signal, as shells and engines have it."""
 
 
-class Container:
+class Container(Incarnation):
     """A started container. `is_over` once its exit was noticed."""
+
+    undo_pause, undo_wedge = labels.UNPAUSE, labels.UNWEDGE
 
     def __init__(
         self, spec: NodeSpec, incarnation: int, image: str, run_context: RunContext
     ) -> None:
         """Start it. FleetError if it cannot be; then nothing is left of it."""
-        self.spec, self.incarnation, self.image = spec, incarnation, image
-        self.is_ending = False
-        """It was told to end."""
-        self._sent: list[str] = []
-        """The signals it was sent to end it."""
-        self.is_paused = False
-        self.is_over = False
+        super().__init__(spec, incarnation, run_context)
+        self.image, self.run_context = image, run_context
+        self.engine = run_context.run_resources.engine
         self.limits = run_context.limits
         """What it may use now."""
         self.name = run_context.run_resources.container(spec.name, incarnation)
-        self.run_context, self.engine = run_context, run_context.run_resources.engine
-        self.pending_undos = PendingUndos(run_context.run_resources.undo_log)
-        home = run_context.run_resources.run_directory / "nodes" / spec.name
-        self._directory = home / str(incarnation)
         self._is_closing = False
         self._lost_error_bytes = 0
         self.was_out_of_memory = False
@@ -65,12 +57,33 @@ class Container:
         self._meter = Meter(self.engine, self.name)
         self._begin()
 
+    @property
+    def where(self) -> str:
+        """The container."""
+        return f"container {self.name}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """Main process on the engine's machine, container and image."""
+        return {
+            "pid": self._seen.pid,
+            "start_time": _epoch_s(self._seen.started_at),
+            "container": self.name,
+            "image": self.image,
+            "image_id": self._seen.image,
+        }
+
+    @property
+    def undo_facts(self) -> Mapping[str, Json]:
+        """Engine and container."""
+        return {"engine": self.engine.url, "container": self.name}
+
     # ---------------------------------------------------------------- beginning
 
     def _begin(self) -> None:
         with ExitStack() as if_it_fails:
             try:
-                self._files = IncarnationFiles(self._directory, self.run_context.clock)
+                self._files = IncarnationFiles(self._directory, self.place.clock)
                 if_it_fails.callback(self._files.forget)
                 self._errors = self._files.errors.open("wb", buffering=0)
             except OSError as error:
@@ -79,17 +92,19 @@ class Container:
             log = self._files.log
             self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
             if_it_fails.callback(self.engine.remove, self.name)
-            asked = container_of(self.run_context, self.spec, self.incarnation, self.image)
-            self.engine.create(asked)
+            command = self._command(NODE)
+            self.engine.create(
+                container_of(self.run_context, self.spec, self.incarnation, self.image, command)
+            )
             self._stream = self.engine.attach(self.name, hears=self.spec.hears)
             if_it_fails.callback(self._stream.close)
             self.engine.start(self.name)
             self._seen = self.engine.inspect(self.name)
-            self._write_down(asked.command[len(ENTRY) :])
+            self._write_down(command)
             if_it_fails.pop_all()
         threading.Thread(target=self._carry, name=self.name, daemon=True).start()
 
-    def _write_down(self, command: tuple[str, ...]) -> None:
+    def _write_down(self, command: list[str]) -> None:
         self._files.begun(
             self.spec,
             command,
@@ -99,24 +114,6 @@ class Container:
                 "engine": self.engine.url,
                 "pid": self._seen.pid,
                 "start_time": _epoch_s(self._seen.started_at),
-            },
-        )
-
-    def started(self) -> Observation:
-        """That it began."""
-        return Observation(
-            source=self.spec.name,
-            kind=Kind.NODE_STARTED,
-            data={
-                "node": self.spec.name,
-                "role": self.spec.role.value,
-                "incarnation": self.incarnation,
-                "pid": self._seen.pid,
-                "start_time": _epoch_s(self._seen.started_at),
-                "labels": dict(self.spec.labels),
-                "container": self.name,
-                "image": self.image,
-                "image_id": self._seen.image,
             },
         )
 
@@ -162,25 +159,34 @@ class Container:
         return seen is None or not seen.is_alive
 
     def signal(self, name: str) -> None:
-        """To its first process; nothing once it is over."""
-        if self.is_over:
+        """Signal its first process; does nothing once it is over."""
+        if not self.is_over:
+            self.note_sent(name)
+            self.engine.kill(self.name, name)
+
+    def resume(self) -> None:
+        """Let the engine thaw it."""
+        with suppress(Missing):
+            self.engine.unpause(self.name)
+
+    def unplug(self) -> None:
+        """Take it from the run's network; its open connections are not closed."""
+        seen, network = self.engine.inspect(self.name), self.run_context.run_resources.network
+        if seen.address:
+            self.owe(labels.PLUG, network=network, aliases=[self.spec.name], address=seen.address)
+            self.engine.disconnect(network, self.name)
+
+    def plug(self) -> None:
+        """Connect it to the run's network again, under its name, unless it has ended."""
+        if self.has_exited:
             return
-        if name in ENDING_SIGNALS:
-            self._sent.append(name)
-        self.engine.kill(self.name, name)
+        if not self.engine.inspect(self.name).address:
+            network = self.run_context.run_resources.network
+            self.engine.reconnect(network, self.name, [self.spec.name], "")
+        self.pending_undos.settle(labels.PLUG)
 
-    def tell(self, facts: Mapping[str, Json]) -> None:
-        """One line on its standard input; FleetError if nobody reads there."""
-        if not self.spec.hears:
-            raise FleetError(f"{self.spec.name} was started without test hooks")
-        try:
-            self._stream.write(encode(facts).encode() + b"\n")
-        except OSError as error:
-            raise FleetError(f"{self.spec.name} does not take in what it is told") from error
-
-    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
-        """Write down, before it is held up in some way, how it is let go again."""
-        self.pending_undos.owe(do, whose, engine=self.engine.url, container=self.name, **facts)
+    def _write(self, line: bytes) -> None:
+        self._stream.write(line)
 
     @property
     def yard_limits(self) -> Limits:
@@ -239,11 +245,8 @@ class Container:
             ending = {"exit_code": None, "signal": None, "out_of_memory": False}
         self.is_over = True
         self._release()
-        refused_lines = self._output.refused_lines
-        ending = {**ending, "refused_lines": refused_lines, "sent": list(self._sent)}
-        self._note_exit(ending)
-        ending = {**ending, **self._files.last_words(ending)}
-        return [*last, exited(self.spec, self.incarnation, self._seen.pid, ending)]
+        lost_bytes = self._output.lost_log_bytes + self._lost_error_bytes
+        return self._report_exit(last, ending, lost_bytes)
 
     def abandon(self) -> None:
         """Nobody listens to it any more."""
@@ -267,13 +270,6 @@ class Container:
             "signal": signal_name(seen.exit_code - _SIGNALS) if by_signal else None,
             "out_of_memory": seen.was_out_of_memory,
         }
-
-    def _note_exit(self, ending: Mapping[str, Json]) -> None:
-        lost_bytes = self._output.lost_log_bytes + self._lost_error_bytes
-        try:
-            self._files.ended({**ending, "lost_log_bytes": lost_bytes})
-        except OSError as error:  # the journal says the same, and the others must end, too
-            _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
 
 
 def _epoch_s(stamp: str) -> float:

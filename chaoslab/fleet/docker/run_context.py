@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Observation
 from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits
 from chaoslab.fleet.docker.run_resources import HOME, LABEL_NODE, RunResources
+from chaoslab.fleet.incarnation_files import Place
 
 NODE: Final = f"{HOME}/node"
 SHARED: Final = f"{HOME}/shared"
@@ -26,11 +26,10 @@ ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunContext:
+class RunContext(Place):
     """What all containers of a run share."""
 
     run_resources: RunResources
-    clock: Clock
     limits: Limits
     mounts: Mapping[str, str]
     """Folders of this machine that every node may read, and where it sees them."""
@@ -48,7 +47,7 @@ class Arrival:
 
 
 def container_of(
-    run_context: RunContext, spec: NodeSpec, incarnation: int, image: str
+    run_context: RunContext, spec: NodeSpec, incarnation: int, image: str, command: Sequence[str]
 ) -> ContainerSpec:
     """The container for one life; the volumes it needs are made."""
     run_resources, name = run_context.run_resources, spec.name
@@ -56,7 +55,7 @@ def container_of(
     return ContainerSpec(
         name=run_resources.container(name, incarnation),
         image=image,
-        command=(*ENTRY, *_command(spec, incarnation)),
+        command=(*ENTRY, *command),
         limits=run_context.limits,
         network=run_resources.network,
         aliases=(name,),
@@ -70,11 +69,4 @@ def container_of(
         },
         read_only=frozenset(run_context.mounts),
         hears=spec.hears,
-    )
-
-
-def _command(spec: NodeSpec, incarnation: int) -> tuple[str, ...]:
-    return tuple(
-        word.replace("{incarnation}", str(incarnation)).replace("{directory}", NODE)
-        for word in spec.command
     )

@@ -24,7 +24,6 @@ from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
 from chaoslab.fleet.docker.run_context import NODE, RunContext
 from chaoslab.fleet.storage import disk
 from chaoslab.fleet.storage.disk import Measured, Space
-from chaoslab.fleet.storage.files import Storage
 from chaoslab.fleet.storage.power import Cut
 from chaoslab.undo.base import PendingUndos
 
@@ -46,27 +45,6 @@ class Place:
     labels: Mapping[str, str]
 
 
-class Storages:
-    """All that the nodes of a run keep, each made when it is first needed."""
-
-    def __init__(self, run_context: RunContext, image: str) -> None:
-        self._run_context, self._image = run_context, image
-        self._made: dict[str, Storage] = {}
-
-    def of(self, spec: NodeSpec) -> Storage:
-        """Of a node; before its first life, if it is to have a volume of its own."""
-        if spec.name not in self._made:
-            is_tried = any(one.has_volume for one in self._made.values())
-            files = VolumeFiles(spec, self._run_context, self._image, is_tried=is_tried)
-            self._made[spec.name] = Storage(spec, files)
-        return self._made[spec.name]
-
-    def close(self) -> None:
-        """Their volumes are gone, and whatever was owed to them."""
-        for storage in self._made.values():
-            storage.close()
-
-
 class VolumeFiles:
     """The folder on its volume in which one node keeps its state; see `storage.Disk`."""
 
@@ -75,13 +53,9 @@ class VolumeFiles:
     ) -> None:
         """Nothing is made yet. `is_tried`: that this engine lets volumes be resized is known."""
         self._is_tried = is_tried
-        self._node, self._keeps, self._run_context, self._image = (
-            spec.name,
-            spec.keeps,
-            run_context,
-            image,
-        )
-        self._pending_undos = PendingUndos(run_context.run_resources.undo_log)
+        self._node, self._keeps = spec.name, spec.keeps
+        self._run_context, self._image = run_context, image
+        self._pending_undos = PendingUndos(run_context.undo_log)
 
     @property
     def where(self) -> str:

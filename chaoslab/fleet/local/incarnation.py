@@ -1,15 +1,15 @@
-"""One incarnation of a local node: its process, its files, what it prints, its end.
+"""One incarnation of a local node: its process, what it prints, its end.
 
-    spawn guard ─► the node's program ─ pipe ─► observations      its files: see `life_files`
+    spawn guard ─► the node's program ─ pipe ─► observations
 
-It knows one process; names, verbs and waiting are `local`'s. The process is reaped only after all
-that it left behind was ended: until then its pid cannot belong to anybody else.
+The process is reaped only after all that it left behind was ended: until then its pid cannot belong
+to anybody else.
 """
 
 import fcntl
-import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -21,16 +21,14 @@ import psutil
 
 from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.core.events import Json, Kind, Observation, encode
+from chaoslab.core.events import Json, Observation
 from chaoslab.core.process_identity import NODE_MARK, identify, is_same, send
 from chaoslab.core.process_tree import SPAWN_GUARD
 from chaoslab.fleet.base import NodeSpec, probed
-from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, exited, signal_name
+from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, signal_name
 from chaoslab.fleet.node_output import NodeOutput
-from chaoslab.record.exits import ENDING_SIGNALS
-from chaoslab.undo.base import PendingUndos
+from chaoslab.fleet.nodes.incarnation import Incarnation
 
-_log = logging.getLogger(__name__)
 _CHUNK_BYTES = 64 << 10
 _PIPE_BYTES = 1 << 20
 """What a node can print while the harness is busy, without being held up."""
@@ -44,42 +42,43 @@ _STOPPING_S = 0.5
 """How long a probe waits for a stopped process to show it: it may be inside the kernel."""
 
 
-class Incarnation:
+class LocalIncarnation(Incarnation):
     """A started process. `is_over` once its exit was noticed and its tree ended."""
+
+    undo_pause, undo_wedge = "resume_process", "unwedge_process"
 
     def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
         """Start it. Nothing runs before the way to undo that was written down."""
-        self.spec = spec
-        self.incarnation = incarnation
-        self.is_ending = False
-        """It was told to end."""
-        self.sent: list[str] = []
-        """The signals it was sent to end it."""
-        self.is_paused = False
+        super().__init__(spec, incarnation, place)
         self.is_silent = False
         """Nothing more will come from its standard output."""
-        self.is_over = False
         self.remaining: tuple[int, ...] = ()
         """Processes of its tree that could not be ended."""
-        self._place = place
-        self._pending_undos = PendingUndos(place.undo_log)
-        self._home = place.home(spec.name)
-        self._mark = f"{place.run_directory}/{spec.name}/{incarnation}"
         try:
-            self._begin(self._command())
+            self._begin(self._checked_command())
         except OSError as error:
             raise FleetError(f"{spec.name} cannot be started: {error}") from error
 
+    @property
+    def where(self) -> str:
+        """The main process."""
+        return f"process {self.process.pid}"
+
+    @property
+    def facts(self) -> Mapping[str, Json]:
+        """Identity of the main process."""
+        return self.identity.facts
+
+    @property
+    def undo_facts(self) -> Mapping[str, Json]:
+        """Identity of the main process, and the mark of all others."""
+        return {"node": self.spec.name, **self.identity.facts, "mark": self.mark}
+
     # ---------------------------------------------------------------- beginning
 
-    def _command(self) -> list[str]:
+    def _checked_command(self) -> list[str]:
         path = self.spec.environment.get("PATH", os.environ.get("PATH", os.defpath))
-        words = [
-            word.replace("{incarnation}", str(self.incarnation)).replace(
-                "{directory}", str(self._home)
-            )
-            for word in self.spec.command
-        ]
+        words = self._command(str(self._directory.parent))
         if not words or shutil.which(words[0], path=path) is None:
             raise FleetError(
                 f"{self.spec.name} cannot be started: there is no program {words[:1]} on PATH; "
@@ -88,7 +87,7 @@ class Incarnation:
         return words
 
     def _begin(self, command: list[str]) -> None:
-        self._files = IncarnationFiles(self._home / str(self.incarnation), self._place.clock)
+        self._files = IncarnationFiles(self._directory, self.place.clock)
         self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=self._files.log)
         with ExitStack() as if_it_fails:
             if_it_fails.callback(self._files.log.close)
@@ -126,7 +125,7 @@ class Incarnation:
                     **os.environ,
                     **self.spec.environment,
                     **self.spec.secrets,
-                    NODE_MARK: self._mark,
+                    NODE_MARK: self.mark,
                 },
                 process_group=0,  # no session: see the spawn guard
                 pass_fds=(gate,),
@@ -146,35 +145,15 @@ class Incarnation:
             raise HarnessBug(f"process {self.process.pid} was reaped by somebody else")
         self.identity = found
         self._files.begun(self.spec, command, found.facts)
-        whose: dict[str, Json] = {"node": self.spec.name, "incarnation": self.incarnation}
-        self.undo_entry = self._place.undo_log.open(
-            "end_process", **whose, **found.facts, mark=self._mark
-        )
-
-    def started(self) -> Observation:
-        """That it began."""
-        return Observation(
-            source=self.spec.name,
-            kind=Kind.NODE_STARTED,
-            data={
-                "node": self.spec.name,
-                "role": self.spec.role.value,
-                "incarnation": self.incarnation,
-                **self.identity.facts,
-                "labels": dict(self.spec.labels),
-            },
+        self.undo_entry = self.place.undo_log.open(
+            "end_process", incarnation=self.incarnation, **self.undo_facts
         )
 
     # ---------------------------------------------------------------- while it lives
 
-    @property
-    def mark(self) -> str:
-        """What marks all its processes in their environment."""
-        return self._mark
-
     def cpu_used(self) -> tuple[float, float]:
         """Now, and the CPU seconds that its main process has used by now; 0 when it is gone."""
-        return self._place.clock.now_s(), self._look().cpu_s
+        return self.place.clock.now_s(), self._look().cpu_s
 
     @property
     def pipe(self) -> int:
@@ -202,57 +181,32 @@ class Incarnation:
         self.is_silent = not chunk
         return chunk
 
-    def owe(self, do: str) -> None:
-        """Write down, before it is held up in some way, how it is let go again."""
-        self._pending_undos.owe(do, node=self.spec.name, **self.identity.facts, mark=self._mark)
-
-    def settle(self, do: str) -> None:
-        """It was let go. With its end it owed nothing more."""
-        if not self.is_over:
-            self._pending_undos.settle(do)
-
     def resume(self) -> None:
-        """Let its whole tree go on; FleetError names what does not. Nothing if it is over."""
-        self.is_paused = False
-        left = (
-            ()
-            if self.is_over
-            else process_tree.resume_tree(self.identity, self._mark, limit_s=_GOING_S)
-        )
+        """Let its whole tree go on; FleetError names what does not."""
+        left = process_tree.resume_tree(self.identity, self.mark, limit_s=_GOING_S)
         if left:
             raise FleetError(f"{self.spec.name} cannot be resumed: still stopped are {left}")
 
-    def signal_main(self, number: int) -> None:
-        """To the main process alone; to nobody when it is over.
+    def signal(self, name: str) -> None:
+        """Signal the main process alone; does nothing once it is over.
 
         Waits until the spawn guard has become the program: before that no hook is safe to use.
         """
         deadline = time.monotonic() + _BIRTH_S
         while not self.is_over and is_same(self.identity):
             if not self._is_in_spawn_guard():
-                self.note_sent(number)
-                send(self.identity, number)
+                self.note_sent(name)
+                send(self.identity, signal.Signals[name])
                 return
             if time.monotonic() > deadline:
                 raise FleetError(f"{self.spec.name} has not started after {_BIRTH_S:g} s")
             time.sleep(0.001)
 
-    def note_sent(self, number: int) -> None:
-        """Remember a signal that is sent to end it; others are left out."""
-        if (name := signal_name(number)) in ENDING_SIGNALS:
-            self.sent.append(name)
-
-    def tell(self, facts: Mapping[str, Json]) -> None:
-        """One line on its standard input; FleetError if nobody reads there."""
-        hearing, line = self.process.stdin, encode(facts).encode() + b"\n"
-        if hearing is None:
-            raise FleetError(f"{self.spec.name} was started without test hooks")
-        try:
-            written = hearing.write(line)
-        except BrokenPipeError:
-            written = None
-        if written != len(line):
-            raise FleetError(f"{self.spec.name} does not take in what it is told")
+    def _write(self, line: bytes) -> None:
+        """OSError also where only a part of it fits."""
+        hearing = self.process.stdin
+        if hearing is None or hearing.write(line) != len(line):
+            raise BlockingIOError(f"{self.spec.name} does not read its standard input")
 
     def _is_in_spawn_guard(self) -> bool:
         try:
@@ -293,19 +247,15 @@ class Incarnation:
         ending: dict[str, Json] = {
             "exit_code": code if code >= 0 else None,
             "signal": signal_name(-code) if code < 0 else None,
-            "refused_lines": self._output.refused_lines,
-            "sent": list(self.sent),
         }
-        self._note_exit(ending)
-        ending |= self._files.last_words(ending)
-        return [*last, exited(self.spec, self.incarnation, self.identity.pid, ending)]
+        return self._report_exit(last, ending, self._output.lost_log_bytes)
 
     def end_leftovers(self, limit_s: float) -> None:
-        """Kill what is left of its tree; the obligation is closed once all of it is gone."""
-        self.remaining = process_tree.end_tree(self.identity, self._mark, limit_s=limit_s)
+        """Kill what is left of its tree; its undo entry is closed once all of it is gone."""
+        self.remaining = process_tree.end_tree(self.identity, self.mark, limit_s=limit_s)
         if not self.remaining:
-            self._pending_undos.settle_all()
-            self._place.undo_log.close(self.undo_entry)
+            self.pending_undos.settle_all()
+            self.place.undo_log.close(self.undo_entry)
 
     def _drain(self) -> list[Observation]:
         """All that the main process can have left in the pipe; a child may hold it open."""
@@ -317,19 +267,13 @@ class Incarnation:
             found += self._output.take(chunk)
         return found + self._output.end()
 
-    def _note_exit(self, ending: Mapping[str, Json]) -> None:
-        try:
-            self._files.ended({**ending, "lost_log_bytes": self._output.lost_log_bytes})
-        except OSError as error:  # the journal says the same, and the others must end, too
-            _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
 
-
-def signal_trees(lives: Iterable[Incarnation], number: int) -> None:
+def signal_trees(lives: Iterable[LocalIncarnation], name: str) -> None:
     """To all their processes, as close together as possible; to none of a life that is over."""
     reached = [life for life in lives if not life.is_over]
     for life in reached:
-        life.note_sent(number)
-    process_tree.signal_trees([life.identity for life in reached], number)
+        life.note_sent(name)
+    process_tree.signal_trees([life.identity for life in reached], signal.Signals[name])
 
 
 def _stdout(process: "subprocess.Popen[bytes]") -> IO[bytes]:

@@ -12,7 +12,7 @@ from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Cgroup, Controller
-from chaoslab.fleet.local.incarnation import Incarnation
+from chaoslab.fleet.local.incarnation import LocalIncarnation
 from chaoslab.fleet.stress.keepers import Keeper
 from chaoslab.undo.base import UndoLog
 
@@ -21,7 +21,7 @@ from chaoslab.undo.base import UndoLog
 class LocalDriver:
     """Whom a burden is for, under which injection, and where to write down how to undo it."""
 
-    life: Incarnation
+    life: LocalIncarnation
     injection: str
     undo_log: UndoLog
     calm_cores: float

@@ -9,7 +9,7 @@ from chaoslab.fleet.base import Ability
 from chaoslab.fleet.incarnation_files import Place
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.incarnation import Incarnation
+from chaoslab.fleet.local.incarnation import LocalIncarnation
 from chaoslab.fleet.local.neighbours import Beside, SharedLimit, promised_bytes
 from chaoslab.fleet.local.slowdown import slower
 from chaoslab.fleet.local.stress_driver import LocalDriver
@@ -17,10 +17,10 @@ from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stressors import MemoryLimit, Slowness
 
 
-def drivers_of(place: Place) -> Callable[[Wish[Incarnation]], StressDriver]:
+def drivers_of(place: Place) -> Callable[[Wish[LocalIncarnation]], StressDriver]:
     """What carries a burden on a node of that place."""
 
-    def driver(wish: Wish[Incarnation]) -> StressDriver:
+    def driver(wish: Wish[LocalIncarnation]) -> StressDriver:
         bearing = LocalDriver(
             life=wish.life,
             injection=wish.injection,

@@ -53,7 +53,7 @@ class IdleResume(LocalFleet):
     def resume(self, name: str) -> None:
         life = self._lives[name]
         life.is_paused = False
-        life.settle("resume_process")
+        life.pending_undos.settle(life.undo_pause)
 
 
 class MessyFleet(LocalFleet):
@@ -62,7 +62,7 @@ class MessyFleet(LocalFleet):
     def signal(self, *names: str, signal: str) -> None:
         super().signal(*(name for name in names if name != VICTIM), signal=signal)
 
-    def _end_all(self) -> list[int]:
+    def _end_all(self) -> list[str]:
         return []
 
 

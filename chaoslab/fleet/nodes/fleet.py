@@ -1,0 +1,358 @@
+"""Fleet whose nodes are programs that run: names, incarnations and verbs, whatever runs them.
+
+    start ──► _begin: the next Incarnation ──► output, exits ─┐
+    kill, pause, wedge … ──► _signal, _pause                  ├─► _wait ──► poll ──► observations
+    damage, fill_disk … ──► Storage                           │
+    NodeLinks, StressRegistry ────────────────────────────────┘
+
+`local.fleet` and `docker.fleet` say how an incarnation begins, is signalled and is waited for. A
+fleet is used from one thread.
+"""
+
+import signal as signals
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from types import TracebackType
+from typing import ClassVar, Final, Generic, Self, TypeVar
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Observation
+from chaoslab.fleet.base import Damage, Fleet, Node, NodeSpec, gone, known_already, probed
+from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.node_links import NodeLinks
+from chaoslab.fleet.nodes.incarnation import Incarnation
+from chaoslab.fleet.protocols import (
+    HasVolumes,
+    Hookable,
+    Networked,
+    Notifiable,
+    Pausable,
+    StoresFiles,
+    Stressable,
+    Wedgeable,
+)
+from chaoslab.fleet.storage.files import Disk, Storage
+from chaoslab.fleet.stress.registry import StressDriver, StressRegistry, Wish
+from chaoslab.fleet.stressors import Stressor
+from chaoslab.links.base import Link
+
+_PATIENCE_S: Final = 0.5
+"""How long `restart` lets a node that was told to end do so by itself. The harness waits meanwhile,
+so what the others report is stamped late."""
+
+IncarnationT = TypeVar("IncarnationT", bound=Incarnation)
+
+
+class NodeFleet(
+    Fleet,
+    Pausable,
+    Wedgeable,
+    Notifiable,
+    Hookable,
+    Stressable,
+    StoresFiles,
+    HasVolumes,
+    Networked,
+    Generic[IncarnationT],
+):
+    """A fleet of incarnations; see `base.Fleet` and `protocols` for what each verb promises."""
+
+    end_s_max: ClassVar[float]
+    """How long all nodes together may take to end after SIGKILL."""
+
+    def __init__(
+        self,
+        place: Place,
+        node_links: NodeLinks | None,
+        driver: Callable[[Wish[IncarnationT]], StressDriver],
+    ) -> None:
+        """Nodes write below `place.run_directory`; undo entries go to `place.undo_log`."""
+        self._place = place
+        self._node_links = node_links or NodeLinks(clock=place.clock)
+        self._stress_registry = StressRegistry(clock=place.clock, driver=driver)
+        self._specs: dict[str, NodeSpec] = {}
+        self._lives: dict[str, IncarnationT] = {}
+        """Latest incarnation of each node that was ever started."""
+        self._storages: dict[str, Storage] = {}
+        self._recorder: list[Observation] = []
+        """Observations that `poll` has not returned yet."""
+        self._is_open = True
+
+    # ---------------------------------------------------------------- what differs by fleet
+
+    @abstractmethod
+    def _begin(self, spec: NodeSpec, incarnation: int) -> IncarnationT:
+        """Start an incarnation. FleetError if it cannot be; then nothing is left of it."""
+
+    @abstractmethod
+    def _disk(self, spec: NodeSpec) -> Disk:
+        """Where a node is to keep its files."""
+
+    @abstractmethod
+    def _signal(self, lives: Sequence[IncarnationT], name: str) -> None:
+        """Send a signal that ends processes to all that runs in these nodes, close together."""
+
+    @abstractmethod
+    def _pause(self, lives: Sequence[IncarnationT]) -> None:
+        """Stop all that runs in these nodes, close together, or in none of them."""
+
+    @abstractmethod
+    def _thaw(self, life: IncarnationT) -> None:
+        """Let a node go on that is to end, if it is paused."""
+
+    @abstractmethod
+    def _wait(self, limit_s: float) -> None:
+        """Wait for output or an exit, and record what is there. FleetError: nothing can be read."""
+
+    @property
+    @abstractmethod
+    def _leaving(self) -> Sequence[Callable[[], Iterable[str] | None]]:
+        """Steps of leaving the fleet, in order; each raises FleetError or returns what remains."""
+
+    # ---------------------------------------------------------------- begin and end
+
+    def __enter__(self) -> Self:
+        self._node_links.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End all nodes and undo what was done to them; FleetError names what remains."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        remaining: list[str] = []
+
+        def attempt(step: Callable[[], Iterable[str] | None]) -> None:
+            try:
+                remaining.extend(step() or ())
+            except FleetError as refusal:
+                remaining.append(str(refusal))
+
+        with ExitStack() as steps:
+            for step in reversed(self._leaving):
+                steps.callback(attempt, step)
+        if not remaining:
+            return
+        left = FleetError(f"what could not be ended: {'; '.join(dict.fromkeys(remaining))}")
+        if error is None:
+            raise left
+        error.add_note(str(left))
+
+    def _close_links(self) -> None:
+        self._node_links.__exit__(None, None, None)
+
+    def _close_storages(self) -> list[str]:
+        """Close every one; returns what could not be undone."""
+        refused = []
+        for storage in self._storages.values():
+            try:
+                storage.close()
+            except FleetError as error:
+                refused.append(str(error))
+        return refused
+
+    def _end_all(self) -> list[str]:
+        """Kill all nodes and read their last output; returns what still runs."""
+        alive = [life for life in self._lives.values() if not life.is_over]
+        self._signal(alive, "SIGKILL")
+        self._wait_for(alive, self.end_s_max)
+        return [life.where for life in alive if not life.is_over]
+
+    # ---------------------------------------------------------------- nodes
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """Every node ever started or enlisted; `is_alive` until `poll` has noticed its exit."""
+        return {name: self._node(name) for name in self._specs}
+
+    def start(self, spec: NodeSpec) -> Node:
+        """Start the first incarnation."""
+        self.enlist(spec)
+        return self.restart(spec.name)
+
+    def enlist(self, spec: NodeSpec) -> Node:
+        """Keep how to start it."""
+        if spec.name in self._specs:
+            raise known_already(spec)
+        self._specs[spec.name] = spec
+        return self._node(spec.name)
+
+    def restart(self, name: str) -> Node:
+        """Start the next incarnation, unless the node runs and was not told to end."""
+        life = self._latest(name)
+        if life is not None and not life.is_over:
+            if not life.has_exited and not life.is_ending:
+                return self._node(name)
+            self._await_end(life)
+        self._storage(name)
+        begun = self._begin(self._specs[name], life.incarnation + 1 if life else 1)
+        self._lives[name] = begun
+        self._recorder.append(begun.started())
+        return self._node(name)
+
+    def kill(self, *names: str) -> None:
+        """Send SIGKILL to all that runs in them."""
+        self.signal(*names, signal="SIGKILL")
+
+    def signal(self, *names: str, signal: str) -> None:
+        """Send a signal that ends processes to all that runs in them."""
+        lives = [life for name in names if (life := self._latest(name)) is not None]
+        if signal not in signals.Signals.__members__:
+            raise FleetError(f"no signal is called {signal!r}: write one such as SIGKILL")
+        for life in lives:
+            life.is_ending = True
+        self._signal(lives, signal)
+
+    # ---------------------------------------------------------------- faults
+
+    def pause(self, *names: str) -> None:
+        """Stop all of them; none if one of them is not running."""
+        lives = [self._running(name) for name in names]
+        for life in lives:
+            life.owe(life.undo_pause)
+        self._pause(lives)
+        for life in lives:
+            life.is_paused = True
+
+    def resume(self, name: str) -> None:
+        """Let a paused node go on. FleetError if it does not."""
+        life = self._latest(name)
+        if life is not None and not life.is_over:
+            life.is_paused = False
+            life.resume()
+            life.pending_undos.settle(life.undo_pause)
+
+    def wedge(self, name: str) -> None:
+        """SIGUSR1 to the main process."""
+        life = self._running(name)
+        life.owe(life.undo_wedge)
+        life.signal("SIGUSR1")
+
+    def unwedge(self, name: str) -> None:
+        """SIGUSR2 to the main process."""
+        life = self._latest(name)
+        if life is not None and not life.is_over:
+            life.signal("SIGUSR2")
+            life.pending_undos.settle(life.undo_wedge)
+
+    def notice(self, name: str) -> None:
+        """SIGHUP to the main process."""
+        self._running(name).signal("SIGHUP")
+
+    def tell(self, name: str, do: str, **facts: Json) -> None:
+        """Write one line to its standard input."""
+        self._running(name).tell({"do": do, **facts})
+
+    def stress(self, name: str, injection: str, stressor: Stressor) -> None:
+        """Begin a stressor, or change its strength."""
+        self._stress_registry.put(self._running(name), injection, stressor)
+
+    def relieve(self, name: str, injection: str) -> None:
+        """End a stressor."""
+        self._specs[name]
+        self._stress_registry.relieve(name, injection)
+
+    def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
+        """Damage its files, once it has ended if it was told to."""
+        self._ended_if_told(name)
+        self._recorder += self._storage(name).damage(how, every=every)
+
+    def fill_disk(self, name: str) -> None:
+        """Lower the limit of its volume."""
+        self._recorder.append(self._storage(name).fill())
+
+    def free_disk(self, name: str) -> None:
+        """Restore the limit of its volume."""
+        self._recorder += self._storage(name).free()
+
+    # ---------------------------------------------------------------- observations
+
+    def probe(self, name: str) -> Observation:
+        """State of its main process, seen from outside; its link and stressors report as well."""
+        life = self._latest(name)
+        seen = probed(name, incarnation=0, pid=0) if life is None else life.probe()
+        self._node_links.count(name)
+        self._stress_registry.count(name)
+        return seen
+
+    def link(self, name: str, upstream: str) -> Link:
+        """Create a link of the kind that this fleet was given."""
+        return self._node_links.create(name, upstream)
+
+    @property
+    def links(self) -> Mapping[str, Link]:
+        """Every link created."""
+        return self._node_links.links
+
+    def poll(self, until_s: float) -> Sequence[Observation]:
+        """What nodes reported and which ended; a node's last lines come before its exit."""
+        self._recorder += self._node_links.recorder()
+        self._recorder += self._stress_registry.recorder(self._lives.values())
+        while self._is_open and not self._recorder:
+            left_s = until_s - self._place.clock.now_s()
+            self._wait(max(0.0, left_s))
+            if left_s <= 0:
+                break
+        recorder, self._recorder = self._recorder, []
+        return recorder
+
+    # ---------------------------------------------------------------- inside
+
+    def _node(self, name: str) -> Node:
+        known, life = gone(self._specs[name]), self._lives.get(name)
+        if life is None:
+            return known
+        return replace(known, incarnation=life.incarnation, is_alive=not life.is_over)
+
+    def _latest(self, name: str) -> IncarnationT | None:
+        """Latest incarnation; None for a node that was never started. KeyError: no such node."""
+        self._specs[name]
+        return self._lives.get(name)
+
+    def _running(self, name: str) -> IncarnationT:
+        life = self._latest(name)
+        if life is None or life.has_exited:
+            raise FleetError(f"{name} is not running")
+        return life
+
+    def _storage(self, name: str) -> Storage:
+        """Files of a node; a volume of its own is made here, before its first incarnation."""
+        if name not in self._storages:
+            spec = self._specs[name]
+            self._storages[name] = Storage(spec, self._disk(spec))
+        return self._storages[name]
+
+    def _record(self, said: Sequence[Observation]) -> None:
+        self._stress_registry.hear(said)
+        self._recorder += said
+
+    def _ended_if_told(self, name: str) -> IncarnationT | None:
+        """Latest incarnation, after waiting for its end if it was told to end."""
+        life = self._latest(name)
+        if life is not None and life.is_ending and not life.is_over:
+            self._await_end(life)
+        return life
+
+    def _await_end(self, life: IncarnationT) -> None:
+        """Let a node that was told to end do so, then kill it; its last output is recorded."""
+        self._thaw(life)
+        self._wait_for([life], _PATIENCE_S)
+        if not life.is_over:
+            self._signal([life], "SIGKILL")
+            self._wait_for([life], self.end_s_max)
+        if not life.is_over:
+            raise FleetError(f"{life.spec.name} ({life.where}) cannot be ended")
+
+    def _wait_for(self, lives: Sequence[IncarnationT], limit_s: float) -> None:
+        """Wait until all of them are over, at most so long."""
+        deadline = time.monotonic() + limit_s
+        while any(not life.is_over for life in lives) and time.monotonic() < deadline:
+            self._wait(0.05)

@@ -1,0 +1,143 @@
+"""One incarnation of a node, as every fleet has it: its state, its files, the report of its end.
+
+    Incarnation ─┬─ a process of this machine (`local.incarnation`)
+                 └─ a container (`docker.container`)
+
+It knows one process; names, verbs and waiting are the fleet's.
+"""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json, Kind, Observation, encode
+from chaoslab.fleet.base import NodeSpec
+from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, exited
+from chaoslab.fleet.node_output import NodeOutput
+from chaoslab.record.exits import ENDING_SIGNALS
+from chaoslab.undo.base import PendingUndos
+
+_log = logging.getLogger(__name__)
+
+
+class Incarnation(ABC):
+    """A started process or container. `is_over` once its exit was noticed."""
+
+    undo_pause: ClassVar[str]
+    """Undo verb of `Fleet.pause`."""
+    undo_wedge: ClassVar[str]
+    """Undo verb of `Fleet.wedge`."""
+    _files: IncarnationFiles
+    _output: NodeOutput
+
+    def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
+        """Nothing is started yet."""
+        self.spec, self.incarnation, self.place = spec, incarnation, place
+        self.is_ending = False
+        """The harness has sent it a signal that ends processes."""
+        self.is_paused = False
+        self.is_over = False
+        self.mark = f"{place.run_directory}/{spec.name}/{incarnation}"
+        """Marks all its processes in their environment."""
+        self.pending_undos = PendingUndos(place.undo_log)
+        self._directory = place.home(spec.name) / str(incarnation)
+        self._sent: list[str] = []
+        """Signals it was sent to end it."""
+
+    # ---------------------------------------------------------------- what differs by fleet
+
+    @property
+    @abstractmethod
+    def where(self) -> str:
+        """The process or container, for error messages."""
+
+    @property
+    @abstractmethod
+    def facts(self) -> Mapping[str, Json]:
+        """Facts that NODE_STARTED reports beside name, role and incarnation, `pid` among them."""
+
+    @property
+    @abstractmethod
+    def undo_facts(self) -> Mapping[str, Json]:
+        """Facts that every undo entry about it begins with."""
+
+    @property
+    @abstractmethod
+    def has_exited(self) -> bool:
+        """Whether it ended, noticed or not."""
+
+    @abstractmethod
+    def signal(self, name: str) -> None:
+        """Signal its main process; does nothing once it is over."""
+
+    @abstractmethod
+    def resume(self) -> None:
+        """Let all of a paused node go on. FleetError if a part of it does not."""
+
+    @abstractmethod
+    def probe(self) -> Observation:
+        """NODE_PROBED: its state and what it uses now."""
+
+    @abstractmethod
+    def cpu_used(self) -> tuple[float, float] | None:
+        """Time of the measurement, and CPU seconds used by then; None if unknown."""
+
+    @abstractmethod
+    def _write(self, line: bytes) -> None:
+        """Write to its standard input. OSError if that is closed or full."""
+
+    # ---------------------------------------------------------------- what all have in common
+
+    def started(self) -> Observation:
+        """NODE_STARTED."""
+        return Observation(
+            source=self.spec.name,
+            kind=Kind.NODE_STARTED,
+            data={
+                "node": self.spec.name,
+                "role": self.spec.role.value,
+                "incarnation": self.incarnation,
+                **self.facts,
+                "labels": dict(self.spec.labels),
+            },
+        )
+
+    def tell(self, facts: Mapping[str, Json]) -> None:
+        """Write one line to its standard input. FleetError if it has none or does not read it."""
+        if not self.spec.hears:
+            raise FleetError(f"{self.spec.name} was started without test hooks")
+        try:
+            self._write(encode(facts).encode() + b"\n")
+        except OSError as error:
+            raise FleetError(f"{self.spec.name} does not take in what it is told") from error
+
+    def owe(self, do: str, whose: str = "", /, **facts: Json) -> None:
+        """Write an undo entry before the action; one for each verb and each `whose`."""
+        self.pending_undos.owe(do, whose, **self.undo_facts, **facts)
+
+    def note_sent(self, name: str) -> None:
+        """Remember a signal that is sent to end it; others are left out."""
+        if name in ENDING_SIGNALS:
+            self._sent.append(name)
+
+    def _command(self, directory: str) -> list[str]:
+        """Its command line, with incarnation and directory filled in."""
+        return [
+            word.replace("{incarnation}", str(self.incarnation)).replace("{directory}", directory)
+            for word in self.spec.command
+        ]
+
+    def _report_exit(
+        self, last: Sequence[Observation], ending: dict[str, Json], lost_bytes: int
+    ) -> list[Observation]:
+        """Its last observations, then NODE_EXITED; `ending` also goes to exit.json."""
+        ending |= {"refused_lines": self._output.refused_lines, "sent": list(self._sent)}
+        try:
+            self._files.ended({**ending, "lost_log_bytes": lost_bytes})
+        except OSError as error:  # the journal says the same, and the others must end, too
+            _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
+        ending |= self._files.last_words(ending)
+        pid = int(str(self.facts["pid"]))
+        return [*last, exited(self.spec, self.incarnation, pid, ending)]
