@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -15,8 +16,8 @@ from chaoslab.fleet.base import Ability, NodeSpec, Role
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.fleet.local.neighbours import Beside, promised_bytes, refuse_more_memory_than_there_is
-from chaoslab.fleet.local.stress_driver import LocalDriver
+from chaoslab.fleet.local.neighbours import Beside, refuse_more_memory_than_there_is
+from chaoslab.fleet.stress.registry import Wish
 from chaoslab.fleet.stressors import HeldMemory, Mechanism, MemoryLimit, Neighbours, Slowness
 from chaoslab.undo.actions import undo
 from chaoslab.undo.verbs import UndoEntry
@@ -187,14 +188,15 @@ def test_memory_that_is_promised_to_one_is_not_promised_to_another() -> None:
         refuse_more_memory_than_there_is(int(0.3 * available), available, int(0.6 * available))
 
 
-def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage, undo_log: Remembered) -> None:
+def test_what_a_burden_has_not_taken_yet_is_promised(stage: Stage) -> None:
     life = cast("LocalFleet", stage.fleet)._lives["n"]
-    bearing = LocalDriver(life=life, injection="injection-0", undo_log=undo_log, calm_cores=1.0)
-    beside = Beside(bearing, HeldMemory(size_bytes=MEMORY_BYTES))
-    assert promised_bytes([beside]) == MEMORY_BYTES
+    stressor = HeldMemory(size_bytes=MEMORY_BYTES)
+    wish = Wish(life=life, injection="injection-0", stressor=stressor, calm_cores=1.0, others=())
+    beside = Beside(wish, stressor)
+    assert replace(wish, others=(beside,)).promised_bytes == MEMORY_BYTES
     beside.begin()
     try:
-        wait_until(lambda: promised_bytes([beside]) == 0)
+        wait_until(lambda: beside.promised_bytes == 0)
     finally:
         beside.end()
 

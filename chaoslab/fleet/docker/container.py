@@ -188,11 +188,6 @@ class Container(Incarnation):
     def _write(self, line: bytes) -> None:
         self._stream.write(line)
 
-    @property
-    def yard_limits(self) -> Limits:
-        """What it may use when nothing is upon it."""
-        return self.run_context.limits
-
     def limit(self, limits: Limits) -> None:
         """Change what it may use, while it runs."""
         if not self.is_over:

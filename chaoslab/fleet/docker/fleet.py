@@ -23,13 +23,13 @@ from typing import Final, Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
+from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine.engine import Engine, Limits
 from chaoslab.fleet.docker.engine_events import EngineEvents
 from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import VolumeFiles
-from chaoslab.fleet.docker.stress_drivers import drivers_of
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable
@@ -93,7 +93,7 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
             mounts=setup.mounts,
             arrivals=queue.Queue(_ARRIVALS_MOST),
         )
-        super().__init__(self._run_context, node_links, drivers_of(clock))
+        super().__init__(self._run_context, node_links, stress_drivers.driver)
         self._engine, self._setup = engine, setup
         self._images: dict[str, str] = {}
         """Image of each node that was upgraded."""

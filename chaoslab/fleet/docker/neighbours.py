@@ -5,7 +5,7 @@
 
 No network, nothing of the node's is in reach. What they use is the engine's word. They end with
 their standard input, which is the harness's, or when their time is over; the run's labels remove
-what is left of them. No burden takes more than half of the memory that is available and not
+what is left of them. No stressor takes more than half of the memory that is available and not
 promised to another one.
 """
 
@@ -39,9 +39,7 @@ class Beside(StressDriver):
 
     def __init__(self, wish: Wish[Container], stressor: Neighbours | HeldMemory) -> None:
         self._life, self._stressor = wish.life, stressor
-        self._promised_bytes = sum(
-            other.promised_bytes for other in wish.others if isinstance(other, Beside)
-        )
+        self._promised_bytes = wish.promised_bytes
         self._engine = wish.life.engine
         self._name = wish.life.run_context.run_resources.helper(wish.life.spec.name, wish.injection)
         self._meter = Meter(self._engine, self._name)
@@ -49,7 +47,6 @@ class Beside(StressDriver):
 
     @property
     def mechanism(self) -> str:
-        """What is in it."""
         if isinstance(self._stressor, HeldMemory):
             return "a container that holds the memory"
         return f"a container of {self._stressor.count} processes that compute"
@@ -93,14 +90,12 @@ class Beside(StressDriver):
 
     @property
     def promised_bytes(self) -> int:
-        """Memory that it is still to take."""
         if not isinstance(self._stressor, HeldMemory) or self.is_broken:
             return 0
         used = self._meter.usage
         return max(0, self._stressor.size_bytes - (used.memory_bytes if used else 0))
 
     def end(self) -> None:
-        """Remove it."""
         self._meter.close()
         if self._stream is not None:
             self._stream.close()

@@ -1,19 +1,18 @@
-"""What carries each burden on a container: the engine's own limits, changed while it runs.
+"""Mechanisms that put a stressor on a container: the engine's own limits, changed while it runs.
 
     Slowness ─► Quota: docker update, a part of the CPU time that the node used before
              └► StepRest: the learner's own rests, by its hook
     MemoryLimit ─► Starved: docker update, less memory than it needs
     Neighbours, HeldMemory ─► `neighbours`: a container beside it
 
-A container has one quota and one limit of memory, so two burdens of one kind on one node are
+A container has one quota and one limit of memory, so two stressors of one kind on one node are
 refused.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, replace
 
-from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.docker.container import Container
@@ -35,40 +34,37 @@ _LEAST_BYTES = 16 << 20
 """Engines refuse less than a few megabytes."""
 
 
-def drivers_of(clock: Clock) -> Callable[[Wish[Container]], StressDriver]:
-    """What carries a burden on a container. FleetError if nothing does."""
-
-    def driver(wish: Wish[Container]) -> StressDriver:
-        found: Quota | Starved
-        match wish.stressor:
-            case Slowness(mechanism=Mechanism.HOOK) as slowness:
-                return StepRest(wish.life, slowness)
-            case Slowness(mechanism=Mechanism.AUTO | Mechanism.CGROUP) as slowness:
-                found = Quota(wish, slowness)
-            case MemoryLimit() as limit:
-                found = Starved(wish, limit, clock)
-            case Neighbours() | HeldMemory() as crowd:
-                return Beside(wish, crowd)
-            case other:
-                raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")
-        for one in wish.others:
-            if isinstance(one, type(found)) and one.life is wish.life:
-                who = f"{wish.life.spec.name} bears a {wish.stressor.kind} already"
-                raise FleetError(f"{who}, of {one.injection}")
-        return found
-
-    return driver
+def driver(wish: Wish[Container]) -> StressDriver:
+    """Mechanism for a stressor on a container. FleetError if there is none."""
+    found: Quota | Starved
+    match wish.stressor:
+        case Slowness(mechanism=Mechanism.HOOK) as slowness:
+            return StepRest(wish.life, slowness)
+        case Slowness(mechanism=Mechanism.AUTO | Mechanism.CGROUP) as slowness:
+            found = Quota(wish, slowness)
+        case MemoryLimit() as limit:
+            found = Starved(wish, limit)
+        case Neighbours() | HeldMemory() as crowd:
+            return Beside(wish, crowd)
+        case other:
+            raise FleetError(f"the docker fleet cannot put a {other.kind} upon a node")
+    for one in wish.others:
+        if isinstance(one, type(found)) and one.life is wish.life:
+            who = f"{wish.life.spec.name} bears a {wish.stressor.kind} already"
+            raise FleetError(f"{who}, of {one.injection}")
+    return found
 
 
 class _Limited(StressDriver):
-    """Something that the engine limits, written down before."""
+    """A limit of the engine's, whose undo is written down before it changes."""
 
     def __init__(self, wish: Wish[Container]) -> None:
         self.life, self.injection = wish.life, wish.injection
+        self._whole = wish.life.run_context.limits
+        """Limits while nothing is upon it."""
 
     def _owe(self) -> None:
-        before: Mapping[str, Json] = asdict(self.life.yard_limits)
-        self.life.owe(labels.UNLIMIT, self.injection, **before)
+        self.life.owe(labels.UNLIMIT, self.injection, **asdict(self._whole))
 
     def _settle(self) -> None:
         self.life.pending_undos.settle(labels.UNLIMIT, self.injection)
@@ -84,23 +80,19 @@ class Quota(CpuShare, _Limited):
 
     @property
     def mechanism(self) -> str:
-        """Whose quota."""
         return f"CPU quota of its container, {self._cores:.2f} cores"
 
     def begin(self) -> None:
-        """Limit it."""
         self._owe()
         self._apply()
 
     def end(self) -> None:
-        """All that a node may use."""
         if not self.life.has_exited:
-            self.life.limit(replace(self.life.limits, cpus=self.life.yard_limits.cpus))
+            self.life.limit(replace(self.life.limits, cpus=self._whole.cpus))
             self._settle()
 
     def _apply(self) -> None:
-        most = self.life.yard_limits.cpus
-        self.life.limit(replace(self.life.limits, cpus=min(most, self._cores)))
+        self.life.limit(replace(self.life.limits, cpus=min(self._whole.cpus, self._cores)))
 
 
 class Starved(_Limited):
@@ -110,13 +102,12 @@ class Starved(_Limited):
     holds, and is tried again until an allocation meets it.
     """
 
-    def __init__(self, wish: Wish[Container], stressor: MemoryLimit, clock: Clock) -> None:
+    def __init__(self, wish: Wish[Container], stressor: MemoryLimit) -> None:
         super().__init__(wish)
-        self._stressor, self._clock, self._tighten_s = stressor, clock, 0.0
+        self._stressor, self._clock, self._tighten_s = stressor, wish.life.place.clock, 0.0
 
     @property
     def mechanism(self) -> str:
-        """Whose limit."""
         return f"memory limit of its container, {self.life.limits.memory_bytes} bytes"
 
     def begin(self) -> None:
@@ -130,9 +121,9 @@ class Starved(_Limited):
             try:
                 life.limit(replace(life.limits, memory_bytes=limit_bytes))
             except FleetError:
-                if limit_bytes >= life.yard_limits.memory_bytes or life.has_exited:
+                if limit_bytes >= self._whole.memory_bytes or life.has_exited:
                     raise
-                limit_bytes = min(limit_bytes * 51 // 50, life.yard_limits.memory_bytes)
+                limit_bytes = min(limit_bytes * 51 // 50, self._whole.memory_bytes)
             else:
                 return
 
@@ -152,8 +143,6 @@ class Starved(_Limited):
         return {"oom_kills": int(self.life.was_out_of_memory)}
 
     def end(self) -> None:
-        """All the memory that a node may use."""
-        life = self.life
-        if not life.has_exited:
-            life.limit(replace(life.limits, memory_bytes=life.yard_limits.memory_bytes))
+        if not self.life.has_exited:
+            self.life.limit(replace(self.life.limits, memory_bytes=self._whole.memory_bytes))
             self._settle()

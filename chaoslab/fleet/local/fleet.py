@@ -22,13 +22,18 @@ from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec
 from chaoslab.fleet.incarnation_files import Place
+from chaoslab.fleet.local import cgroups
+from chaoslab.fleet.local.cgroups import Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation, signal_trees
-from chaoslab.fleet.local.stress_drivers import drivers_of, lacking
+from chaoslab.fleet.local.neighbours import Beside, SharedLimit
+from chaoslab.fleet.local.slowdown import slower
 from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.nodes.fleet import NodeFleet
 from chaoslab.fleet.protocols import LosesPower, abilities_of
 from chaoslab.fleet.storage.files import FilesHere
 from chaoslab.fleet.storage.volume import can_lose_power, can_mount
+from chaoslab.fleet.stress.registry import StressDriver, Wish
+from chaoslab.fleet.stressors import MemoryLimit, Slowness
 from chaoslab.undo.base import UndoLog
 
 _LEFTOVERS_S = 0.5
@@ -41,10 +46,13 @@ class _Lacking:
     """Abilities that the kernel does not grant to this process."""
 
     def __get__(self, _fleet: object, _kind: type) -> frozenset[Ability]:
-        cannot = set(lacking())
-        cannot |= set() if can_mount() else {Ability.VOLUME}
-        cannot |= set() if can_lose_power() else {Ability.CUT_POWER}
-        return frozenset(cannot)
+        is_granted = {
+            Ability.QUOTA: cgroups.where(Controller.CPU) is not None,
+            Ability.MEMORY_LIMIT: cgroups.where(Controller.MEMORY) is not None,
+            Ability.VOLUME: can_mount(),
+            Ability.CUT_POWER: can_lose_power(),
+        }
+        return frozenset(ability for ability, is_so in is_granted.items() if not is_so)
 
 
 class _Abilities:
@@ -73,7 +81,7 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
     ) -> None:
         """Nodes write below `run_directory`; undo entries go to `undo_log`."""
         place = Place(run_directory=run_directory.resolve(), clock=clock, undo_log=undo_log)
-        super().__init__(place, node_links, drivers_of(place))
+        super().__init__(place, node_links, _driver)
         self._selector = selectors.DefaultSelector()
         self._pidfds: dict[str, int] = {}
         self._unfinished: list[LocalIncarnation] = []
@@ -157,3 +165,14 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
         self._recorder += life.finish()
         if life.remaining:
             self._unfinished.append(life)
+
+
+def _driver(wish: Wish[LocalIncarnation]) -> StressDriver:
+    """Mechanism for a stressor on a local node. FleetError if this machine has none."""
+    match wish.stressor:
+        case Slowness() as slowness:
+            return slower(wish, slowness)
+        case MemoryLimit() as limit:
+            return SharedLimit(wish, limit)
+        case crowd:
+            return Beside(wish, crowd)

@@ -156,6 +156,11 @@ class LocalIncarnation(Incarnation):
         return self.place.clock.now_s(), self._look().cpu_s
 
     @property
+    def pids(self) -> tuple[int, ...]:
+        """All living processes of the node."""
+        return process_tree.living(self.identity, self.mark)
+
+    @property
     def pipe(self) -> int:
         """The file descriptor of its standard output."""
         return _pipe(self.process)

@@ -5,8 +5,9 @@
     MemoryLimit ─► a memory cgroup with the node and a few `keeper hold` that want more than there
                    is: the kernel kills, and the node is first in its line
 
-No burden takes more than half of the memory that is available and not promised to another one, and
-who holds memory is the first whom the kernel kills for want of it: the machine survives the run.
+No stressor takes more than half of the memory that is available and not promised to another one,
+and who holds memory is the first whom the kernel kills for want of it: the machine survives the
+run.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,13 +20,14 @@ from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.stress_driver import LocalDriver, OwnCgroup
+from chaoslab.fleet.local.incarnation import LocalIncarnation
+from chaoslab.fleet.local.stress_driver import OwnCgroup, keeper
 from chaoslab.fleet.stress.keepers import Keeper
-from chaoslab.fleet.stress.registry import StressDriver
+from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
 
 MEMORY_SHARE = 0.5
-"""Of the memory that is available, no burden takes more."""
+"""Of the memory that is available, no stressor takes more."""
 _FIRST, _LIKE_OTHERS = "1000", "0"
 """What the kernel reads of a process when it looks for one to kill."""
 _EATERS = 4
@@ -36,13 +38,12 @@ many share it, that none of them is."""
 class Beside(StressDriver):
     """Processes that compute or hold memory beside the node."""
 
-    def __init__(self, bearing: LocalDriver, stressor: Neighbours | HeldMemory) -> None:
-        self._bearing, self._stressor = bearing, stressor
+    def __init__(self, wish: Wish[LocalIncarnation], stressor: Neighbours | HeldMemory) -> None:
+        self._wish, self._stressor = wish, stressor
         self._keepers: list[Keeper] = []
 
     @property
     def mechanism(self) -> str:
-        """What they do."""
         if isinstance(self._stressor, HeldMemory):
             return "a process that holds the memory"
         return f"{self._stressor.count} processes that compute on the node's cores"
@@ -50,26 +51,27 @@ class Beside(StressDriver):
     @property
     def is_broken(self) -> bool:
         """Whether one of them has ended."""
-        return any(keeper.is_over for keeper in self._keepers)
+        return any(one.is_over for one in self._keepers)
 
     def begin(self) -> None:
         """Start all of them, then let them go at once."""
-        stressor, keeper = self._stressor, self._bearing.keeper
+        wish, stressor, for_s = self._wish, self._stressor, self._stressor.for_s
         if isinstance(stressor, HeldMemory):
-            promised = self._bearing.promised_bytes
-            refuse_more_memory_than_there_is(stressor.size_bytes, available_bytes(), promised)
-            self._keepers.append(keeper("hold", stressor.size_bytes, for_s=stressor.for_s))
+            refuse_more_memory_than_there_is(
+                stressor.size_bytes, available_bytes(), wish.promised_bytes
+            )
+            self._keepers.append(keeper(wish, "hold", stressor.size_bytes, for_s=for_s))
             _in_line(self._keepers[-1].identity.pid, _FIRST)
         else:
-            cores = _cores_of(self._bearing.life.identity.pid)
+            cores = _cores_of(wish.life.identity.pid)
             for _ in range(stressor.count):
-                self._keepers.append(keeper("burn", cores, for_s=stressor.for_s))
+                self._keepers.append(keeper(wish, "burn", cores, for_s=for_s))
         for one in self._keepers:
             one.ask(1.0)
 
     def counts(self) -> Mapping[str, Json]:
         """What they have used and hold, and what the machine has left."""
-        seen = [keeper.look() for keeper in self._keepers]
+        seen = [one.look() for one in self._keepers]
         return {
             "cpu_s": round(sum(one.cpu_s for one in seen), 3),
             "rss_bytes": sum(one.rss_bytes for one in seen),
@@ -78,29 +80,26 @@ class Beside(StressDriver):
 
     @property
     def promised_bytes(self) -> int:
-        """Memory that it is still to take."""
         if not isinstance(self._stressor, HeldMemory) or self.is_broken:
             return 0
         return _missing(self._stressor.size_bytes, self._keepers)
 
     def end(self) -> None:
-        """End them."""
-        for keeper in self._keepers:
-            keeper.end()
+        for one in self._keepers:
+            one.end()
 
 
 class SharedLimit(StressDriver):
     """A limit of memory that the node shares with processes which use all of it up."""
 
-    def __init__(self, bearing: LocalDriver, stressor: MemoryLimit) -> None:
-        self._bearing, self._stressor = bearing, stressor
-        self._own = OwnCgroup(bearing, Controller.MEMORY)
+    def __init__(self, wish: Wish[LocalIncarnation], stressor: MemoryLimit) -> None:
+        self._wish, self._stressor = wish, stressor
+        self._own = OwnCgroup(wish, Controller.MEMORY)
         self._eaters: list[Keeper] = []
         self._marked: tuple[int, ...] = ()
 
     @property
     def mechanism(self) -> str:
-        """Which cgroups."""
         return f"a memory limit by {self._own.home}"
 
     @property
@@ -111,14 +110,13 @@ class SharedLimit(StressDriver):
     def begin(self) -> None:
         """The kernel will be asked for far more than the limit, so it kills."""
         limit_bytes = self._stressor.limit_bytes
-        promised = self._bearing.promised_bytes
-        refuse_more_memory_than_there_is(limit_bytes, available_bytes(), promised)
+        refuse_more_memory_than_there_is(limit_bytes, available_bytes(), self._wish.promised_bytes)
         group = self._own.make()
         group.limit_memory(limit_bytes)
         for _ in range(_EATERS):
-            eater = self._bearing.keeper("hold", limit_bytes, for_s=self._stressor.for_s)
+            eater = keeper(self._wish, "hold", limit_bytes, for_s=self._stressor.for_s)
             self._eaters.append(eater)
-        self._marked = self._bearing.pids
+        self._marked = self._wish.life.pids
         for pid in self._marked:
             _in_line(pid, _FIRST)
         group.take_in((*self._marked, *(eater.identity.pid for eater in self._eaters)))
@@ -131,23 +129,15 @@ class SharedLimit(StressDriver):
 
     @property
     def promised_bytes(self) -> int:
-        """Memory that those in it are still to take."""
         return _missing(self._stressor.limit_bytes, self._eaters) if self._own.is_there else 0
 
     def end(self) -> None:
         """Neither limit nor eaters; whoever was first in the kernel's line is so no more."""
         for eater in self._eaters:
             eater.end()
-        for pid in set(self._marked) & set(self._bearing.pids):
+        for pid in set(self._marked) & set(self._wish.life.pids):
             _in_line(pid, _LIKE_OTHERS)
         self._own.remove()
-
-
-def promised_bytes(drivers: Iterable[StressDriver]) -> int:
-    """Memory that these burdens are still to take: a check that only sees what is taken now would
-    let several that begin at once take all there is.
-    """
-    return sum(one.promised_bytes for one in drivers if isinstance(one, Beside | SharedLimit))
 
 
 def refuse_more_memory_than_there_is(size_bytes: int, available: float, promised: int = 0) -> None:
@@ -166,7 +156,7 @@ def available_bytes() -> float:
 
 
 def _missing(size_bytes: int, keepers: Iterable[Keeper]) -> int:
-    return max(0, size_bytes - sum(keeper.look().rss_bytes for keeper in keepers))
+    return max(0, size_bytes - sum(one.look().rss_bytes for one in keepers))
 
 
 def _cores_of(pid: int) -> str:

@@ -8,15 +8,16 @@ The first two cut CPU time, so they do nothing to a chip that is no CPU; there t
 """
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from chaoslab.core import process_tree
 from chaoslab.core.events import Json
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
-from chaoslab.fleet.local.stress_driver import LocalDriver, OwnCgroup
+from chaoslab.fleet.local.incarnation import LocalIncarnation
+from chaoslab.fleet.local.stress_driver import OwnCgroup, keeper
 from chaoslab.fleet.stress.keepers import Keeper
-from chaoslab.fleet.stress.registry import StressDriver
+from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.slowing import STEP_HOOK, CpuShare, StepRest
 from chaoslab.fleet.stressors import Mechanism, Slowness
 
@@ -26,13 +27,12 @@ _BY_STOPPING = "stopping and continuing, looked at every 20 ms"
 class Quota(CpuShare):
     """A CPU quota. Should the harness be stopped for too long, the janitor lifts it."""
 
-    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
-        super().__init__(bearing.life.spec.name, bearing.calm_cores, stressor)
-        self._bearing, self._own = bearing, OwnCgroup(bearing, Controller.CPU)
+    def __init__(self, wish: Wish[LocalIncarnation], stressor: Slowness) -> None:
+        super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
+        self._life, self._own = wish.life, OwnCgroup(wish, Controller.CPU)
 
     @property
     def mechanism(self) -> str:
-        """Which cgroups."""
         return f"CPU quota by {self._own.home}"
 
     @property
@@ -45,7 +45,7 @@ class Quota(CpuShare):
         cores = self._cores
         group = self._own.make()
         group.limit_cpu(cores)
-        group.take_in(self._bearing.pids)
+        group.take_in(self._life.pids)
 
     def _apply(self) -> None:
         self._own.group.limit_cpu(self._cores)
@@ -55,7 +55,6 @@ class Quota(CpuShare):
         return {**super().counts(), "throttled_s": round(self._own.group.throttled_s, 3)}
 
     def end(self) -> None:
-        """No quota, no cgroup."""
         self._own.remove()
 
 
@@ -64,9 +63,9 @@ class DutyCycle(CpuShare):
 
     mechanism = _BY_STOPPING
 
-    def __init__(self, bearing: LocalDriver, stressor: Slowness) -> None:
-        super().__init__(bearing.life.spec.name, bearing.calm_cores, stressor)
-        self._bearing = bearing
+    def __init__(self, wish: Wish[LocalIncarnation], stressor: Slowness) -> None:
+        super().__init__(wish.life.spec.name, wish.calm_cores, stressor)
+        self._wish = wish
         self._keeper: Keeper | None = None
 
     @property
@@ -75,10 +74,9 @@ class DutyCycle(CpuShare):
         return self._keeper is not None and self._keeper.is_over
 
     def begin(self) -> None:
-        """Start whoever stops it."""
-        cores, who = self._cores, self._bearing.life.identity
+        cores, who = self._cores, self._wish.life.identity
         for_s = self._stressor.for_s
-        self._keeper = self._bearing.keeper("duty", who.pid, who.start_ticks, for_s=for_s)
+        self._keeper = keeper(self._wish, "duty", who.pid, who.start_ticks, for_s=for_s)
         self._keeper.ask(cores)
 
     def _apply(self) -> None:
@@ -89,7 +87,7 @@ class DutyCycle(CpuShare):
         """Let it go on, even if whoever stopped it was killed meanwhile."""
         if self._keeper is not None:
             self._keeper.end()
-            life = self._bearing.life
+            life = self._wish.life
             if not life.is_over and not life.is_paused:
                 process_tree.signal_trees([life.identity], signal.SIGCONT)
 
@@ -97,28 +95,26 @@ class DutyCycle(CpuShare):
 # ---------------------------------------------------------------- which of them
 
 
-def slower(bearing: LocalDriver, stressor: Slowness) -> StressDriver:
-    """The bearer of a slowness, by the mechanism that is asked for or chosen."""
-    return _BEARERS[choose(stressor.mechanism)](bearing, stressor)
+def slower(wish: Wish[LocalIncarnation], stressor: Slowness) -> StressDriver:
+    """Driver of a slowness, by the mechanism that is asked for or chosen."""
+    match _chosen(stressor.mechanism):
+        case Mechanism.CGROUP:
+            return Quota(wish, stressor)
+        case Mechanism.DUTY_CYCLE:
+            return DutyCycle(wish, stressor)
+        case _:
+            return StepRest(wish.life, stressor)
 
 
-def choose(asked: Mechanism) -> Mechanism:
-    """What `auto` comes to on this machine."""
+def _chosen(asked: Mechanism) -> Mechanism:
     if asked is not Mechanism.AUTO:
         return asked
     return Mechanism.CGROUP if cgroups.where(Controller.CPU) else Mechanism.DUTY_CYCLE
 
 
 def said(mechanism: Mechanism) -> str:
-    """By what a node is slowed here, for a preview."""
-    chosen = choose(mechanism)
+    """Mechanism that slows a node here, in words for a preview."""
+    chosen = _chosen(mechanism)
     if chosen is Mechanism.CGROUP:
         return f"CPU quota by {cgroups.where(Controller.CPU) or 'cgroups, which are not here'}"
     return _BY_STOPPING if chosen is Mechanism.DUTY_CYCLE else STEP_HOOK
-
-
-_BEARERS: Mapping[Mechanism, Callable[[LocalDriver, Slowness], StressDriver]] = {
-    Mechanism.CGROUP: Quota,
-    Mechanism.DUTY_CYCLE: DutyCycle,
-    Mechanism.HOOK: lambda bearing, stressor: StepRest(bearing.life, stressor),
-}

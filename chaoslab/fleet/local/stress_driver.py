@@ -1,71 +1,56 @@
-"""Base of the mechanisms that put a stressor on a local node.
+"""Means of the mechanisms that put a stressor on a local node: keepers, and a cgroup of its own.
 
-    Wish ─► LocalDriver: whom it is for, and how to undo what it makes, written down beforehand
+    Wish ─► mechanism (`slowdown`, `neighbours`) ─┬─► keeper: a process
+                                                  └─► OwnCgroup: a limit by the kernel
 
-The mechanisms are `slowdown` and `neighbours`; `stress.registry` decides when and for whom.
+How to undo both is written down before they are made.
 """
 
 import os
-from dataclasses import dataclass
 
-from chaoslab.core import process_tree
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Cgroup, Controller
 from chaoslab.fleet.local.incarnation import LocalIncarnation
 from chaoslab.fleet.stress.keepers import Keeper
-from chaoslab.undo.base import UndoLog
+from chaoslab.fleet.stress.registry import Wish
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LocalDriver:
-    """Whom a burden is for, under which injection, and where to write down how to undo it."""
-
-    life: LocalIncarnation
-    injection: str
-    undo_log: UndoLog
-    calm_cores: float
-    """CPU seconds per second that the node used while nothing was upon it."""
-    promised_bytes: int = 0
-    """Memory that other burdens are still to take."""
-
-    def keeper(self, program: str, *facts: object, for_s: float | None) -> Keeper:
-        """One process that keeps it."""
-        mark = f"{self.life.mark}/{self.injection}"
-        who = self.life.spec.name
-        return Keeper(program, *facts, for_s=for_s, mark=mark, node=who, undo_log=self.undo_log)
-
-    @property
-    def pids(self) -> tuple[int, ...]:
-        """All processes of the node."""
-        return process_tree.living(self.life.identity, self.life.mark)
+def keeper(
+    wish: Wish[LocalIncarnation], program: str, *facts: object, for_s: float | None
+) -> Keeper:
+    """Start a process that keeps the stressor."""
+    life = wish.life
+    return Keeper(
+        program, *facts, for_s=for_s, mark=f"{life.mark}/{wish.injection}", node=life.spec.name,
+        undo_log=life.place.undo_log,
+    )  # fmt: skip
 
 
 class OwnCgroup:
-    """A cgroup for one burden, from its obligation to its removal."""
+    """A cgroup for one stressor, from its undo entry to its removal."""
 
-    def __init__(self, bearing: LocalDriver, controller: Controller) -> None:
+    def __init__(self, wish: Wish[LocalIncarnation], controller: Controller) -> None:
         """FleetError where this machine has none. Nothing is made yet."""
         home = cgroups.where(controller)
         if home is None:
             raise FleetError(f"no cgroup of {controller} can be made here: see `chaoslab doctor`")
-        who = bearing.life
-        name = f"{os.getpid()}-{who.spec.name}-{who.incarnation}-{bearing.injection}"
+        life = wish.life
+        name = f"{os.getpid()}-{life.spec.name}-{life.incarnation}-{wish.injection}"
         self.home, self.group = home, Cgroup(home, name)
-        self._bearing = bearing
+        self._node, self._undo_log = life.spec.name, life.place.undo_log
         self._owed: int | None = None
 
     def make(self) -> Cgroup:
         """Write down how to remove it, then make it."""
         facts = {"path": str(self.group.path), "back": str(self.home.back)}
-        who = self._bearing.life.spec.name
-        self._owed = self._bearing.undo_log.open(cgroups.UNDO_CGROUP, node=who, **facts)
+        self._owed = self._undo_log.open(cgroups.UNDO_CGROUP, node=self._node, **facts)
         self.group.make()
         return self.group
 
     @property
     def is_gone(self) -> bool:
-        """Whether somebody else removed it."""
+        """Whether it was made, and somebody else removed it."""
         return self._owed is not None and not self.group.path.is_dir()
 
     @property
@@ -77,5 +62,5 @@ class OwnCgroup:
         """Its processes go back to where they were, if it was made at all."""
         if self._owed is not None:
             cgroups.remove(self.group.path, self.home.back)
-            self._bearing.undo_log.close(self._owed)
+            self._undo_log.close(self._owed)
             self._owed = None

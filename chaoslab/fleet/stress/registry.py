@@ -72,6 +72,11 @@ class StressDriver(ABC):
         """What it measures itself; each key ends in its unit."""
         return {}
 
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that it is still to take."""
+        return 0
+
     @abstractmethod
     def end(self) -> None:
         """Take it from the node, however much of it there is; may be done twice."""
@@ -103,6 +108,13 @@ class Wish(Generic[LifeT]):
     """CPU seconds per second that the node used while nothing was upon it; 0: nobody knows."""
     others: Sequence[StressDriver]
     """All that stand on any node of the fleet."""
+
+    @property
+    def promised_bytes(self) -> int:
+        """Memory that the others are still to take: a check of what is taken now would let several
+        that begin at once take all there is.
+        """
+        return sum(one.promised_bytes for one in self.others)
 
 
 def share(name: str, calm_cores: float, factor: float) -> float:
