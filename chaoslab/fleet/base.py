@@ -31,7 +31,7 @@ class Ability(StrEnum):
     NOTICE = "notice"
     """Tell it that it will be preempted, then ask it to end."""
     LINK = "link"
-    """Let it reach another node by a link; what can be done to that is the links' own affair."""
+    """Let it reach another node by a link; what can be done to that is up to the links."""
     HOOKS = "hooks"
     """Ask something of it through its own test hooks, by `tell`."""
     STORAGE = "storage"
@@ -53,7 +53,7 @@ class Ability(StrEnum):
     UNPLUG = "unplug"
     """Take it from its network, and connect it again."""
     UPGRADE = "upgrade"
-    """Let its next life run another release."""
+    """Let its next incarnation run another release."""
 
 
 class Damage(StrEnum):
@@ -68,7 +68,7 @@ class Damage(StrEnum):
 
 
 class Role(StrEnum):
-    """What a node runs."""
+    """Program that a node runs."""
 
     SYNCER = "syncer"
     LEARNER = "learner"
@@ -107,7 +107,7 @@ class NodeSpec:
     hears: bool = False
     """Whether its standard input stays open for `tell`; else there is nothing on it."""
     keeps: str = ""
-    """The folder, within its own, whose files outlive each of its lives."""
+    """The folder, within its own, whose files outlive each of its incarnations."""
     has_volume: bool = False
     """Whether that folder is a volume of its own, for `fill_disk`."""
     loses_power: bool = False
@@ -122,7 +122,7 @@ class Node:
     role: Role
     labels: Mapping[str, str]
     incarnation: int
-    """Which life this is; 1 at the first start, +1 at each further one; 0 before it."""
+    """1 at the first start, +1 at each further one; 0 before it."""
     is_alive: bool
 
 

@@ -1,4 +1,4 @@
-"""What one life of a node leaves, whatever it runs in: its files, and the report of its end.
+"""Files that one incarnation of a node leaves, whatever it runs in.
 
 nodes/<name>/<incarnation>/  command.json   what was started, when, as which process
                              stdout.log     what it printed, raw
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaoslab.core.clock import Clock
-from chaoslab.core.events import Json, Kind, Observation
+from chaoslab.core.events import Json
 from chaoslab.fleet.base import NodeSpec
 from chaoslab.undo.base import UndoLog
 
@@ -24,7 +24,7 @@ _WORDS_BYTES_MOST = 2000
 
 
 class IncarnationFiles:
-    """Of one life; every verb raises OSError when the disk refuses."""
+    """Files of one incarnation; every verb raises OSError when the disk refuses."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         """Make the folder, which must be new, and begin the log."""
@@ -34,17 +34,17 @@ class IncarnationFiles:
         self.errors = directory / "stderr.log"
 
     def begun(self, spec: NodeSpec, argv: Sequence[str], facts: Mapping[str, Json]) -> None:
-        """What was started."""
+        """Write command.json: what was started, and as which process or container."""
         said = {"argv": list(argv), "environment": dict(spec.environment), **facts}
         self._write("command.json", said, "started_s")
 
     def forget(self) -> None:
-        """It never began: the next try has a new folder again."""
+        """Remove the folder of one that never began, so that the next try can make it again."""
         self.log.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def ended(self, facts: Mapping[str, Json]) -> None:
-        """How it ended."""
+        """Write exit.json."""
         self._write("exit.json", facts, "exited_s")
 
     def last_words(self, ending: Mapping[str, Json]) -> Mapping[str, Json]:
@@ -62,12 +62,6 @@ class IncarnationFiles:
         (self._directory / name).write_text(text, encoding="utf-8")
 
 
-def exited(spec: NodeSpec, incarnation: int, pid: int, ending: Mapping[str, Json]) -> Observation:
-    """That it ended."""
-    who: dict[str, Json] = {"node": spec.name, "incarnation": incarnation, "pid": pid}
-    return Observation(source=spec.name, kind=Kind.NODE_EXITED, data={**who, **ending})
-
-
 def signal_name(number: int) -> str:
     """Of a signal that ended something; SIG and its number where this machine has no name."""
     try:
@@ -78,12 +72,12 @@ def signal_name(number: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where lives are led and written down."""
+    """Where the incarnations of a run's nodes keep their files and write their undo entries."""
 
     run_directory: Path
     clock: Clock
     undo_log: UndoLog
 
     def home(self, node: str) -> Path:
-        """The folder of a node, across its lives."""
+        """Folder of a node, shared by its incarnations."""
         return self.run_directory / "nodes" / node

@@ -1,8 +1,8 @@
-"""What every fleet does with links: make them, report what is done to them, notice their loss.
+"""Links of a fleet's nodes: made, reported when something is done to them, and missed when lost.
 
     Fleet.link ──► NodeLinks ──► Links.create, then the standing effects of the node
     faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
-    Fleet.poll ◄── news ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
+    Fleet.poll ◄── recorder ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
 
 It knows no kind of links, no fault and no kind of fleet. A fleet enters it before its first node
 and leaves it after its last one.
@@ -27,7 +27,7 @@ _LOOK_S = 0.5
 
 @dataclass(slots=True, kw_only=True)
 class NodeLinks:
-    """The links of one fleet."""
+    """All links of one fleet, by the name of their node."""
 
     clock: Clock
     made_by: Links = field(default_factory=NoLinks)
@@ -69,7 +69,6 @@ class NodeLinks:
 
     @property
     def links(self) -> Mapping[str, Link]:
-        """Every link made."""
         return dict(self._links)
 
     def count(self, name: str) -> None:

@@ -1,4 +1,4 @@
-"""What a fleet may be able to do beside `base.Fleet`, a protocol for each.
+"""Abilities of a fleet beside `base.Fleet`, a protocol for each.
 
     class of a fleet ─ which of these it implements ─► abilities_of ─ minus its `lacking` ─► plans
     a fault ── able(fleet, Pausable).pause(…)
@@ -161,7 +161,7 @@ class Upgradable(Protocol):
     """Can let nodes run another release."""
 
     def upgrade(self, name: str, release: str) -> None:
-        """Let its next lives run another release; FleetError if there is none of that name."""
+        """Let its next incarnations run another release; FleetError if there is none so called."""
         ...
 
 

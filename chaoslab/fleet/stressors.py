@@ -1,10 +1,10 @@
-"""What can be put upon a node to starve it: frozen data in base units, checked when built.
+"""Stressors, which a fleet puts on a node to starve it: data in base units, checked when built.
 
     faults ── Fleet.stress(name, injection, Slowness(factor=2)) ──► by whichever mechanism there is
            ── Fleet.relieve(name, injection) ─────────────────────► and it is taken away again
 
 A stressor is kept by the injection that put it there: two faults on one node never heal each other.
-How a fleet carries one is the fleet's own affair; this module starts nothing.
+By what mechanism is up to the fleet; this module starts nothing.
 """
 
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from chaoslab.core.errors import PlanError
 
 
 class Mechanism(StrEnum):
-    """How a node is slowed."""
+    """Mechanism that slows a node."""
 
     AUTO = "auto"
     """The best that the place allows: quota, else duty cycle, else hook."""
@@ -29,13 +29,19 @@ class Mechanism(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Slowness:
+class _Lasting:
+    """A stressor that does not outlast its fault by much."""
+
+    for_s: float | None = None
+    """It ends by itself a little after this time, should the harness be stopped; None: with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slowness(_Lasting):
     """A step takes `factor` times as long as the node's own did before."""
 
     factor: float
     mechanism: Mechanism = Mechanism.AUTO
-    for_s: float | None = None
-    """It ends by itself a little after this time, should the harness be stopped; None: with it."""
 
     kind: ClassVar[str] = "slowness"
 
@@ -45,34 +51,28 @@ class Slowness:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class Neighbours(_Lasting):
     """Processes that compute without end on the cores that the node may use."""
 
     count: int
-    for_s: float | None = None
-    """As for Slowness."""
 
     kind: ClassVar[str] = "neighbours"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldMemory:
+class HeldMemory(_Lasting):
     """A process beside the node that holds so much memory and has touched all of it."""
 
     size_bytes: int
-    for_s: float | None = None
-    """As for Slowness."""
 
     kind: ClassVar[str] = "held_memory"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryLimit:
+class MemoryLimit(_Lasting):
     """A limit of memory that the node shares with processes which use it up: the kernel kills."""
 
     limit_bytes: int
-    for_s: float | None = None
-    """As for Slowness."""
 
     kind: ClassVar[str] = "memory_limit"
 

@@ -140,7 +140,7 @@ def test_the_next_life_runs_the_release_that_was_asked_for(
     stage: Stage, spec: NodeSpec, engine: Engine
 ) -> None:
     image = base_here(engine)
-    engine.tag(image, f"{image}-other")
+    engine._client.api.tag(image, *f"{image}-other".rsplit(":", 1))
     stage.fleet.start(spec)
     stage.fleet.upgrade(spec.name, "other")
     stage.fleet.kill(spec.name)
@@ -153,7 +153,7 @@ def test_the_next_life_runs_the_release_that_was_asked_for(
 def test_a_life_that_could_not_begin_keeps_no_later_one_from_beginning(
     stage: Stage, spec: NodeSpec, engine: Engine
 ) -> None:
-    engine.tag(base_here(engine), "chaoslab-fleeting:1")
+    engine._client.api.tag(base_here(engine), "chaoslab-fleeting", "1")
     stage.fleet.start(spec)
     stage.fleet.upgrade(spec.name, "chaoslab-fleeting:1")
     engine._client.api.remove_image("chaoslab-fleeting:1")
@@ -161,7 +161,7 @@ def test_a_life_that_could_not_begin_keeps_no_later_one_from_beginning(
     for _ in range(2):
         with pytest.raises(FleetError, match="o such image"):
             stage.fleet.restart(spec.name)
-    engine.tag(base_here(engine), "chaoslab-fleeting:1")
+    engine._client.api.tag(base_here(engine), "chaoslab-fleeting", "1")
     assert stage.fleet.restart(spec.name).incarnation == 2
     stage.until(Kind.LEARNER_STEP)
     engine._client.api.remove_image("chaoslab-fleeting:1", force=True)

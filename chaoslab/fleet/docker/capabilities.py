@@ -1,4 +1,4 @@
-"""What an engine cannot do for a fleet, by its own word, and why.
+"""Abilities that an engine takes from a fleet, by its own report, and why.
 
     facts (`docker info`) ─► lacking ─► ability: reason
 

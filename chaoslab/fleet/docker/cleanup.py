@@ -1,10 +1,11 @@
-"""What a dead harness left on an engine: undone, and looked for, from what it wrote down.
+"""Undo of what a dead harness left on an engine, and what of it is still there.
 
-    obligation (engine, container | run) ─► undo ─► what was done, in words
+    undo entry (engine, container | run) ─► undo ─► what was done, in words
                                          └► left ─► what of it is still there
     labels chaoslab.host, chaoslab.directory ─► resources of runs that nobody can ask any more
 
-The verbs are `verbs`'; who calls, and when, is the janitor's and `chaoslab heal`'s affair.
+The verbs and their facts stand in `undo_verbs`, which does not import the SDK. Everything here
+raises AbilityError if no engine answers.
 """
 
 import socket
@@ -12,7 +13,7 @@ import time
 from collections.abc import Mapping
 from contextlib import closing, suppress
 
-from chaoslab.core.errors import AbilityError, FleetError
+from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker.engine import labels as verbs
 from chaoslab.fleet.docker.engine.engine import Engine, Limits, Missing
 from chaoslab.fleet.docker.run_resources import empty, remains
@@ -34,26 +35,22 @@ _LOOK_S = 0.25
 
 
 def undo(do: str, facts: EngineFacts) -> tuple[str, ...]:
-    """Do one undo; what was done. FleetError if the engine is not there or refuses."""
-    with closing(_engine(facts)) as engine:
+    """Do one undo; what was done. FleetError if the engine refuses."""
+    with closing(Engine.connect(facts.engine)) as engine:
         match facts:
             case StoreFacts():
                 return _free(engine, facts)
             case RunResourcesFacts(run=run):
                 return tuple(f"{one}, removed" for one in _emptied(engine, run))
             case ContainerFacts():
-                with suppress(Missing):  # what it bore is gone with it
+                with suppress(Missing):  # what was done to it is gone with it
                     return _let_go(engine, do, facts)
         return ()
 
 
 def left(do: str, facts: EngineFacts) -> tuple[str, ...]:
-    """What is still there; that nobody can be asked is said, too."""
-    try:
-        engine = _engine(facts)
-    except FleetError as error:
-        return (str(error),)
-    with closing(engine):
+    """What is still there. FleetError if the engine refuses."""
+    with closing(Engine.connect(facts.engine)) as engine:
         match facts:
             case StoreFacts():
                 return tuple(f"{one}, which may be full" for one in _volumes(engine, facts))
@@ -112,7 +109,7 @@ def _let_go(engine: Engine, do: str, facts: ContainerFacts) -> tuple[str, ...]:
 
 
 def _free(engine: Engine, facts: StoreFacts) -> tuple[str, ...]:
-    """By an errand that has the labels of the run, should we die meanwhile."""
+    """In a container that has the labels of the run, should this process die meanwhile."""
     found, labels = _volumes(engine, facts), {verbs.LABEL_RUN: facts.run}
     for volume in found:
         place = Place(engine=engine, volume=volume, image=facts.image, labels=labels)
@@ -132,10 +129,3 @@ def _held_up(engine: Engine, do: str, container: str) -> tuple[str, ...]:
     seen = engine.inspect(container)
     is_so = {verbs.UNPAUSE: seen.status == "paused", verbs.PLUG: not seen.address}
     return (f"{container} is {_HELD[do]}",) if is_so.get(do) and seen.is_alive else ()
-
-
-def _engine(facts: EngineFacts) -> Engine:
-    try:
-        return Engine.connect(facts.engine)
-    except AbilityError as error:
-        raise FleetError(str(error)) from error

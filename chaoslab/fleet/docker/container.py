@@ -11,7 +11,7 @@ when the harness does. The thread carries bytes and decides nothing.
 
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from datetime import datetime
 from functools import partial
@@ -19,12 +19,21 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Observation
+from chaoslab.core.process_identity import NODE_MARK
 from chaoslab.fleet.base import NodeSpec, probed
 from chaoslab.fleet.docker.engine import labels
-from chaoslab.fleet.docker.engine.engine import Limits, Missing, Seen, Usage
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits, Missing, Seen, Usage
 from chaoslab.fleet.docker.engine.stream import STDERR
 from chaoslab.fleet.docker.engine.usage import Meter
-from chaoslab.fleet.docker.run_context import NODE, Arrival, RunContext, container_of
+from chaoslab.fleet.docker.run_context import (
+    CACHE,
+    ENTRY,
+    NODE,
+    SHARED,
+    Arrival,
+    RunContext,
+)
+from chaoslab.fleet.docker.run_resources import LABEL_NODE
 from chaoslab.fleet.incarnation_files import IncarnationFiles, signal_name
 from chaoslab.fleet.node_output import LOG_BYTES_MOST, NodeOutput
 from chaoslab.fleet.nodes.incarnation import Incarnation
@@ -53,13 +62,12 @@ class Container(Incarnation):
         self._is_closing = False
         self._lost_error_bytes = 0
         self.was_out_of_memory = False
-        """That it was killed for want of memory, by the engine's word."""
+        """Whether the engine reports that it was killed for want of memory."""
         self._meter = Meter(self.engine, self.name)
         self._begin()
 
     @property
     def where(self) -> str:
-        """The container."""
         return f"container {self.name}"
 
     @property
@@ -75,7 +83,7 @@ class Container(Incarnation):
 
     @property
     def undo_facts(self) -> Mapping[str, Json]:
-        """Engine and container."""
+        """Engine and name of the container."""
         return {"engine": self.engine.url, "container": self.name}
 
     # ---------------------------------------------------------------- beginning
@@ -93,31 +101,49 @@ class Container(Incarnation):
             self._output = NodeOutput(node=self.spec.name, role=self.spec.role, log=log)
             if_it_fails.callback(self.engine.remove, self.name)
             command = self._command(NODE)
-            self.engine.create(
-                container_of(self.run_context, self.spec, self.incarnation, self.image, command)
-            )
+            self.engine.create(self._container_spec(command))
             self._stream = self.engine.attach(self.name, hears=self.spec.hears)
             if_it_fails.callback(self._stream.close)
             self.engine.start(self.name)
             self._seen = self.engine.inspect(self.name)
-            self._write_down(command)
-            if_it_fails.pop_all()
-        threading.Thread(target=self._carry, name=self.name, daemon=True).start()
-
-    def _write_down(self, command: list[str]) -> None:
-        self._files.begun(
-            self.spec,
-            command,
-            {
+            started: dict[str, Json] = {
                 "container": self.name,
                 "image": self._seen.image,
                 "engine": self.engine.url,
                 "pid": self._seen.pid,
                 "start_time": _epoch_s(self._seen.started_at),
+            }
+            self._files.begun(self.spec, command, started)
+            if_it_fails.pop_all()
+        threading.Thread(target=self._carry, name=self.name, daemon=True).start()
+
+    def _container_spec(self, command: Sequence[str]) -> ContainerSpec:
+        """The container to create; the volumes it needs are made."""
+        run_resources, node = self.run_context.run_resources, self.spec.name
+        return ContainerSpec(
+            name=self.name,
+            image=self.image,
+            command=(*ENTRY, *command),
+            limits=self.run_context.limits,
+            network=run_resources.network,
+            aliases=(node,),
+            environment={**self.spec.environment, **self.spec.secrets, NODE_MARK: self.mark},
+            labels={
+                **run_resources.labels,
+                LABEL_NODE: node,
+                "chaoslab.incarnation": str(self.incarnation),
             },
+            volumes={
+                run_resources.volume(node): NODE,
+                run_resources.volume("shared"): SHARED,
+                run_resources.cache(): CACHE,
+                **self.run_context.mounts,
+            },
+            read_only=frozenset(self.run_context.mounts),
+            hears=self.spec.hears,
         )
 
-    # ---------------------------------------------------------------- while it lives
+    # ---------------------------------------------------------------- while it runs
 
     def _carry(self) -> None:
         """On a thread of its own: from the engine to the queue, until the output ends."""
@@ -125,20 +151,20 @@ class Container(Incarnation):
         while (piece := self._stream.read()) is not None:
             kind, chunk = piece
             if kind != STDERR:
-                self._hand_over(Arrival(observe=partial(self.take, chunk)))
+                self._hand_over(partial(self.take, chunk))
                 continue
             written_bytes = 0
             with suppress(OSError, ValueError):  # a full disk, or closed: exit.json says so
                 written_bytes = self._errors.write(chunk[: LOG_BYTES_MOST - kept_bytes])
             kept_bytes += written_bytes
             self._lost_error_bytes += len(chunk) - written_bytes
-        self._hand_over(Arrival(observe=self.finish))
+        self._hand_over(self.finish)
 
-    def _hand_over(self, arrival: Arrival) -> None:
-        """As much as the fleet takes in; then the node is held up, as by a full pipe."""
+    def _hand_over(self, observe: Callable[[], Sequence[Observation]]) -> None:
+        """Wait while the queue is full: then the node is held up, as by a full pipe."""
         while not self._is_closing:
             with suppress(queue.Full):
-                self.run_context.arrivals.put(arrival, timeout=0.5)
+                self.run_context.arrivals.put(Arrival(observe=observe), timeout=0.5)
                 return
 
     def take(self, chunk: bytes) -> list[Observation]:
@@ -165,7 +191,7 @@ class Container(Incarnation):
             self.engine.kill(self.name, name)
 
     def resume(self) -> None:
-        """Let the engine thaw it."""
+        """Unpause the container."""
         with suppress(Missing):
             self.engine.unpause(self.name)
 
@@ -244,7 +270,7 @@ class Container(Incarnation):
         return self._report_exit(last, ending, lost_bytes)
 
     def abandon(self) -> None:
-        """Nobody listens to it any more."""
+        """Stop reading its output, and record no end of it."""
         if not self.is_over:
             self.is_over = True
             self._release()

@@ -1,4 +1,4 @@
-"""What an engine itself reports of the containers of a run: a second witness beside the nodes.
+"""Reports of an engine on the containers of a run: evidence beside that of the nodes.
 
     engine ── die, oom, kill, pause, health_status, disconnect … ──► a thread ──► queue
                                                                     ENGINE_REPORTED ◄┘
@@ -38,10 +38,10 @@ class EngineEvents:
         """By container id: which node, which incarnation."""
         self._run, self._network = run_resources.run, run_resources.network
         self._events = run_resources.engine.events()
-        threading.Thread(target=self._listen, name="witness", daemon=True).start()
+        threading.Thread(target=self._listen, name="engine events", daemon=True).start()
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Stop listening."""
         self._is_closing = True
         self._events.close()
 

@@ -3,8 +3,8 @@
     learner ── dials its address on the network ──► the gateway's kernel ──► the syncer's container
     harness ── Tools: one line at a time, over the engine's own connection ──┘
 
-Where the syncer is, the engine says: its next life may have another address. What the gateway
-leaves goes with the run's resources.
+The engine is asked where the syncer is: its next incarnation may have another address. What the
+gateway leaves goes with the run's resources.
 """
 
 import ipaddress
@@ -22,7 +22,7 @@ from chaoslab.undo.base import NoUndoLog
 
 
 class ContainerGateway:
-    """One container for all links of a run."""
+    """Container that forwards all links of a run; see `links.netem.gateway.Gateway`."""
 
     def __init__(self, run_directory: Path, engine: Engine) -> None:
         """Nothing is made before `open`; the network is there by then.
@@ -40,7 +40,6 @@ class ContainerGateway:
         self._tools: Tools | None = None
 
     def open(self) -> str:
-        """See `Gateway.open`."""
         run_resources = self._run_resources
         self._tools = Tools(
             self._engine,
@@ -52,19 +51,19 @@ class ContainerGateway:
         return self._engine.inspect(self._name).address
 
     def run(self, tool: str, *words: str, text: str = "") -> str:
-        """See `Gateway.run`."""
         return self._there.run(tool, *words, text=text)
 
     def ask(self, command: Sequence[str], text: str = "") -> tuple[int, str]:
-        """See `Gateway.ask`."""
         return self._there.ask(command, text)
 
     def knock(self, ends: Sequence[Ends]) -> None:
-        """See `Gateway.knock`."""
         self._there.knock(ends)
 
     def locate(self, host: str) -> str | None:
-        """By the engine's word, of the node's last life; None while it lives on no network."""
+        """Address of the node's last incarnation, as the engine reports it.
+
+        Empty if that has ended, None while it is on no network.
+        """
         try:
             return str(ipaddress.ip_address(host))
         except ValueError:
@@ -79,18 +78,15 @@ class ContainerGateway:
         return seen.address or None
 
     def ended(self) -> str:
-        """By the engine's word."""
         return self._engine.ended(self._name)
 
     def close(self) -> None:
-        """Remove it."""
         if self._tools is not None:
             self._tools.close()
             self._tools = None
         self._engine.close()
 
     def lacks(self) -> dict[LinkAbility, str]:
-        """See `trial`."""
         return dict(tried(self._engine).lacks)
 
     @property

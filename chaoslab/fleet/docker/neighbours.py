@@ -12,13 +12,14 @@ promised to another one.
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.fleet.docker.container import Container
-from chaoslab.fleet.docker.engine.engine import ContainerSpec, Limits, Missing
+from chaoslab.fleet.docker.engine.engine import ContainerSpec, Missing
 from chaoslab.fleet.docker.engine.stream import Stream
 from chaoslab.fleet.docker.engine.usage import Meter
 from chaoslab.fleet.local.neighbours import available_bytes, refuse_more_memory_than_there_is
@@ -53,7 +54,7 @@ class Beside(StressDriver):
 
     @property
     def is_broken(self) -> bool:
-        """Whether it has ended."""
+        """Whether the container has ended."""
         try:
             return not self._engine.inspect(self._name).is_alive
         except Missing:
@@ -114,12 +115,11 @@ class Beside(StressDriver):
         else:
             words = ("burn", until(stressor.for_s), _ALL_CORES, str(stressor.count))
             share, taken_bytes = stressor.count, _OWN_BYTES * (1 + stressor.count)
-        cores = float(str(self._engine.facts()["NCPU"]))
         return ContainerSpec(
             name=self._name,
             image=self._life.image,
             command=(*keeps, *words),
-            limits=Limits(cpus=cores, memory_bytes=taken_bytes, processes=share + 16),
+            limits=replace(self._engine.machine(share + 16), memory_bytes=taken_bytes),
             network="none",
             labels=run_resources.labels,
             hears=True,
@@ -128,7 +128,7 @@ class Beside(StressDriver):
         )
 
     def _left_bytes(self) -> float | None:
-        """What its machine has left, as it said last; None before it has."""
+        """Memory that its machine has left, as it printed last; None before the first time."""
         with suppress(ValueError):
             said = float(self._engine.said(self._name, last=1).strip())
             return min(said, available_bytes()) if self._engine.is_local else said

@@ -44,27 +44,26 @@ _COMMANDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerPort:
-    """A port of the container."""
+    """A port of the server's container; see `links.proxied.host`."""
 
     host: str
     number: int
 
     @property
     def address(self) -> str:
-        """As learners on the network dial it."""
         return f"{self.host}:{self.number}"
 
     @property
     def listen(self) -> str:
-        """The same: the container has one address."""
+        """The address that learners dial: the container has one."""
         return self.address
 
     def close(self) -> None:
-        """It goes with the container."""
+        """Do nothing: it goes with the container."""
 
 
 class ContainerProxyHost:
-    """One container for one server."""
+    """Container of one proxy server; see `links.proxied.host.ProxyHost`."""
 
     def __init__(self, run_directory: Path, engine: Engine) -> None:
         """Nothing is made before `open`; the network is there by then."""
@@ -87,21 +86,18 @@ class ContainerProxyHost:
             )
 
     def open(self, kind: str) -> Endpoint:
-        """See `House.open`. FleetError if it does not answer.
+        """Start the server. FleetError if it does not answer.
 
         Whoever is on the network of the run reaches its API; only chaoslab's own asks for a token.
         """
         token = secrets.token_urlsafe() if kind == "embedded" else ""
         image = images.proxy_image() if kind == "toxiproxy" else images.node_image()
-        cpus = min(_LIMITS.cpus, float(str(self._engine.facts()["NCPU"])))
         self._engine.create(
             ContainerSpec(
                 name=self._name,
                 image=image,
                 command=_COMMANDS[kind],
-                limits=Limits(
-                    cpus=cpus, memory_bytes=_LIMITS.memory_bytes, processes=_LIMITS.processes
-                ),
+                limits=self._engine.within(_LIMITS),
                 network=self._run_resources.network,
                 aliases=("proxy",),
                 environment={"LOG_LEVEL": "warn", **({TOKEN: token} if token else {})},
@@ -117,22 +113,21 @@ class ContainerProxyHost:
         return api
 
     def ended(self) -> str:
-        """By the engine's word."""
         return self._engine.ended(self._name)
 
     def port(self) -> ContainerPort:
-        """The next one: nobody else is in there."""
+        """The next free port: nothing else listens in the container."""
         self._next += 1
         return ContainerPort(host=self._engine.inspect(self._name).address, number=self._next)
 
     def established(self, number: int) -> int | None:
-        """From the kernel, if the engine is on this machine."""
+        """Established connections, from the kernel; None for an engine elsewhere."""
         if not self._engine.is_local:
             return None
         pid = self._engine.inspect(self._name).pid
         return established(number, Path(f"/proc/{pid}/net"))
 
-    # ---------------------------------------------------------------- see `packets.Place`
+    # ---------------------------------------------------------------- see `packet_rules.Place`
 
     interface = "eth0"
 
@@ -147,16 +142,14 @@ class ContainerProxyHost:
         return self._drops
 
     def can_drop(self) -> tuple[bool, str]:
-        """See `trial`."""
         why = tried(self._engine).proxy_loss
         return not why, why
 
     def can_use_netem(self) -> tuple[bool, str]:
-        """What comes in could not be told apart by link."""
+        """It cannot: incoming packets cannot be told apart by link."""
         return False, "beside a proxy only loss is possible: use links: netem, if the kernel has it"
 
     def close(self) -> None:
-        """Remove it."""
         if self._tools is not None:
             self._tools.close()
             self._tools = self._drops = None

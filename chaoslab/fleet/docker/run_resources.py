@@ -1,16 +1,15 @@
-"""What one run owns on an engine: its network and its volumes, and the names of all it makes.
+"""Resources of one run on an engine: its network and its volumes, and the names of all it makes.
 
-    run directory ─► Estate: chaoslab-3fa9c2e1b0           network
-                             chaoslab-3fa9c2e1b0-learner-0 volume: what this node keeps
-                             chaoslab-3fa9c2e1b0-shared    volume: snapshots for the evaluator
-                             chaoslab-3fa9c2e1b0-learner-0.2   container: its second life
-                     chaoslab-cache                        volume: compiled steps, kept for all runs
+    run directory ─► RunResources: chaoslab-3fa9c2e1b0               network
+                                   chaoslab-3fa9c2e1b0-learner-0     volume: what this node keeps
+                                   chaoslab-3fa9c2e1b0-shared        volume: snapshots to evaluate
+                                   chaoslab-3fa9c2e1b0-learner-0.2   container: second incarnation
+                     chaoslab-cache   volume: compiled steps, kept for all runs
 
 All of it carries labels, by which it is found again: which run, which node, whose machine and
 directory. One entry of the undo log, written down before the first of it is made, removes them.
 """
 
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,9 +20,8 @@ from chaoslab.fleet.docker.engine.connection import APIError
 from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine.labels import (
     EMPTY_RUN_RESOURCES,
-    LABEL_DIRECTORY,
-    LABEL_HOST,
     LABEL_RUN,
+    labels_of,
     own_name,
     run_name,
 )
@@ -31,14 +29,14 @@ from chaoslab.undo.base import UndoLog
 
 LABEL_NODE: Final = "chaoslab.node"
 CACHE: Final = "chaoslab-cache"
-"""The one thing that outlives its run, on purpose: it is of use to the next."""
+"""Volume that outlives its run: the next one uses it, too."""
 HOME: Final = "/var/lib/chaoslab"
 """Where containers see volumes; the image has these folders, and its user owns them."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RunResources:
-    """One run's own, on one engine."""
+    """Resources of one run on one engine."""
 
     engine: Engine
     run_directory: Path
@@ -53,29 +51,25 @@ class RunResources:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """On everything that is made."""
-        return {
-            LABEL_RUN: self.run,
-            LABEL_HOST: socket.gethostname(),
-            LABEL_DIRECTORY: str(self.run_directory),
-        }
+        """Labels of everything that is made."""
+        return labels_of(self.run, self.run_directory)
 
     @property
     def own(self) -> Mapping[str, str]:
-        """By which all of it is found."""
+        """Labels by which all of it is found."""
         return {LABEL_RUN: self.run}
 
     @property
     def network(self) -> str:
-        """Its name."""
+        """Name of the run's network."""
         return own_name(self.run)
 
     def container(self, node: str, incarnation: int) -> str:
-        """The name of one life."""
+        """Name of the container of one incarnation."""
         return f"{self.network}-{node}.{incarnation}"
 
     def helper(self, node: str, what: str) -> str:
-        """The name of a container beside a node, by what it does there."""
+        """Name of a container beside a node, by what it does there."""
         return f"{self.network}-{node}.{what}"
 
     def open(self) -> None:
@@ -127,7 +121,7 @@ def empty(engine: Engine, run: str) -> tuple[str, ...]:
                 done += [f"{kind} {name}"] * remove(name)
             except FleetError as error:
                 if not isinstance(error.__cause__, APIError):
-                    raise  # nobody answers any more
+                    raise  # the engine does not answer any more
                 refused.append(str(error))
     if refused:
         raise FleetError("; ".join(refused))

@@ -8,7 +8,7 @@ imported as late.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from chaoslab.fleet.docker.engine.engine import Engine
 
 _MEMORY_LEAST: Final = 64_000_000
+_TRIAL_PROCESSES: Final = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ class Docker:
     runs_here: ClassVar[bool] = False
 
     def factory(self, request: FleetRequest) -> FleetFactory:
-        """What makes the fleets; it asks the engine."""
+        """Factory that asks the engine when a fleet is made."""
         return ContainerFleets(
             containers=self.containers,
             data=request.data,
@@ -76,7 +77,7 @@ class Docker:
         )
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:
-        """A proxy or a gateway in one more container of the run."""
+        """Links by a proxy or a gateway in one more container of the run."""
         known: Mapping[str, LinksFactory] = {
             NO_LINKS: settings.factory(seed),
             "embedded": partial(_housed, seed=seed),
@@ -90,7 +91,7 @@ class Docker:
         return known[kind]
 
     def slowing(self, mechanism: Mechanism) -> str:
-        """By the engine, unless the node is asked to rest."""
+        """CPU quota by the engine, unless the node is asked to rest."""
         return said(mechanism) if mechanism is Mechanism.HOOK else "the CPU quota of its container"
 
 
@@ -125,19 +126,17 @@ class ContainerFleets:
     def __call__(
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
-        """One for this run."""
-        from chaoslab.fleet.docker.engine.engine import Limits  # noqa: PLC0415  # needs the SDK
-        from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: PLC0415
+        """Make the fleet of one run."""
+        from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: PLC0415  # needs the SDK
 
-        engine = _connect()
-        machine = engine.facts()
-        asked = self.containers
+        engine, asked = _connect(), self.containers
+        machine = engine.machine(asked.processes)
         setup = Setup(
             image=self._require_image(engine),
-            limits=Limits(
-                cpus=asked.cpus or float(str(machine["NCPU"])),
-                memory_bytes=asked.memory_bytes or int(str(machine["MemTotal"])),
-                processes=asked.processes,
+            limits=replace(
+                machine,
+                cpus=asked.cpus or machine.cpus,
+                memory_bytes=asked.memory_bytes or machine.memory_bytes,
             ),
             releases=self._releases(engine),
             mounts=self._mounts(engine),
@@ -166,7 +165,7 @@ class ContainerFleets:
         return name
 
     def _require_fitness(self, engine: "Engine", image: str) -> None:
-        """An image of somebody else's is tried; ours has all."""
+        """Try an image that the plan names; those of `chaoslab images build` have all."""
         from chaoslab.fleet.docker.images.image_check import why_unfit  # noqa: PLC0415  # needs the SDK
 
         if self.containers.image and (why := why_unfit(engine, image, self.modules)):
@@ -176,20 +175,15 @@ class ContainerFleets:
             )
 
     def _require_trainable(self, engine: "Engine", image: str) -> None:
-        """A task of the plan's own is tried in the image and with the mounts that it would have."""
-        from chaoslab.fleet.docker.engine.engine import Limits  # noqa: PLC0415  # needs the SDK
+        """Try a task of the plan's own in the image and with the mounts that it would have."""
         from chaoslab.fleet.docker.images.image_check import asked_of_image  # noqa: PLC0415
 
         mounts = self._mounts(engine)
         if self.trial is None:
             return
-        facts = engine.facts()
-        limits = Limits(
-            cpus=float(str(facts["NCPU"])), memory_bytes=int(str(facts["MemTotal"])), processes=256
-        )
         said = asked_of_image(
             engine, image, self.trial.argv, environment=self.trial.environment, mounts=mounts,
-            limits=limits, within_s=TRIAL_S,
+            limits=engine.machine(_TRIAL_PROCESSES), within_s=TRIAL_S,
         )  # fmt: skip
         if (problem := problem_in(said, "")) is not None:
             raise AbilityError(f"training.task, tried in the image {image}: {problem}")
@@ -218,11 +212,10 @@ class ContainerFleets:
 
 
 def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> Links:
-    """In a container; with a seed the embedded proxy, without one Toxiproxy."""
-    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415
+    """Links by a proxy in a container; with a seed the embedded one, without one Toxiproxy."""
+    from chaoslab.fleet.docker.proxy import ContainerProxyHost  # noqa: PLC0415  # needs the SDK
 
-    proxy_host = ContainerProxyHost(run_directory, Engine.connect())
+    proxy_host = ContainerProxyHost(run_directory, _connect())
     if seed is not None:
         return EmbeddedLinks(run_directory, undo_log=undo_log, seed=seed, proxy_host=proxy_host)
     from chaoslab.links.toxiproxy.links import ToxiproxyLinks  # noqa: PLC0415  # only who asks pays
@@ -232,12 +225,11 @@ def _housed(run_directory: Path, /, *, undo_log: UndoLog, seed: int | None) -> L
 
 
 def _forwarded(run_directory: Path, /, *, undo_log: UndoLog) -> Links:  # noqa: ARG001
-    """By a gateway of the run's network: what it leaves goes with that."""
-    from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415  # needs the SDK
-    from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415
+    """Links by a gateway of the run's network: what it leaves goes with that."""
+    from chaoslab.fleet.docker.gateway import ContainerGateway  # noqa: PLC0415  # needs the SDK
     from chaoslab.links.netem.links import NetemLinks  # noqa: PLC0415
 
-    return NetemLinks(ContainerGateway(run_directory, Engine.connect()))
+    return NetemLinks(ContainerGateway(run_directory, _connect()))
 
 
 def _connect() -> "Engine":

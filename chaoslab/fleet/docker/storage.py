@@ -1,4 +1,4 @@
-"""What a node in a container keeps: on a volume of the engine, reached by an errand.
+"""Files of a node in a container: on a volume of the engine, reached by short-lived containers.
 
     damage, fill, free ─► a container of the node's image, with the volume and no network:
                           `disk` as a script ─► one line of JSON ─► what was measured
@@ -6,7 +6,7 @@
     empty as soon as no container has it
 
 Works wherever the engine is: the program travels on the command line. To give a volume another size
-takes CAP_SYS_ADMIN, which that one errand has and nothing else.
+takes CAP_SYS_ADMIN, which only the container that does it has.
 """
 
 import json
@@ -31,22 +31,22 @@ _PYTHON: Final = ("python3", "-I", "-S", "-c")
 _HOLDER: Final = (*_PYTHON, "import signal; signal.pause()")
 _LIMITS: Final = Limits(cpus=1.0, memory_bytes=256 << 20, processes=16)
 _PATIENCE_S: Final = 60.0
-"""How long an errand may take; a busy machine takes seconds to start one."""
+"""How long such a container may take; a busy machine takes seconds to start one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A volume, and all that it takes to send somebody there."""
+    """A volume, and what a container needs to work on it."""
 
     engine: Engine
     volume: str
     image: str
-    """With Python in it, and for user whoever owns the files."""
+    """Image with Python, whose user owns the files."""
     labels: Mapping[str, str]
 
 
 class VolumeFiles:
-    """The folder on its volume in which one node keeps its state; see `storage.Disk`."""
+    """Folder on its volume in which a node keeps its state; see `storage.files.Disk`."""
 
     def __init__(
         self, spec: NodeSpec, run_context: RunContext, image: str, *, is_tried: bool
@@ -59,11 +59,11 @@ class VolumeFiles:
 
     @property
     def where(self) -> str:
-        """Its path, as the node sees it."""
+        """Path of the folder, as the node sees it."""
         return f"{NODE}/{self._keeps}".rstrip("/")
 
     def give_volume(self) -> None:
-        """In memory; FleetError if the engine lets nobody change its size."""
+        """Make one in memory. FleetError if the engine does not let its size be changed."""
         run_resources = self._run_context.run_resources
         name, place = run_resources.helper(self._node, "volume"), self._place(is_in_memory=True)
         run_resources.engine.create(_beside(place, name, _HOLDER))
@@ -80,11 +80,10 @@ class VolumeFiles:
             ) from error
 
     def cut_power(self) -> Cut:
-        """FleetError: volumes of an engine keep what was written."""
+        """Raise FleetError: volumes of an engine keep what was written."""
         raise FleetError(f"the disk of {self._node} cannot lose its power: use --fleet local")
 
     def take_volume(self) -> None:
-        """It went with the resources of the run."""
         self._pending_undos.settle_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
@@ -96,7 +95,6 @@ class VolumeFiles:
         return found
 
     def fill(self) -> Space:
-        """By the limit of the volume."""
         place = self._place()
         self._pending_undos.owe(
             verbs.FREE_VOLUME,
@@ -106,7 +104,6 @@ class VolumeFiles:
         return resize(place, "fill")
 
     def free(self) -> Space:
-        """By the limit of the volume."""
         space = resize(self._place(), "free")
         self._pending_undos.settle(verbs.FREE_VOLUME)
         return space
@@ -135,18 +132,11 @@ def resize(place: Place, what: str) -> Space:
 
 
 def _send(place: Place, words: Sequence[str], *, may_resize: bool = False) -> Json:
-    """Have it done in a container beside the node; what it printed, and nothing of it is left."""
+    """Run the script in a container beside the node; returns what it printed."""
     name = f"{place.volume}.{words[0]}-{secrets.token_hex(3)}"
     program = (*_PYTHON, Path(disk.__file__).read_text(encoding="utf-8"))
-    try:
-        spec = _beside(place, name, (*program, *words), may_resize=may_resize)
-        place.engine.create(spec)
-        place.engine.start(name)
-        if not place.engine.wait(name, _PATIENCE_S):
-            raise FleetError(f"container {name} has not ended after {_PATIENCE_S:g} s")
-        said = place.engine.said(name).strip()
-    finally:
-        place.engine.remove(name)
+    spec = _beside(place, name, (*program, *words), may_resize=may_resize)
+    said = place.engine.run(spec, _PATIENCE_S)
     try:
         found: Json = json.loads(said)
     except ValueError as error:

@@ -111,7 +111,7 @@ class Starved(_Limited):
         return f"memory limit of its container, {self.life.limits.memory_bytes} bytes"
 
     def begin(self) -> None:
-        """Less, and a little more again until the kernel takes it."""
+        """Try less than it uses, then a little more until the kernel accepts it."""
         life, usage = self.life, self.life.usage
         used_bytes = usage.memory_bytes if usage is not None else 0
         most_bytes = self._stressor.limit_bytes
@@ -128,7 +128,7 @@ class Starved(_Limited):
                 return
 
     def tend(self) -> None:
-        """Less still, while it lives."""
+        """Lower the limit a little, while the node runs."""
         if self._clock.now_s() < self._tighten_s or self.life.has_exited:
             return
         self._tighten_s = self._clock.now_s() + _TIGHTEN_S

@@ -5,8 +5,8 @@
                            a container goes on
     free_container_volume  a container's volume that is full has room again
 
-The engine is asked when it comes to that, by `cleanup`: few runs owe this, and the SDK, which this
-module does not import, may be missing.
+`cleanup` asks the engine when it comes to that: few runs owe this, and the SDK, which this module
+does not import, may be missing.
 """
 
 import ipaddress
@@ -65,7 +65,7 @@ class RunResourcesFacts(EngineFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerFacts(EngineFacts):
-    """A container of the run."""
+    """A container of the run, by its name."""
 
     container: str
 
@@ -102,7 +102,7 @@ class PlugFacts(ContainerFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFacts(RunResourcesFacts):
-    """A volume of the run on an engine, and the image of whoever frees it."""
+    """A volume of the run on an engine, and the image of the container that frees it."""
 
     volume: str
     image: str
@@ -126,9 +126,9 @@ def _is_address(word: str) -> bool:
     return True
 
 
-def _on_engine(do: str, facts: type[EngineFacts], *, lets_go: bool = True) -> Verb[Any]:
-    """The engine is asked when it comes to that: few runs owe this, and the SDK may be missing."""
-
+def _on_engine(
+    do: str, facts: type[EngineFacts], *, lets_go: bool = True, looks: bool = False
+) -> Verb[Any]:
     def undone(facts: EngineFacts) -> Healed:
         return Healed(actions=_ask_engine(do, facts, is_undone=True))
 
@@ -138,24 +138,24 @@ def _on_engine(do: str, facts: type[EngineFacts], *, lets_go: bool = True) -> Ve
         except FleetError as error:
             return (str(error),)
 
-    looks = do in labels.SEEN or not lets_go
     return Verb(facts=facts, undo=undone, left=left, lets_go=lets_go, looks=looks)
 
 
 def _ask_engine(do: str, facts: EngineFacts, *, is_undone: bool) -> tuple[str, ...]:
-    """FleetError without the SDK, as without an engine."""
+    """FleetError also without the SDK or an engine."""
     try:
-        from chaoslab.fleet.docker import cleanup  # noqa: PLC0415  # as above
+        from chaoslab.fleet.docker import cleanup  # noqa: PLC0415  # needs the SDK
+
+        return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
     except AbilityError as error:
         raise FleetError(str(error)) from error
-    return cleanup.undo(do, facts) if is_undone else cleanup.left(do, facts)
 
 
 # ---------------------------------------------------------------- leftovers
 
 
 def _unheld(_: Path) -> Iterator[Leftover]:
-    """On the engine that answers here: what this machine made for runs that nobody runs."""
+    """Resources that this machine made, on the engine that answers, for runs without a harness."""
     try:
         from chaoslab.fleet.docker.cleanup import all_run_resources  # noqa: PLC0415  # needs the SDK
         from chaoslab.fleet.docker.engine.engine import Engine  # noqa: PLC0415
@@ -240,12 +240,12 @@ def _container_links() -> Examined:
 MAINTENANCE = Maintenance(
     verbs={
         labels.EMPTY_RUN_RESOURCES: _on_engine(
-            labels.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False
+            labels.EMPTY_RUN_RESOURCES, RunResourcesFacts, lets_go=False, looks=True
         ),
-        labels.UNPAUSE: _on_engine(labels.UNPAUSE, ContainerFacts),
+        labels.UNPAUSE: _on_engine(labels.UNPAUSE, ContainerFacts, looks=True),
         labels.UNWEDGE: _on_engine(labels.UNWEDGE, ContainerFacts),
         labels.UNLIMIT: _on_engine(labels.UNLIMIT, LimitFacts),
-        labels.PLUG: _on_engine(labels.PLUG, PlugFacts),
+        labels.PLUG: _on_engine(labels.PLUG, PlugFacts, looks=True),
         labels.FREE_VOLUME: _on_engine(labels.FREE_VOLUME, StoreFacts),
     },
     leftovers=_unheld,

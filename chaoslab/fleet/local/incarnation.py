@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack, suppress
-from typing import IO
 
 import psutil
 
@@ -61,7 +60,6 @@ class LocalIncarnation(Incarnation):
 
     @property
     def where(self) -> str:
-        """The main process."""
         return f"process {self.process.pid}"
 
     @property
@@ -109,7 +107,7 @@ class LocalIncarnation(Incarnation):
         self._close_pipes()
 
     def _close_pipes(self) -> None:
-        _stdout(self.process).close()
+        self._stdout.close()
         if self.process.stdin is not None:
             self.process.stdin.close()
 
@@ -131,12 +129,14 @@ class LocalIncarnation(Incarnation):
                 pass_fds=(gate,),
                 bufsize=0,
             )
-        pipe = _pipe(process)
-        os.set_blocking(pipe, False)
+        if process.stdout is None:
+            raise HarnessBug("a node was started without a pipe")
+        self._stdout = process.stdout
+        os.set_blocking(self.pipe, False)
         if process.stdin is not None:
             os.set_blocking(process.stdin.fileno(), False)
         with suppress(OSError, AttributeError):  # a smaller pipe serves, too
-            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+            fcntl.fcntl(self.pipe, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return process
 
     def _write_down(self, command: list[str]) -> None:
@@ -149,7 +149,7 @@ class LocalIncarnation(Incarnation):
             "end_process", incarnation=self.incarnation, **self.undo_facts
         )
 
-    # ---------------------------------------------------------------- while it lives
+    # ---------------------------------------------------------------- while it runs
 
     def cpu_used(self) -> tuple[float, float]:
         """Now, and the CPU seconds that its main process has used by now; 0 when it is gone."""
@@ -163,7 +163,7 @@ class LocalIncarnation(Incarnation):
     @property
     def pipe(self) -> int:
         """The file descriptor of its standard output."""
-        return _pipe(self.process)
+        return self._stdout.fileno()
 
     @property
     def has_exited(self) -> bool:
@@ -274,18 +274,8 @@ class LocalIncarnation(Incarnation):
 
 
 def signal_trees(lives: Iterable[LocalIncarnation], name: str) -> None:
-    """To all their processes, as close together as possible; to none of a life that is over."""
+    """Signal all their processes, as close together as possible; none of one that is over."""
     reached = [life for life in lives if not life.is_over]
     for life in reached:
         life.note_sent(name)
     process_tree.signal_trees([life.identity for life in reached], signal.Signals[name])
-
-
-def _stdout(process: "subprocess.Popen[bytes]") -> IO[bytes]:
-    if process.stdout is None:
-        raise HarnessBug("a node was started without a pipe")
-    return process.stdout
-
-
-def _pipe(process: "subprocess.Popen[bytes]") -> int:
-    return _stdout(process).fileno()

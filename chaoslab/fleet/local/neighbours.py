@@ -104,7 +104,7 @@ class SharedLimit(StressDriver):
 
     @property
     def is_broken(self) -> bool:
-        """Whether somebody removed the cgroup. That the eaters are killed is no accident."""
+        """Whether the cgroup was removed from outside. That the eaters are killed is intended."""
         return self._own.is_gone
 
     def begin(self) -> None:
@@ -132,7 +132,7 @@ class SharedLimit(StressDriver):
         return _missing(self._stressor.limit_bytes, self._eaters) if self._own.is_there else 0
 
     def end(self) -> None:
-        """Neither limit nor eaters; whoever was first in the kernel's line is so no more."""
+        """Remove limit and eaters; the node is no longer the first that the kernel kills."""
         for eater in self._eaters:
             eater.end()
         for pid in set(self._marked) & set(self._wish.life.pids):

@@ -12,19 +12,19 @@ from chaoslab.links.settings import LinksFactory, LinksSettings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Local:
-    """Processes of this machine."""
+    """Nodes as processes of this machine."""
 
     default_links: ClassVar[str] = "embedded"
     runs_here: ClassVar[bool] = True
 
     def factory(self, request: FleetRequest) -> FleetFactory:  # noqa: ARG002 - the protocol's
-        """The fleet's class."""
+        """The class of the fleet."""
         return LocalFleet
 
     def links(self, kind: str, settings: LinksSettings, seed: int) -> LinksFactory:  # noqa: ARG002
-        """Of every kind."""
+        """Links of any kind."""
         return settings.factory(seed)
 
     def slowing(self, mechanism: Mechanism) -> str:
-        """By a cgroup, by signals or by rests, as this machine allows."""
+        """Mechanism in words: a cgroup, signals or rests, as this machine allows."""
         return said(mechanism)

@@ -37,7 +37,6 @@ class Quota(CpuShare):
 
     @property
     def is_broken(self) -> bool:
-        """Whether somebody removed the cgroup."""
         return self._own.is_gone
 
     def begin(self) -> None:
@@ -70,7 +69,6 @@ class DutyCycle(CpuShare):
 
     @property
     def is_broken(self) -> bool:
-        """Whether nobody stops it any more."""
         return self._keeper is not None and self._keeper.is_over
 
     def begin(self) -> None:

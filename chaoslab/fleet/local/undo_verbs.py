@@ -129,7 +129,7 @@ def _leftovers(_: Path) -> Iterator[Leftover]:
 
 
 def _dead_cgroups() -> Iterator[Leftover]:
-    """Those whose harness, by whose pid they are called, is dead."""
+    """Cgroups whose harness, by whose pid they are called, is dead."""
     for path, back in cgroups.made():
         pid = path.name.partition("-")[0]
         if pid.isdecimal() and is_running(int(pid)):
@@ -144,7 +144,7 @@ def _dead_cgroups() -> Iterator[Leftover]:
 
 
 def _lost_volumes() -> Iterator[Leftover]:
-    """Those below no run that somebody runs: RUN/nodes/<name>/<folder>."""
+    """Volumes of runs whose harness is gone: RUN/nodes/<name>/<folder>."""
     for where in volume.mounted():
         folder = Path(where)
         run = folder.parents[2] if len(folder.parents) > 2 else folder
@@ -163,7 +163,7 @@ def _diagnose() -> Iterator[Examined]:
 
 
 def _cgroups() -> Examined:
-    """Both of those that faults ask for; what is said is what a run would find."""
+    """Both controllers that faults need, as a run would find them."""
     cpu, memory = cgroups.where(Controller.CPU), cgroups.where(Controller.MEMORY)
     instead = {
         "a chip is slowed by stopping and continuing it": cpu is None,

@@ -58,7 +58,7 @@ class NodeFleet(
     Networked,
     Generic[IncarnationT],
 ):
-    """A fleet of incarnations; see `base.Fleet` and `protocols` for what each verb promises."""
+    """A fleet of incarnations; what each verb promises stands in `base.Fleet` and `protocols`."""
 
     end_s_max: ClassVar[float]
     """How long all nodes together may take to end after SIGKILL."""
@@ -101,7 +101,7 @@ class NodeFleet(
 
     @abstractmethod
     def _thaw(self, life: IncarnationT) -> None:
-        """Let a node go on that is to end, if it is paused."""
+        """Let a node that is to end go on, if it is paused."""
 
     @abstractmethod
     def _wait(self, limit_s: float) -> None:
@@ -150,7 +150,6 @@ class NodeFleet(
         self._node_links.__exit__(None, None, None)
 
     def _close_storages(self) -> list[str]:
-        """Close every one; returns what could not be undone."""
         refused = []
         for storage in self._storages.values():
             try:
@@ -174,19 +173,16 @@ class NodeFleet(
         return {name: self._node(name) for name in self._specs}
 
     def start(self, spec: NodeSpec) -> Node:
-        """Start the first incarnation."""
         self.enlist(spec)
         return self.restart(spec.name)
 
     def enlist(self, spec: NodeSpec) -> Node:
-        """Keep how to start it."""
         if spec.name in self._specs:
             raise known_already(spec)
         self._specs[spec.name] = spec
         return self._node(spec.name)
 
     def restart(self, name: str) -> Node:
-        """Start the next incarnation, unless the node runs and was not told to end."""
         life = self._latest(name)
         if life is not None and not life.is_over:
             if not life.has_exited and not life.is_ending:
@@ -199,11 +195,9 @@ class NodeFleet(
         return self._node(name)
 
     def kill(self, *names: str) -> None:
-        """Send SIGKILL to all that runs in them."""
         self.signal(*names, signal="SIGKILL")
 
     def signal(self, *names: str, signal: str) -> None:
-        """Send a signal that ends processes to all that runs in them."""
         lives = [life for name in names if (life := self._latest(name)) is not None]
         if signal not in signals.Signals.__members__:
             raise FleetError(f"no signal is called {signal!r}: write one such as SIGKILL")
@@ -214,7 +208,6 @@ class NodeFleet(
     # ---------------------------------------------------------------- faults
 
     def pause(self, *names: str) -> None:
-        """Stop all of them; none if one of them is not running."""
         lives = [self._running(name) for name in names]
         for life in lives:
             life.owe(life.undo_pause)
@@ -223,7 +216,6 @@ class NodeFleet(
             life.is_paused = True
 
     def resume(self, name: str) -> None:
-        """Let a paused node go on. FleetError if it does not."""
         life = self._latest(name)
         if life is not None and not life.is_over:
             life.is_paused = False
@@ -248,20 +240,16 @@ class NodeFleet(
         self._running(name).signal("SIGHUP")
 
     def tell(self, name: str, do: str, **facts: Json) -> None:
-        """Write one line to its standard input."""
         self._running(name).tell({"do": do, **facts})
 
     def stress(self, name: str, injection: str, stressor: Stressor) -> None:
-        """Begin a stressor, or change its strength."""
         self._stress_registry.put(self._running(name), injection, stressor)
 
     def relieve(self, name: str, injection: str) -> None:
-        """End a stressor."""
         self._specs[name]
         self._stress_registry.relieve(name, injection)
 
     def damage(self, name: str, how: Damage, *, every: bool = False) -> None:
-        """Damage its files, once it has ended if it was told to."""
         self._ended_if_told(name)
         self._recorder += self._storage(name).damage(how, every=every)
 
@@ -284,12 +272,10 @@ class NodeFleet(
         return seen
 
     def link(self, name: str, upstream: str) -> Link:
-        """Create a link of the kind that this fleet was given."""
         return self._node_links.create(name, upstream)
 
     @property
     def links(self) -> Mapping[str, Link]:
-        """Every link created."""
         return self._node_links.links
 
     def poll(self, until_s: float) -> Sequence[Observation]:

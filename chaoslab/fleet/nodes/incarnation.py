@@ -14,7 +14,7 @@ from typing import ClassVar
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation, encode
 from chaoslab.fleet.base import NodeSpec
-from chaoslab.fleet.incarnation_files import IncarnationFiles, Place, exited
+from chaoslab.fleet.incarnation_files import IncarnationFiles, Place
 from chaoslab.fleet.node_output import NodeOutput
 from chaoslab.record.exits import ENDING_SIGNALS
 from chaoslab.undo.base import PendingUndos
@@ -33,7 +33,6 @@ class Incarnation(ABC):
     _output: NodeOutput
 
     def __init__(self, spec: NodeSpec, incarnation: int, place: Place) -> None:
-        """Nothing is started yet."""
         self.spec, self.incarnation, self.place = spec, incarnation, place
         self.is_ending = False
         """The harness has sent it a signal that ends processes."""
@@ -91,7 +90,6 @@ class Incarnation(ABC):
     # ---------------------------------------------------------------- what all have in common
 
     def started(self) -> Observation:
-        """NODE_STARTED."""
         return Observation(
             source=self.spec.name,
             kind=Kind.NODE_STARTED,
@@ -133,11 +131,13 @@ class Incarnation(ABC):
         self, last: Sequence[Observation], ending: dict[str, Json], lost_bytes: int
     ) -> list[Observation]:
         """Its last observations, then NODE_EXITED; `ending` also goes to exit.json."""
+        node = self.spec.name
         ending |= {"refused_lines": self._output.refused_lines, "sent": list(self._sent)}
         try:
             self._files.ended({**ending, "lost_log_bytes": lost_bytes})
         except OSError as error:  # the journal says the same, and the others must end, too
-            _log.warning("the end of %s cannot be recorded: %s", self.spec.name, error)
-        ending |= self._files.last_words(ending)
-        pid = int(str(self.facts["pid"]))
-        return [*last, exited(self.spec, self.incarnation, pid, ending)]
+            _log.warning("the end of %s cannot be recorded: %s", node, error)
+        pid = self.facts["pid"]
+        who: dict[str, Json] = {"node": node, "incarnation": self.incarnation, "pid": pid}
+        data = {**who, **ending, **self._files.last_words(ending)}
+        return [*last, Observation(source=node, kind=Kind.NODE_EXITED, data=data)]

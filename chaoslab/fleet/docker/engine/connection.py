@@ -1,8 +1,8 @@
-"""How an engine is reached and asked, and what becomes of what the Docker SDK raises.
+"""Connection to a Docker engine, and what becomes of what the Docker SDK raises.
 
-    Asking.connect ── DOCKER_HOST, or the socket of this machine ──► the engine
-                   └─ ssh://user@host ─► tunnel ─────────────────────► the engine over there
-    asked("to start x") ── whatever the SDK raises ──► FleetError: what was asked and answered
+    connect ── DOCKER_HOST, or the socket of this machine ──► the engine
+            └─ ssh://user@host ─► tunnel ─────────────────────► the engine over there
+    _asked("to start x") ── whatever the SDK raises ──► FleetError: what was asked and answered
 
 An engine that is missing, or refuses us, is an AbilityError with a remedy.
 """
@@ -62,7 +62,7 @@ class Conflict(FleetError):
 
 
 class EngineConnection:
-    """A connection to one engine. What others ask by it stands in `stores` and `engine`."""
+    """A connection to one engine. What is asked by it stands in `objects` and `engine`."""
 
     def __init__(
         self, client: "docker.DockerClient", url: str, tunnel: Tunnel | None = None
@@ -106,7 +106,7 @@ class EngineConnection:
         return engine
 
     def close(self) -> None:
-        """Let its connections go."""
+        """Close its connections and tunnels."""
         self._client.close()
         self._tunnels.close()
 
@@ -185,6 +185,5 @@ def _bottom(error: BaseException) -> BaseException:
 
 
 def _said(error: BaseException) -> str:
-    """Its text on one line."""
     explanation = getattr(error, "explanation", None)
     return " ".join(str(explanation or error).split())[:300]

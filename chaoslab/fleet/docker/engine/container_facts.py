@@ -2,7 +2,7 @@
 
     ContainerSpec ─► Engine ─► Seen, Usage
 
-Nothing here asks anybody for anything.
+Nothing here asks an engine.
 """
 
 import time
@@ -22,7 +22,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContainerSpec:
-    """A container to be made."""
+    """A container to create: what it runs, what it may use, and what it sees."""
 
     name: str
     image: str
@@ -85,7 +85,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """What a container uses."""
+    """Memory that a container holds, and CPU time that it has used."""
 
     memory_bytes: int
     cpu_s: float

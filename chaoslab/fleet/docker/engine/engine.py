@@ -1,9 +1,9 @@
 """A Docker engine, asked through the Docker SDK: its containers, and what it reports of them.
 
-    Engine = Asking (how it is reached) + Stores (images, networks, volumes) + containers:
+    Engine = EngineConnection (how it is reached) + Stores (images, networks, volumes) + containers:
         create, start, attach, kill, pause, update, inspect, usages, events, remove
 
-It asks and answers in plain data, keeps no book, and knows no run. Works with API 1.41 and later;
+It asks and answers in plain data, keeps no state, and knows no run. Works with API 1.41 and later;
 the version is negotiated.
 """
 
@@ -11,6 +11,8 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -64,6 +66,16 @@ class Engine(Stores):
         """What it says of itself: Version, ApiVersion, NCPU, MemTotal, CgroupVersion and more."""
         with self._asked("for its version"):
             return {**self._client.version(), **self._client.info()}
+
+    def machine(self, processes: int) -> Limits:
+        """All cores and all memory of its machine."""
+        facts = self.facts()
+        cpus, memory_bytes = float(str(facts["NCPU"])), int(str(facts["MemTotal"]))
+        return Limits(cpus=cpus, memory_bytes=memory_bytes, processes=processes)
+
+    def within(self, limits: Limits) -> Limits:
+        """These limits, with no more cores than its machine has: it refuses more."""
+        return replace(limits, cpus=min(limits.cpus, self.machine(limits.processes).cpus))
 
     def events(self) -> "EventStream":
         """What happens from now on to containers and networks, those of others included."""
@@ -132,9 +144,20 @@ class Engine(Stores):
             return str(made["Id"])
 
     def start(self, container: str) -> None:
-        """Let it run."""
+        """Start a container that was created."""
         with self._asked(f"to start {container}"):
             self._client.api.start(container)
+
+    def run(self, spec: ContainerSpec, within_s: float) -> str:
+        """Run a container to its end; returns what it printed, and nothing of it is left."""
+        try:
+            self.create(spec)
+            self.start(spec.name)
+            if not self.wait(spec.name, within_s):
+                raise FleetError(f"container {spec.name} has not ended after {within_s:g} s")
+            return self.said(spec.name).strip()
+        finally:
+            self.remove(spec.name)
 
     def attach(self, container: str, *, hears: bool) -> Stream:
         """What it prints from now on; with `hears`, its standard input, which ends with us."""
@@ -155,7 +178,7 @@ class Engine(Stores):
         )
 
     def inspect(self, container: str) -> Seen:
-        """What it is like now."""
+        """State of a container now."""
         with self._asked(f"to inspect {container}"):
             found = self._client.api.inspect_container(container)
         state = found["State"]
@@ -243,14 +266,12 @@ class Engine(Stores):
 
     def remove(self, container: str) -> bool:
         """End and remove it; whether it was there. Who else is at it already is waited for."""
+        remove = partial(self._client.api.remove_container, container, force=True, v=False)
         try:
-            with self._asked(f"to remove {container}"):
-                self._client.api.remove_container(container, force=True, v=False)
-        except Missing:
-            return False
+            return self._is_removed(container, remove)
         except Conflict:
             self._await_removal(container)
-        return True
+            return True
 
     def names(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
         """Every container with these labels, running or not: its labels by its name."""
@@ -300,7 +321,7 @@ class EventStream:
 
     def __iter__(self) -> Iterator[Mapping[str, Json]]:
         """FleetError when the engine breaks off without being asked to."""
-        with self._engine._asked("for its events"):  # noqa: SLF001 - one module, one door
+        with self._engine._asked("for its events"):  # noqa: SLF001 - of the same module
             yield from self._source
 
     def close(self) -> None:

@@ -1,10 +1,12 @@
-"""The undo verbs and labels of what is done on an engine, for whoever reads an obligation.
+"""Undo verbs, labels and names of what is made on an engine.
 
-Apart from the rest so that reading a record does not need the Docker SDK.
+Apart from the rest so that reading an undo log does not need the Docker SDK.
 """
 
 import hashlib
+import secrets
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -24,8 +26,6 @@ PLUG: Final = "plug_container"
 """engine, container, network, aliases, address: as it was connected before."""
 FREE_VOLUME: Final = "free_container_volume"
 """engine, run, volume, image: give a volume that is full room again."""
-SEEN: Final = (UNPAUSE, PLUG)
-"""Those that let go of which the engine says whether it is done."""
 _DIGITS: Final = 10
 
 
@@ -38,3 +38,17 @@ def run_name(run_directory: Path) -> str:
 def own_name(run: str) -> str:
     """How the names of all that is a run's begin, and that of its network."""
     return f"chaoslab-{run}"
+
+
+def labels_of(run: str, directory: Path | str) -> Mapping[str, str]:
+    """Labels of all that a run makes, by which it is found again."""
+    return {
+        LABEL_RUN: run,
+        LABEL_HOST: socket.gethostname(),
+        LABEL_DIRECTORY: str(directory),
+    }
+
+
+def trial_name() -> str:
+    """Name, also as a run, of a container that tries something and is removed at once."""
+    return f"chaoslab-trial-{secrets.token_hex(4)}"

@@ -1,9 +1,9 @@
-"""What an engine keeps: images, networks and volumes.
+"""Images, networks and volumes of an engine.
 
 Everything is found again by its name or its labels.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
 from types import MappingProxyType
@@ -30,12 +30,12 @@ class Stores(EngineConnection):
         return None
 
     def image_labels(self, name: str) -> Mapping[str, str]:
-        """Its labels."""
+        """Labels of an image."""
         with self._asked(f"for the image {name}"):
             return dict(self._client.api.inspect_image(name)["Config"].get("Labels") or {})
 
     def image_bytes(self, name: str) -> int:
-        """Its size, unpacked."""
+        """Size of an image, unpacked."""
         with self._asked(f"for the image {name}"):
             return int(self._client.api.inspect_image(name)["Size"])
 
@@ -43,12 +43,6 @@ class Stores(EngineConnection):
         """Fetch an image from its registry."""
         with self._asked(f"to fetch {name}"):
             self._client.images.pull(name)
-
-    def tag(self, name: str, other: str) -> None:
-        """Give an image a second name."""
-        repository, _, tag = other.rpartition(":")
-        with self._asked(f"to call {name} {other}"):
-            self._client.api.tag(name, repository, tag)
 
     def build(
         self,
@@ -102,16 +96,13 @@ class Stores(EngineConnection):
                 )
 
     def remove_network(self, name: str) -> bool:
-        """Whether it was there."""
-        try:
-            with self._asked(f"to remove the network {name}"):
-                self._client.api.remove_network(name)
-        except Missing:
-            return False
-        return True
+        """Remove it; whether it was there."""
+        return self._is_removed(
+            f"the network {name}", lambda: self._client.api.remove_network(name)
+        )
 
     def networks(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-        """As `names`, of networks."""
+        """Every network with these labels: its labels by its name."""
         with self._asked("for its networks"):
             found = self._client.api.networks(filters=labelled(labels))
         return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
@@ -130,16 +121,22 @@ class Stores(EngineConnection):
             )
 
     def remove_volume(self, name: str) -> bool:
-        """Whether it was there."""
-        try:
-            with self._asked(f"to remove the volume {name}"):
-                self._client.api.remove_volume(name, force=True)
-        except Missing:
-            return False
-        return True
+        """Remove it; whether it was there."""
+        return self._is_removed(
+            f"the volume {name}", lambda: self._client.api.remove_volume(name, force=True)
+        )
 
     def volumes(self, labels: Mapping[str, str]) -> Mapping[str, Mapping[str, str]]:
-        """As `names`, of volumes."""
+        """Every volume with these labels: its labels by its name."""
         with self._asked("for its volumes"):
             found = self._client.api.volumes(filters=labelled(labels))["Volumes"] or []
         return {str(one["Name"]): dict(one["Labels"] or {}) for one in found}
+
+    def _is_removed(self, what: str, remove: Callable[[], object]) -> bool:
+        """Whether it was there, and now is not."""
+        try:
+            with self._asked(f"to remove {what}"):
+                remove()
+        except Missing:
+            return False
+        return True

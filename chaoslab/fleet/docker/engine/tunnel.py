@@ -1,4 +1,4 @@
-"""An engine that only ssh reaches: its socket, and ports of its machine, brought to this one.
+"""Tunnels to an engine that only ssh reaches: its socket, and ports of its machine.
 
     Docker SDK ─► unix://FOLDER/engine.sock ────┐
     harness    ─► 127.0.0.1:PORT ───────────────┴─ ssh ─► the engine's socket, 127.0.0.1:PORT there

@@ -1,4 +1,4 @@
-"""What one container uses, as its engine says about once a second.
+"""Use of memory and CPU by one container, as its engine reports it about once a second.
 
 engine ── a line of statistics a second ──► a thread ──► usage, the latest
 """
@@ -29,7 +29,7 @@ class Meter:
         return self._usage
 
     def close(self) -> None:
-        """Hear nothing more."""
+        """Stop measuring."""
         self._is_closing = True
 
     def _listen(self) -> None:

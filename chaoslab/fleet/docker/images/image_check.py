@@ -1,15 +1,13 @@
-"""Whether an image can be a node's: Python and the programs of the nodes in it, tried before a run.
+"""Check of an image before a run: whether it has Python and the programs of the nodes.
 
     a container of the image, without a network ─► python3 looks for the modules
                                                 └► what it does not find, or why it cannot be asked
 
-For images that somebody else made; those of `images` have all that nodes need. Nothing is imported
+For images that a plan names; those of `images` have all that nodes need. Nothing is imported
 but the packages that the modules are in, and the container is gone when the answer is there.
 """
 
 import json
-import secrets
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from functools import cache
@@ -17,7 +15,7 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker.engine.engine import ContainerSpec, Engine, Limits
-from chaoslab.fleet.docker.engine.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+from chaoslab.fleet.docker.engine.labels import labels_of, trial_name
 
 _LOOK: Final = """
 import importlib.util, json, sys
@@ -62,20 +60,12 @@ def asked_of_image(
     within_s: float = _PATIENCE_S,
 ) -> str:
     """What a container of it prints; FleetError if there can be none."""
-    folders = dict(mounts or {})
-    name = f"chaoslab-trial-{secrets.token_hex(4)}"
-    labels = {LABEL_RUN: name, LABEL_HOST: socket.gethostname(), LABEL_DIRECTORY: "a trial"}
-    try:
-        engine.create(
-            ContainerSpec(
-                name=name, image=image, command=command, limits=limits, network="none",
-                labels=labels, environment=dict(environment or {}), volumes=folders,
-                read_only=frozenset(folders),
-            )
-        )  # fmt: skip
-        engine.start(name)
-        if not engine.wait(name, within_s):
-            raise FleetError(f"container {name} has not ended after {within_s:g} s")
-        return engine.said(name).strip()
-    finally:
-        engine.remove(name)
+    folders, name = dict(mounts or {}), trial_name()
+    return engine.run(
+        ContainerSpec(
+            name=name, image=image, command=command, limits=limits, network="none",
+            labels=labels_of(name, "a trial"), environment=dict(environment or {}),
+            volumes=folders, read_only=frozenset(folders),
+        ),
+        within_s,
+    )  # fmt: skip

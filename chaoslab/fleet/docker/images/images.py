@@ -1,4 +1,4 @@
-"""What containers run: how the images are called, what is in them, and how they are built.
+"""Images that containers run: their names, what is in them, and how they are built.
 
     docker/Dockerfile, chaoslab/diloco … ─► content ─► chaoslab-node:0.1.0-3fa9c2e1b0d4
     BASE: an image with Python ─┬─ the official one, if it is here or can be fetched
@@ -51,7 +51,7 @@ class Source:
 
     @property
     def content(self) -> str:
-        """Other files, other digits."""
+        """Hash of all files."""
         return _content(self.files)
 
     @property
@@ -149,23 +149,17 @@ def build_node(
                 wheels = Path(scratch)
                 yield "collecting the wheels of what a learner needs"
                 _collect_wheels(wheels)
-            with _archive({**made_of.files, **_wheels(wheels)}) as context:
-                yield f"building {name} on {base}"
-                yield from engine.build(
-                    context, dockerfile="docker/Dockerfile", name=name,
-                    arguments={
-                        "BASE": base,
-                        "VERSION": chaoslab.__version__,
-                        "CONTENT": made_of.content,
-                    },
-                )  # fmt: skip
+            yield f"building {name} on {base}"
+            yield from _build(
+                engine, name, {**made_of.files, **_wheels(wheels)}, dockerfile="docker/Dockerfile",
+                arguments={
+                    "BASE": base, "VERSION": chaoslab.__version__, "CONTENT": made_of.content,
+                },
+            )  # fmt: skip
     if engine.image_id(made_of.next_image) is None or force:
         recipe = f'FROM {name}\nLABEL chaoslab.release="{NEXT}"\n'
-        with _archive({"Dockerfile": recipe.encode()}) as context:
-            yield f"calling it {made_of.next_image}, too"
-            yield from engine.build(
-                context, dockerfile="Dockerfile", name=made_of.next_image, arguments={}
-            )
+        yield f"calling it {made_of.next_image}, too"
+        yield from _build(engine, made_of.next_image, {"Dockerfile": recipe.encode()}, {})
 
 
 def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
@@ -175,17 +169,12 @@ def build_proxy(engine: Engine, *, force: bool) -> Iterator[str]:
         yield f"{name} is there"
         return
     yield f"obtaining toxiproxy-server {server_binary.VERSION}, linked statically"
-    server = server_binary.static()
     files: dict[str, Path | bytes] = {
         "Dockerfile": _recipes() / "toxiproxy.Dockerfile",
-        "toxiproxy-server": server,
+        "toxiproxy-server": server_binary.static(),
     }
-    with _archive(files) as context:
-        yield f"building {name}"
-        yield from engine.build(
-            context, dockerfile="Dockerfile", name=name,
-            arguments={"VERSION": server_binary.VERSION},
-        )  # fmt: skip
+    yield f"building {name}"
+    yield from _build(engine, name, files, {"VERSION": server_binary.VERSION})
 
 
 def build_tools(engine: Engine, base: str, *, force: bool) -> Iterator[str]:
@@ -207,13 +196,24 @@ def build_tools(engine: Engine, base: str, *, force: bool) -> Iterator[str]:
 
 
 def _build_tools(engine: Engine, base: str) -> Iterator[str]:
-    with _archive(_tools_files()) as context:
-        name = tools_image()
-        yield f"building {name} on {base}"
+    name, arguments = tools_image(), {"BASE": base, "VERSION": chaoslab.__version__}
+    yield f"building {name} on {base}"
+    yield from _build(engine, name, _tools_files(), arguments, has_network=True)
+
+
+def _build(
+    engine: Engine,
+    name: str,
+    files: Mapping[str, "Path | bytes"],
+    arguments: Mapping[str, str],
+    *,
+    dockerfile: str = "Dockerfile",
+    has_network: bool = False,
+) -> Iterator[str]:
+    with _archive(files) as context:
         yield from engine.build(
-            context, dockerfile="Dockerfile", name=name,
-            arguments={"BASE": base, "VERSION": chaoslab.__version__}, has_network=True,
-        )  # fmt: skip
+            context, dockerfile=dockerfile, name=name, arguments=arguments, has_network=has_network
+        )
 
 
 # ---------------------------------------------------------------- what goes in

@@ -1,4 +1,4 @@
-"""What the kernel under an engine can do to packets, by doing it: before a run, out of its way.
+"""Trial of what the kernel under an engine can do to packets, before a run and apart from it.
 
     a container of the tools image, without a network ─► the very rules that a run would write
                                                       └► what was refused, and in which words
@@ -7,8 +7,6 @@ Tried once for each engine and process; the container is gone when the answer is
 image of the tools nothing can be tried, and that is the answer.
 """
 
-import secrets
-import socket
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -17,7 +15,7 @@ from typing import Final
 
 from chaoslab.core.errors import FleetError
 from chaoslab.fleet.docker.engine.engine import Engine
-from chaoslab.fleet.docker.engine.labels import LABEL_DIRECTORY, LABEL_HOST, LABEL_RUN
+from chaoslab.fleet.docker.engine.labels import labels_of, trial_name
 from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.tools import Tools, why_no_image
 from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
@@ -55,8 +53,8 @@ def tried(engine: Engine) -> Tried:
 
 @cache
 def _tried(url: str, image: str) -> Tried:  # noqa: ARG001 - another image is another trial
-    name = f"chaoslab-trial-{secrets.token_hex(4)}"
-    labels = {LABEL_RUN: name, LABEL_HOST: socket.gethostname(), LABEL_DIRECTORY: "a trial"}
+    name = trial_name()
+    labels = labels_of(name, "a trial")
     with (
         closing(Engine.connect(url)) as engine,
         closing(Tools(engine, name, "none", labels=labels, is_gateway=True)) as tools,

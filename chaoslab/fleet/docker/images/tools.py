@@ -1,4 +1,4 @@
-"""A container of the tools image in somebody's network: iptables and tc, without touching a node.
+"""A container of the tools image in another network: iptables and tc, without touching a node.
 
     Tools.ask ── one JSON line on its standard input ──► tool_runner ──► iptables, tc, conntrack
               ◄─ one JSON line on its standard output ──┘
@@ -48,16 +48,13 @@ class Tools:
     ) -> None:
         """`network` is that of a run, `none`, or `container:NAME`; a gateway forwards there."""
         self.name, self._engine = name, engine
-        cpus = min(_LIMITS.cpus, float(str(engine.facts()["NCPU"])))
         more = ("NET_RAW",) if is_gateway else ()
         engine.create(
             ContainerSpec(
                 name=name,
                 image=images.tools_image(),
                 command=_PROGRAM,
-                limits=Limits(
-                    cpus=cpus, memory_bytes=_LIMITS.memory_bytes, processes=_LIMITS.processes
-                ),
+                limits=engine.within(_LIMITS),
                 network=network,
                 labels=labels,
                 hears=True,
@@ -75,7 +72,6 @@ class Tools:
         threading.Thread(target=self._listen, name=name, daemon=True).start()
 
     def run(self, tool: str, *words: str, text: str = "") -> str:
-        """See `links.netem.kernel.Run`."""
         code, said = self.ask((tool, *words), text)
         if code:
             raise FleetError(f"{tool} {shlex.join(words)} failed in {self.name}: {said}")
@@ -105,7 +101,7 @@ class Tools:
             said = str(error) or f"it was silent for {_ANSWER_S:g} s"
             raise FleetError(f"container {self.name} does not answer: {said}") from error
         if line is None:
-            self._answers.put(None)  # for whoever asks next
+            self._answers.put(None)  # for the next call
             raise FleetError(f"container {self.name} does not answer: it has ended")
         answer = json.loads(line)
         return int(answer["code"]), str(answer["said"])
