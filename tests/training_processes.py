@@ -137,7 +137,7 @@ class Processes:
     def _read(self, name: str, pipe: IO[str]) -> None:
         with pipe:
             for text in pipe:
-                report = read_node_line(text.rstrip("\n"))
+                report = read_node_line(text.rstrip("\n"), name)
                 if report is not None:
                     with self._changed:
                         self._told.append(Line(node=name, kind=report.kind, data=report.data))

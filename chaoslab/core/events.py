@@ -201,12 +201,18 @@ def register_payload(kind: Kind, read: Callable[[Event], Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """What one line of a node says, before the harness stamps it."""
+class Observation:
+    """Something a node said or that happened to it; `run` stamps it into the journal."""
 
+    source: str
     kind: Kind
-    node_s: float | None
     data: Mapping[str, Json]
+    node_s: float | None = None
+
+    @property
+    def event(self) -> Event:
+        """As an event that is in no journal yet."""
+        return Event(seq=-1, time_s=0.0, source=self.source, kind=self.kind, data=self.data)
 
 
 def node_line(kind: Kind, *, node_s: float, data: Mapping[str, Json]) -> str:
@@ -214,8 +220,8 @@ def node_line(kind: Kind, *, node_s: float, data: Mapping[str, Json]) -> str:
     return encode({"kind": kind.value, "node_s": round(node_s, 6), "data": data})
 
 
-def read_node_line(line: str) -> Report | None:
-    """The report in a line of a node's output; None for ordinary output.
+def read_node_line(line: str, source: str) -> Observation | None:
+    """The observation in a line of the output of node `source`; None for ordinary output.
 
     A line that starts like an event but is not one raises MalformedEvent.
     """
@@ -224,7 +230,8 @@ def read_node_line(line: str) -> Report | None:
     fields = _object(line)
     try:
         node_s = fields.get("node_s")
-        return Report(
+        return Observation(
+            source=source,
             kind=Kind(str(fields["kind"])),
             node_s=None if node_s is None else float(_scalar(node_s)),
             data=_mapping(fields["data"]),
@@ -305,18 +312,3 @@ def _scalar(value: Json) -> int | float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{value!r} is not a number")
     return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observation:
-    """Something a node said or that happened to it; `run` stamps it into the journal."""
-
-    source: str
-    kind: Kind
-    data: Mapping[str, Json]
-    node_s: float | None = None
-
-    @property
-    def event(self) -> Event:
-        """As an event that is in no journal yet."""
-        return Event(seq=-1, time_s=0.0, source=self.source, kind=self.kind, data=self.data)

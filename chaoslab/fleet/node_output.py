@@ -130,7 +130,7 @@ def hear(line: str, *, node: str, role: Role) -> Observation | None:
     MalformedEvent, and nothing else, for a line that claims to be an event and is refused.
     """
     try:
-        report = read_node_line(line)
+        report = read_node_line(line, node)
         if report is None:
             return None
         _require_sound(report.data, depth=0)
@@ -141,9 +141,8 @@ def hear(line: str, *, node: str, role: Role) -> Observation | None:
         raise MalformedEvent(f"a {role} does not report {report.kind}: {line[:200]!r}")
     if report.node_s is not None and not math.isfinite(report.node_s):
         raise MalformedEvent(f"node_s is {report.node_s}: {line[:200]!r}")
-    observation = Observation(source=node, kind=report.kind, data=report.data, node_s=report.node_s)
-    _require_fields(observation.event, role)
-    return observation
+    _require_fields(report.event, role)
+    return report
 
 
 def _require_fields(event: Event, role: Role) -> None:

@@ -8,42 +8,20 @@ these figures, so a baseline that swings gives no verdict.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
 from statistics import fmean, median, pstdev
 
 from chaoslab.checks.node_clocks import by_node_clocks
-from chaoslab.core.events import Event, Json
-from chaoslab.core.payloads import LearnerStep, RoundMerged
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import BaselineMeasured, LearnerStep, RoundMerged
 from chaoslab.record.journal import History
 
 _QUARTERS = 4
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """One window of the baseline."""
-
-    is_steady: bool
-    reason: str
-    gap_s_median: float | None
-    """Between two merged rounds, by the clock of the syncer."""
-    gap_s_max: float | None
-    tokens_per_s: float | None
-    """Committed tokens of the window by its length."""
-    variation: float | None
-    """Standard deviation of the rounds' rate over quarters of the window, by its mean."""
-    step_s: Mapping[str, float]
-    """Mean step time of each learner in the window."""
-
-    def data(self) -> Mapping[str, Json]:
-        """What BASELINE_MEASURED carries."""
-        return asdict(self)
-
-
 def measure(
     history: History, *, first_round: int, last_round: int, max_variation: float
-) -> Measured:
+) -> BaselineMeasured:
     """Measure the window between merged rounds number `first_round` and `last_round`.
 
     Both count merged rounds, so the window has last_round - first_round gaps. A window that the
@@ -63,7 +41,7 @@ def measure(
         return _unmeasured("all rounds of the window were seen at the same instant")
     variation = _variation(gaps_s)
     is_steady = variation <= max_variation
-    return Measured(
+    return BaselineMeasured(
         is_steady=is_steady,
         reason=f"the rate of rounds varied by {variation:.0%} "
         f"({'within' if is_steady else 'more than'} {max_variation:.0%})",
@@ -91,8 +69,8 @@ def _step_s(samples: Iterable[Event[LearnerStep]]) -> Mapping[str, float]:
     return {learner: fmean(found[learner]) for learner in sorted(found)}
 
 
-def _unmeasured(reason: str) -> Measured:
-    return Measured(
+def _unmeasured(reason: str) -> BaselineMeasured:
+    return BaselineMeasured(
         is_steady=False, reason=reason, gap_s_median=None, gap_s_max=None, tokens_per_s=None,
         variation=None, step_s={},
     )  # fmt: skip

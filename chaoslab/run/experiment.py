@@ -29,12 +29,13 @@ from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run import twin
 from chaoslab.run.machine_load import Machine
+from chaoslab.run.records import residue
 from chaoslab.run.run import Basis, Run
 from chaoslab.run.run_loop import Interrupts
 from chaoslab.undo.actions import leftovers
-from chaoslab.undo.heartbeat import UNDONE, Heartbeat, Lapse, Silence
-from chaoslab.undo.janitor import start_janitor
-from chaoslab.undo.log import UndoLogFile, open_undos
+from chaoslab.undo.heartbeat import UNDONE, Heartbeat
+from chaoslab.undo.janitor import Guard, start_janitor
+from chaoslab.undo.log import UndoLogFile
 
 _TWIN_GOES_ON = 1.1
 """Times the committed tokens of the run that it is for."""
@@ -49,9 +50,8 @@ class _Means:
     links: LinkSetup
     secrets: Secrets
     interrupts: Interrupts
-    beat: Callable[[], Silence | None]
-    """To the janitor, which stands behind both."""
-    lapse: Callable[[], Lapse | None]
+    guard: Guard
+    """The janitor of both."""
     undo_log: UndoLogFile
 
 
@@ -91,8 +91,7 @@ def run_plan(
             links=links,
             secrets=text.secrets,
             interrupts=interrupts,
-            beat=guard.beat,
-            lapse=guard.lapse,
+            guard=guard,
             undo_log=undo_log,
         )
         basis = Basis(
@@ -100,7 +99,7 @@ def run_plan(
         )
         outcome = _carry_out(plan, schedule.injections, directory, means, basis, observers)
         if plan.control is Control.TWIN and outcome is RunOutcome.COMPLETED:
-            directory.note(control=_make_twin(plan, directory, root, means, observers))
+            directory.note(control=_make_twin(plan, basis, directory, root, means, observers))
     return directory
 
 
@@ -140,10 +139,10 @@ def _carry_out(
             directory=directory,
             interrupts=means.interrupts,
             heartbeat=Heartbeat(
-                beat=means.beat,
-                lapse=means.lapse,
+                beat=means.guard.beat,
+                lapse=means.guard.lapse,
                 owing=undo_log.due_within,
-                residue=partial(_residue, directory),
+                residue=partial(residue, directory, leftovers),
             ),
             machine=Machine(),
         )
@@ -160,20 +159,9 @@ def _carry_out(
                 means.secrets.rewrite(log)
 
 
-def _residue(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
-    """Name what the fleet could not end; the janitor tries next, `chaoslab heal` at any time."""
-    try:
-        owed = open_undos(directory.path)
-    except FleetError as error:
-        yield directory.residue(str(error))
-        return
-    for one in owed:
-        for what in leftovers(one):
-            yield directory.residue(what)
-
-
 def _make_twin(
     plan: FaultPlan,
+    basis: Basis,
     directory: RunDirectory,
     root: Path,
     means: _Means,
@@ -193,12 +181,9 @@ def _make_twin(
     try:
         with UndoLogFile(control.path) as undo_log:
             its_own = replace(means, undo_log=undo_log)
-            basis = Basis(
-                provenance=twin.provenance(plan, links=links.kind),
-                is_twin=True,
-                least_tokens=_TWIN_GOES_ON * twin.reach_tokens(run),
-            )
-            _carry_out(twin.without_faults(plan), (), control, its_own, basis, observers)
+            least = _TWIN_GOES_ON * twin.reach_tokens(run)
+            its_basis = replace(basis, plan_digest="", is_twin=True, least_tokens=least)
+            _carry_out(twin.without_faults(plan), (), control, its_own, its_basis, observers)
         if name is not None:
             twin.keep(name, root, control)
     except FleetError as error:

@@ -1,12 +1,13 @@
 """What the commands that read records share: one run in a list, its journal."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.record.journal import JOURNAL, History
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.log import open_undos
+from chaoslab.undo.verbs import UndoEntry
 
 
 def run_json(run: RunDirectory) -> Mapping[str, Json]:
@@ -35,20 +36,25 @@ def history_of(directory: RunDirectory) -> History:
     """
     if died_early(directory):
         return History(())
-    return History.read(directory.path, left_open=tuple(_left_open(directory)))
+    return History.read(directory.path, left_open=tuple(residue(directory, _left_open)))
 
 
-def _left_open(directory: RunDirectory) -> Iterator[Mapping[str, Json]]:
-    """What the run or its twin still owes, whether anything of it is left on this machine or not:
-    a record is judged elsewhere, too.
-    """
+def residue(
+    directory: RunDirectory, tell: Callable[[UndoEntry], Iterable[str]]
+) -> Iterator[Mapping[str, Json]]:
+    """What `tell` says of each undo that the run or its twin still owes, and how to remove it."""
     try:
         owed = open_undos(directory.path)
     except FleetError as error:
         yield directory.residue(str(error))
         return
     for one in owed:
-        yield directory.residue(f"undo {one.number} ({one.do}), which is still open")
+        yield from map(directory.residue, tell(one))
+
+
+def _left_open(owed: UndoEntry) -> Iterator[str]:
+    """Whether anything of it is left on this machine or not: a record is judged elsewhere, too."""
+    yield f"undo {owed.number} ({owed.do}), which is still open"
 
 
 def died_early(directory: RunDirectory) -> bool:

@@ -10,13 +10,13 @@ knows a kind of fault or a kind of fleet, and nothing here judges.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import RunOutcome
+from chaoslab.core.payloads import BaselineMeasured, RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked
 from chaoslab.plan.model import FaultPlan, Injection
@@ -24,7 +24,7 @@ from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
 from chaoslab.record.exits import has_code_0, how_it_ended
 from chaoslab.record.journal import RECORD_FORMAT, Journal
 from chaoslab.record.run_directory import RunDirectory, fingerprint
-from chaoslab.run.baseline import Measured, measure
+from chaoslab.run.baseline import measure
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector
 from chaoslab.run.machine_load import Machine
@@ -156,7 +156,7 @@ class Run:
             first_round += frame.window
         raise Ended(RunOutcome.ABORTED, f"nothing was injected: {measured.reason}")
 
-    def _measure_window(self, first_round: int) -> Measured:
+    def _measure_window(self, first_round: int) -> BaselineMeasured:
         last_round = first_round + self.plan.baseline.window
         self.run_loop.until(lambda: self.progress.rounds >= last_round or self.run_loop.is_over)
         measured = measure(
@@ -165,7 +165,7 @@ class Run:
             last_round=last_round,
             max_variation=self.plan.baseline.max_variation,
         )
-        self.recorder.note(Kind.BASELINE_MEASURED, measured.data())
+        self.recorder.note(Kind.BASELINE_MEASURED, asdict(measured))
         return measured
 
     def _inject(self) -> None:

@@ -27,40 +27,9 @@ from chaoslab.core.payloads import (
     SyncerHeld,
     SyncerReady,
     SyncerStopped,
-    kind_of,
 )
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import AbortRule, Trigger
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Contribution:
-    """The latest contribution of a learner that the syncer merged."""
-
-    incarnation: int
-    time_s: float
-
-
-_FOLDED = frozenset(
-    map(
-        kind_of,
-        (
-            FaultHealed,
-            LearnerStep,
-            LinkLost,
-            MemberJoined,
-            MemberLeft,
-            NodeExited,
-            NodeStarted,
-            RoundMerged,
-            SyncerFinal,
-            SyncerHeld,
-            SyncerReady,
-            SyncerStopped,
-        ),
-    )
-)
-"""Kinds of events that change the progress."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -83,7 +52,8 @@ class Progress:
     steps: dict[str, int] = field(default_factory=dict)
     stepped_s: dict[str, float] = field(default_factory=dict)
     losses: dict[str, float] = field(default_factory=dict)
-    contributions: dict[str, Contribution] = field(default_factory=dict)
+    contributed_s: dict[str, dict[int, float]] = field(default_factory=dict)
+    """When work of each learner was last merged, by incarnation."""
     healed_s: dict[str, float] = field(default_factory=dict)
     """When an injection of each fault of the plan was first healed, by the fault's id."""
     is_stopping: bool = False
@@ -99,8 +69,6 @@ class Progress:
 
     def see(self, event: Event) -> None:
         """Take one event in. Raises MalformedEvent when a node broke the contract of its kind."""
-        if event.kind not in _FOLDED:  # most events: their payload need not be made
-            return
         match event.payload:
             case LearnerStep() as said:
                 self._step(said, event.time_s)
@@ -154,12 +122,8 @@ class Progress:
 
     def has_contributed_since(self, learner: str, time_s: float) -> bool:
         """Whether the current incarnation's work was merged after `time_s`."""
-        last = self.contributions.get(learner)
-        return (
-            last is not None
-            and last.time_s > time_s
-            and last.incarnation == self.incarnations.get(learner)
-        )
+        merged_s = self.contributed_s.get(learner, {}).get(self.incarnations.get(learner, 0))
+        return merged_s is not None and merged_s > time_s
 
     def mean_loss(self) -> float | None:
         """Mean of the learners' latest training losses, in nats; None before the first."""
@@ -183,7 +147,7 @@ class Progress:
                 now_s - stepping_within_s,
             ),
             "contributing": _later(
-                (last.time_s for last in self.contributions.values()),
+                (max(times_s.values()) for times_s in self.contributed_s.values()),
                 now_s - contributing_within_s,
             ),
         }
@@ -227,9 +191,7 @@ class Progress:
         if said.is_restated:
             return  # its contributions were given before the syncer went away
         for one in said.contributors:
-            self.contributions[one.learner] = Contribution(
-                incarnation=one.incarnation, time_s=time_s
-            )
+            self.contributed_s.setdefault(one.learner, {})[one.incarnation] = time_s
 
 
 # ---------------------------------------------------------------- triggers
@@ -256,20 +218,6 @@ def due_s(trigger: Trigger, progress: Progress, *, shift_s: float = 0.0) -> floa
     if trigger.loss is None or loss is None or not loss <= trigger.loss:
         return None
     return max(progress.stepped_s.values())
-
-
-def is_met(trigger: Trigger, progress: Progress, now_s: float, *, shift_s: float = 0.0) -> bool:
-    """Whether it is time."""
-    due = due_s(trigger, progress, shift_s=shift_s)
-    return due is not None and due <= now_s
-
-
-def next_time_s(
-    triggers: Iterable[Trigger], progress: Progress, *, shift_s: float = 0.0
-) -> float | None:
-    """When to wake for the earliest trigger whose time is known; None if none is."""
-    due = (due_s(trigger, progress, shift_s=shift_s) for trigger in triggers)
-    return min((time_s for time_s in due if time_s is not None), default=None)
 
 
 def _round_s(count: int, progress: Progress) -> float | None:

@@ -4,7 +4,7 @@
               └── key: training, seed, data, code ──► <runs root>/.twins/<key>/ (journal, run.json)
 
 Only a whole twin is kept: it ended by its stop rule, was evaluated, and lost no node on the way.
-Running it is `conduct`'s work.
+Running it is `experiment`'s work.
 """
 
 import glob
@@ -14,7 +14,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from importlib.machinery import PathFinder
 from pathlib import Path
@@ -113,7 +113,7 @@ def reach_tokens(history: History) -> float:
 
 def keep(name: str, root: Path, twin: RunDirectory) -> bool:
     """Keep a whole twin for the next run; False, and nothing is kept, if it is not whole."""
-    if not is_whole(History.read(twin.path)):
+    if why_not_whole(History.read(twin.path)):
         return False
     place = root / TWINS / name
     partial = place.with_name(f"{name}.partial-{secrets.token_hex(4)}")
@@ -129,11 +129,6 @@ def keep(name: str, root: Path, twin: RunDirectory) -> bool:
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return True
-
-
-def is_whole(history: History) -> bool:
-    """Whether a twin ended by its stop rule, was evaluated and lost no node on the way."""
-    return not why_not_whole(history)
 
 
 # ---------------------------------------------------------------- what a training depends on
@@ -179,11 +174,7 @@ def _sources(module: str) -> list[Path] | None:
 
 def _contents(files: Iterable[Path]) -> str:
     digest = hashlib.sha256()
-    for name, body in _named(files):
-        digest.update(f"{name}:{len(body)}:".encode() + body)
-    return digest.hexdigest()
-
-
-def _named(files: Iterable[Path]) -> Iterator[tuple[str, bytes]]:
     for path in files:
-        yield path.name, path.read_bytes()
+        body = path.read_bytes()
+        digest.update(f"{path.name}:{len(body)}:".encode() + body)
+    return digest.hexdigest()

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import JanitorDied
 
 UNDONE = "undone.jsonl"
 """What the janitor undid while the harness was silent: written by the janitor alone."""
@@ -48,25 +49,12 @@ class Silence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lapse:
-    """The death of a janitor while its run goes on."""
-
-    pid: int
-    how: str
-    """As half a sentence: `signal 9`, `exit code 1`."""
-    successor: int | None
-    """The pid of the one that was started in its place; None: from now on there is none."""
-    reason: str = ""
-    """Why there is none."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Heartbeat:
     """The harness's side of what stands behind it; by default nobody does."""
 
     beat: Callable[[], Silence | None] = lambda: None
     """Show that it lives; the silence that this ends, if it lasted for `STALL_S`."""
-    lapse: Callable[[], Lapse | None] = lambda: None
+    lapse: Callable[[], JanitorDied | None] = lambda: None
     """The death of the janitor, once each; another one has been started, if that could be."""
     owing: Owing = nothing_owed
     """While a fault is carried out that holds for so long: what it opens is due then."""
@@ -97,9 +85,9 @@ class Pulse:
                 os.write(self.pipe, b".")
         if silent_s < STALL_S:
             return None
-        return Silence(for_s=silent_s, undone=tuple(self._recorder()))
+        return Silence(for_s=silent_s, undone=tuple(self._new()))
 
-    def _recorder(self) -> Sequence[str]:
+    def _new(self) -> Sequence[str]:
         said = list(read_undone(self.run_directory))
         new, self._known = said[self._known :], len(said)
         return new

@@ -24,10 +24,11 @@ from pathlib import Path
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.core.process_tree import import_path
 from chaoslab.undo.actions import lets_go, undo
-from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Lapse, Pulse, Silence
+from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse, Silence
 from chaoslab.undo.log import (
     append,
     holder_of,
@@ -153,7 +154,7 @@ class Guard:
         """See `Heartbeat.beat`."""
         return self._pulse.beat()
 
-    def lapse(self) -> Lapse | None:
+    def lapse(self) -> JanitorDied | None:
         """See `Heartbeat.lapse`."""
         dead = self._process
         code = None if dead is None else dead.poll()
@@ -163,7 +164,7 @@ class Guard:
         os.close(self._pulse.pipe)
         self._pulse.pipe, reason = self._replace()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        return Lapse(pid=dead.pid, how=how, successor=self.pid, reason=reason)
+        return JanitorDied(pid=dead.pid, how=how, successor=self.pid, reason=reason)
 
     def close(self) -> None:
         """The run is over: see the janitor off, or do its work, should there be none."""

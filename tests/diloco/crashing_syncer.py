@@ -126,7 +126,8 @@ class CrashingSyncer:
         assert process.stdout is not None
         with process.stdout as lines:
             for text in lines:
-                report = read_node_line(text.rstrip("\n")) if text.endswith("\n") else None
+                is_whole = text.endswith("\n")
+                report = read_node_line(text.rstrip("\n"), "syncer") if is_whole else None
                 if report is not None:
                     with self._recorder:
                         self.told.append((life, report.kind, report.data))

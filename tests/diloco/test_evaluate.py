@@ -28,7 +28,7 @@ def snapshots(tmp_path):
 
 
 def measured(capsys):
-    reports = [read_node_line(line) for line in capsys.readouterr().out.splitlines()]
+    reports = [read_node_line(line, "evaluator") for line in capsys.readouterr().out.splitlines()]
     assert {report.kind for report in reports} == {Kind.EVALUATION_MEASURED}
     return [report.data for report in reports]
 

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from chaoslab.core.events import Event, Kind
+from chaoslab.core.payloads import BaselineMeasured
 from chaoslab.record.journal import History
-from chaoslab.run.baseline import Measured, measure
+from chaoslab.run.baseline import measure
 
 
 def history(gaps_s: Sequence[float], *, tokens: int = 1000) -> History:
@@ -26,7 +27,9 @@ def _add(found: History, time_s: float, kind: Kind, data: dict[str, float | str]
     found.append(Event(seq=seq, time_s=time_s, source="x", kind=kind, data=data))
 
 
-def window(gaps_s: Sequence[float], *, first: int = 1, max_variation: float = 0.25) -> Measured:
+def window(
+    gaps_s: Sequence[float], *, first: int = 1, max_variation: float = 0.25
+) -> BaselineMeasured:
     return measure(
         history(gaps_s),
         first_round=first,

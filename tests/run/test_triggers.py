@@ -6,7 +6,7 @@ import pytest
 
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.plan.model import AbortRule, Trigger
-from chaoslab.run.triggers import Progress, due_s, fired, fires_s, is_met, next_time_s, rule_text
+from chaoslab.run.triggers import Progress, due_s, fired, fires_s, rule_text
 
 
 class Told:
@@ -54,10 +54,7 @@ class Told:
 
 
 def test_a_trigger_by_time_is_due_at_its_time() -> None:
-    trigger, progress = Trigger(time_s=30.0), Progress()
-    assert due_s(trigger, progress) == 30.0
-    assert not is_met(trigger, progress, 29.999)
-    assert is_met(trigger, progress, 30.0)
+    assert due_s(Trigger(time_s=30.0), Progress()) == 30.0
 
 
 def test_a_trigger_by_time_moves_with_the_baseline() -> None:
@@ -72,7 +69,7 @@ def test_a_trigger_by_round_is_due_when_that_many_rounds_were_merged() -> None:
 
 
 def test_round_zero_is_met_from_the_start() -> None:
-    assert is_met(Trigger(round=0), Progress(), 0.0)
+    assert due_s(Trigger(round=0), Progress()) == 0.0
 
 
 def test_a_trigger_by_step_waits_for_the_furthest_learner() -> None:
@@ -110,12 +107,6 @@ def test_a_trigger_after_a_fault_counts_from_its_first_heal() -> None:
     told.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=20.0)
     told.tell(Kind.FAULT_HEALED, {"spec": "half-dies"}, at_s=40.0)
     assert due_s(trigger, told.progress) == 22.0
-
-
-def test_the_next_time_is_that_of_the_earliest_trigger_that_is_known() -> None:
-    triggers = [Trigger(round=5), Trigger(time_s=9.0), Trigger(time_s=7.0)]
-    assert next_time_s(triggers, Progress()) == 7.0
-    assert next_time_s(triggers[:1], Progress()) is None
 
 
 # ---------------------------------------------------------------- progress

@@ -15,6 +15,7 @@ import pytest
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
+from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import end_tree, resume_tree, stopped
 from chaoslab.links.netem import bands, netfilter, packet_rules
@@ -25,7 +26,6 @@ from chaoslab.undo.actions import leftovers
 from chaoslab.undo.base import UndoLog
 from chaoslab.undo.halt import find_runs as known_runs
 from chaoslab.undo.halt import halt
-from chaoslab.undo.heartbeat import Lapse
 from chaoslab.undo.janitor import RESTARTS, Guard, find_runs, heal, perform, start_janitor
 from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, holder_of, open_undos
 from chaoslab.undo.verbs import Healed
@@ -494,11 +494,11 @@ def test_a_janitor_that_cannot_be_started_again_is_said(
         assert "cannot be started" in lapse.reason
 
 
-def killed(guard: Guard) -> Lapse:
+def killed(guard: Guard) -> JanitorDied:
     """Its janitor, by SIGKILL: what the harness is told of that."""
     assert guard.pid is not None
     os.kill(guard.pid, signal.SIGKILL)
-    found: list[Lapse] = []
+    found: list[JanitorDied] = []
 
     def is_told() -> bool:
         lapse = guard.lapse()
