@@ -126,11 +126,6 @@ def size_bytes(text: str) -> int:
     return int(size)
 
 
-def show_size(size: int) -> str:
-    """The shortest exact text: `64MiB`, `1.5GB`, `1234567B`."""
-    return _shortest(_exact(size), _BYTES)
-
-
 def rate_bytes_per_s(text: str) -> float:
     """Bytes per second in `2MB/s`, `64MiB/s` or `80mbit` (bits per second); PlanError otherwise."""
     if not re.fullmatch(_RATE, text):
@@ -138,11 +133,6 @@ def rate_bytes_per_s(text: str) -> float:
         raise _wrong(text, "a rate", "2MB/s", "2MB/s, 64MiB/s or 80mbit", units=units)
     number, unit = _split(text.removesuffix("/s"))
     return float(number * _BYTES[unit] if unit in _BYTES else number * _BITS[unit] / 8)
-
-
-def show_rate(bytes_per_s: float) -> str:
-    """The shortest exact text in bytes per second: `2MB/s`."""
-    return _shortest(_exact(bytes_per_s), _BYTES) + "/s"
 
 
 # ---------------------------------------------------------------- ratios and counts
@@ -175,21 +165,11 @@ def count(text: str | int) -> int:
     return int(number)
 
 
-def show_count(number: int) -> str:
-    """The shortest exact text: `200k`, `2M`, `1234`."""
-    return _shortest(_exact(number), _THOUSANDS)
-
-
 def factor(text: str) -> float:
     """The factor in `1.25x`; PlanError otherwise."""
     if not re.fullmatch(rf"{_NUMBER}x", text):
         raise PlanError(f"{text!r} is not a factor: write {text if _is_number(text) else 1.25}x")
     return float(Decimal(text.removesuffix("x")))
-
-
-def show_factor(value: float) -> str:
-    """The factor as text: `1.25x`."""
-    return f"{_plain(_exact(value))}x"
 
 
 def rounds(text: str) -> int:
@@ -198,11 +178,6 @@ def rounds(text: str) -> int:
         hint = text if re.fullmatch("[0-9]+", text) else "12"
         raise PlanError(f"{text!r} is not a number of rounds: write {hint} rounds")
     return int(text.split(maxsplit=1)[0])
-
-
-def show_rounds(number: int) -> str:
-    """The number of rounds as text: `12 rounds`."""
-    return f"{number} rounds"
 
 
 def bound(text: str) -> float | Relative:
@@ -215,11 +190,6 @@ def bound(text: str) -> float | Relative:
     return duration_s(text)
 
 
-def show_bound(value: float | Relative) -> str:
-    """The bound as text: `2s` or `3x baseline`."""
-    return str(value) if isinstance(value, Relative) else show_duration(value)
-
-
 # ---------------------------------------------------------------- types of settings
 
 DURATION: Final = Quantity(
@@ -227,29 +197,32 @@ DURATION: Final = Quantity(
     examples=("250ms", "30s", "1m30s"),
 )  # fmt: skip
 SIZE: Final = Quantity(
-    name="size", parse=size_bytes, show=show_size, pattern=_SIZE, examples=("1.5GB", "64MiB")
-)
+    name="size", parse=size_bytes, show=lambda size: _shortest(size, _BYTES), pattern=_SIZE,
+    examples=("1.5GB", "64MiB"),
+)  # fmt: skip
 RATE: Final = Quantity(
-    name="rate", parse=rate_bytes_per_s, show=show_rate, pattern=_RATE,
-    examples=("2MB/s", "80mbit"),
+    name="rate", parse=rate_bytes_per_s, show=lambda rate: f"{_shortest(rate, _BYTES)}/s",
+    pattern=_RATE, examples=("2MB/s", "80mbit"),
 )  # fmt: skip
 SHARE: Final = Quantity(
     name="percentage", parse=share, show=show_share, pattern=rf"{_NUMBER}%", examples=("50%",)
 )
 COUNT: Final = Quantity(
-    name="count", parse=count, show=show_count, pattern=rf"{_NUMBER}[kMBT]?",
-    examples=("200k", "2M"), is_bare_number=True,
+    name="count", parse=count, show=lambda number: _shortest(number, _THOUSANDS),
+    pattern=rf"{_NUMBER}[kMBT]?", examples=("200k", "2M"), is_bare_number=True,
 )  # fmt: skip
 FACTOR: Final = Quantity(
-    name="factor", parse=factor, show=show_factor, pattern=rf"{_NUMBER}x", examples=("1.25x",)
-)
+    name="factor", parse=factor, show=lambda value: f"{_plain(_exact(value))}x",
+    pattern=rf"{_NUMBER}x", examples=("1.25x",),
+)  # fmt: skip
 ROUNDS: Final = Quantity(
-    name="number of rounds", parse=rounds, show=show_rounds, pattern=r"[0-9]+ rounds?",
-    examples=("12 rounds",),
+    name="number of rounds", parse=rounds, show=lambda number: f"{number} rounds",
+    pattern=r"[0-9]+ rounds?", examples=("12 rounds",),
 )  # fmt: skip
 BOUND: Final = Quantity(
-    name="bound", parse=bound, show=show_bound, pattern=rf"(?:{_DURATION}|{_NUMBER}x baseline)",
-    examples=("2s", "3x baseline"),
+    name="bound", parse=bound,
+    show=lambda value: str(value) if isinstance(value, Relative) else show_duration(value),
+    pattern=rf"(?:{_DURATION}|{_NUMBER}x baseline)", examples=("2s", "3x baseline"),
 )  # fmt: skip
 
 Bytes: TypeAlias = Annotated[int, SIZE]
@@ -281,8 +254,9 @@ def _split(text: str) -> tuple[Decimal, str]:
     return Decimal(text.removesuffix(unit)), unit
 
 
-def _shortest(number: Decimal, units: Mapping[str, int]) -> str:
+def _shortest(amount: float, units: Mapping[str, int]) -> str:
     """The shortest exact text; among equals that with the unit listed first."""
+    number = _exact(amount)
     texts = [f"{_plain(number / scale)}{unit}" for unit, scale in units.items() if number >= scale]
     parsed = [text for text in texts if _split(text)[0] * units[_split(text)[1]] == number]
     return min(parsed, key=len, default=f"{_plain(number)}{next(iter(units))}")

@@ -9,7 +9,7 @@ It waits for nothing: `act` does what is due, and `next_time_s` says when to cal
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 
 from chaoslab.core.errors import FleetError
@@ -370,16 +370,7 @@ class Injector:
 
 
 def _facts(piece: Evidence) -> Mapping[str, Json]:
-    return {
-        "target": piece.target,
-        "status": piece.status.value,
-        "code": piece.code.value,
-        "requested": piece.requested,
-        "measured": piece.measured,
-        "text": piece.text,
-        "proof": piece.proof,
-        "lack": piece.code.lack.value if piece.code.lack else None,
-    }
+    return {**asdict(piece), "status": piece.status, "lack": piece.code.lack}
 
 
 def _held(opened: Iterable[_Open]) -> frozenset[str]:

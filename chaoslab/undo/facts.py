@@ -30,14 +30,14 @@ class Facts:
     """What is said of one undo."""
 
     directory: Path
-    """Where the book lies: the run directory, or its control/ for the twin. Absolute and real."""
+    """Of the undo log: the run directory, or its control/ for the twin. Absolute and real."""
 
 
 AnyFacts = TypeVar("AnyFacts", bound=Facts)
 
 
 def decode(kind: type[AnyFacts], entry: Mapping[str, Json], directory: Path) -> AnyFacts:
-    """The facts in an entry of the book in `directory`; FleetError says what is wrong with them."""
+    """The facts in an entry of the undo log in `directory`; FleetError says what is wrong."""
     hints = get_type_hints(kind)
     known = {one.name: one for one in fields(kind) if one.name != "directory"}
     frame = _FRAME | ({"boot_id"} if "until_s" in entry and "boot_id" not in known else set())

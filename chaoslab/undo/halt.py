@@ -1,13 +1,13 @@
-"""Ends runs in order, whoever started them, and heals what one that does not end leaves.
+"""Halt of runs: ends them in order, whoever started them, and heals what they leave.
 
     marks of processes ──┐
-    books under --out ───┴─► run directories ─► who holds each: which process
+    undo logs in --out ──┴─► run directories ─► who holds each: which process
                                                    │
         SIGTERM, SIGCONT: it heals and ends ◄──────┤
         too late: SIGKILL, then `heal` ◄───────────┘─► Halted: what was undone, what remains
 
 A run is found wherever it keeps its record: its janitor is told where, and its nodes carry it in
-their environment. Whom to end is said by the book of obligations alone, never by a name, and only
+their environment. Whom to end is said by the undo log alone, never by a name, and only
 processes of this user are ended.
 """
 
@@ -25,7 +25,7 @@ from chaoslab.core.process_identity import NODE_MARK, Identity, send
 from chaoslab.core.process_tree import is_running
 from chaoslab.undo.actions import leftovers
 from chaoslab.undo.janitor import heal
-from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, may_owe, open_undos
+from chaoslab.undo.log import OBLIGATIONS, holder_of, is_owned, logged_runs, may_owe, open_undos
 from chaoslab.undo.verbs import Healed
 
 _JANITOR = "chaoslab.undo.janitor"
@@ -64,14 +64,13 @@ class _Ending:
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
-    """Every run of this user that somebody runs or that owes something: below `root` by its book,
-    anywhere else on this machine by its living processes.
+    """Every run of this user that somebody runs or that owes something: below `root` by its undo
+    log, anywhere else on this machine by its living processes.
     """
-    found = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}") if not _is_link(path)}
-    found |= {run for run in _marked() if (run / OBLIGATIONS).is_file()}
+    marked = (run for run in _marked() if (run / OBLIGATIONS).is_file())
     return tuple(
         run
-        for run in sorted(path.resolve() for path in found)
+        for run in sorted({path.resolve() for path in (*logged_runs(root), *marked)})
         if is_owned(run) and (_holder(run) is not None or may_owe(run)) and _is_ours(run)
     )
 
@@ -81,8 +80,8 @@ def halt(
 ) -> tuple[Halted, ...]:
     """End them all at once, as Ctrl-C does; kill and heal those that still run after `within_s`.
 
-    `tell` hears who is waited for. A book of obligations that cannot be read keeps no run from
-    being ended: that it cannot be read remains.
+    `tell` hears who is waited for. An undo log that cannot be read keeps no run from being ended:
+    that it cannot be read remains.
     """
     endings = [_ask(run) for run in runs]
     began_s = told_s = time.monotonic()
@@ -141,7 +140,7 @@ def _finish(one: _Ending) -> Halted:
 
 
 def _left(run: Path) -> tuple[str, ...]:
-    """What is owed and still there; nothing that is known, if the book cannot be read."""
+    """What is owed and still there; nothing that is known, if the undo log cannot be read."""
     try:
         owing = open_undos(run)
     except FleetError:
@@ -184,7 +183,7 @@ def _is_ours(run: Path) -> bool:
 
 
 def _holder(run: Path) -> Identity | None:
-    """Nobody that is known, if the book cannot be read: `_finish` says why."""
+    """Nobody that is known, if the undo log cannot be read: `_finish` says why."""
     try:
         return holder_of(run)
     except FleetError:
@@ -196,7 +195,3 @@ def _is_mine(pid: int) -> bool:
         return bool(psutil.Process(pid).uids().real == os.getuid())
     except psutil.Error:
         return False
-
-
-def _is_link(path: Path) -> bool:
-    return path.parent.is_symlink() or path.parent.parent.is_symlink()

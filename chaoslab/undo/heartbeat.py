@@ -35,7 +35,7 @@ Owing: TypeAlias = Callable[[float | None], AbstractContextManager[StillThere]]
 
 
 def nothing_owed(_for_s: float | None) -> AbstractContextManager[StillThere]:
-    """Where nobody keeps a book."""
+    """Where nobody keeps an undo log."""
     return nullcontext(tuple)
 
 

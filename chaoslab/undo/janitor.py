@@ -1,4 +1,4 @@
-"""Undoes what a dead harness left behind, and what a silent one does not get to.
+"""Janitor: undoes what a dead harness left behind, and what a silent one does not get to.
 
     harness ── beats ──► pipe ──► janitor (own session) ── no beat for 5 s ─► what is overdue
        │                             └─ end of the pipe: the harness is gone ─► everything
@@ -17,8 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,9 +33,9 @@ from chaoslab.undo.log import (
     append,
     holder_of,
     is_held,
+    logged_runs,
     may_owe,
-    runs_that_owe,
-    syncer_state,
+    undo_logs,
     unknown_holder,
 )
 from chaoslab.undo.verbs import Healed, UndoEntry
@@ -80,20 +80,20 @@ def perform(run_directory: Path) -> Healed:
     """
     actions: list[str] = []
     remaining: list[str] = []
-    for book in syncer_state(run_directory):
-        for owed in book.owed:
+    for log in undo_logs(run_directory):
+        for owed in log.owed:
             done = undo(owed)
             actions += done.actions
             remaining += done.remaining
             if not done.remaining:
-                _close(book.path, owed, done)
+                _close(log.path, owed, done)
     _sweep(run_directory)
     return Healed(actions=tuple(actions), remaining=tuple(remaining))
 
 
 def find_runs(root: Path) -> tuple[Path, ...]:
     """Runs of this user under `root` that owe something and that nobody runs any more."""
-    return tuple(run for run in runs_that_owe(root) if not is_held(run))
+    return tuple(run for run in logged_runs(root) if may_owe(run) and not is_held(run))
 
 
 def _close(path: Path, owed: UndoEntry, done: Healed) -> None:
@@ -121,18 +121,13 @@ def _sweep(run_directory: Path) -> None:
 # ---------------------------------------------------------------- the harness's side
 
 
-@contextmanager
-def start_janitor(run_directory: Path) -> Iterator["Guard"]:
-    """A janitor for the time of the block. It ends with the block, or after us.
+def start_janitor(run_directory: Path) -> "AbstractContextManager[Guard]":
+    """A janitor for the time of a block. It ends with the block, or after us.
 
     It has its own session, none of our files and no terminal; what it cannot do it says in
     janitor.log, which exists only then.
     """
-    guard = Guard(run_directory)
-    try:
-        yield guard
-    finally:
-        guard.close()
+    return closing(Guard(run_directory))
 
 
 class Guard:
@@ -190,14 +185,10 @@ class Guard:
         """Our end of its pipe."""
         read_end, write_end = os.pipe()
         try:
+            program = (sys.executable, "-m", "chaoslab.undo.janitor")
             with self._log.open("ab") as errors:
                 self._process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-m",
-                        "chaoslab.undo.janitor",
-                        str(self._run_directory.resolve()),
-                    ],
+                    (*program, str(self._run_directory.resolve())),
                     stdin=read_end,
                     stdout=subprocess.DEVNULL,
                     stderr=errors,
@@ -255,11 +246,11 @@ class _Stand:
     def _let_go(self) -> None:
         """Of everything whose time is over and that can be let go of."""
         now_s = time.monotonic()
-        for book in syncer_state(self.run_directory):
-            for owed in book.owed:
+        for log in undo_logs(self.run_directory):
+            for owed in log.owed:
                 is_due = owed.until_s is not None and now_s >= owed.until_s + _SLACK_S
-                if is_due and lets_go(owed) and (book.path, owed.number) not in self._done:
-                    self._undo(book.path, owed)
+                if is_due and lets_go(owed) and (log.path, owed.number) not in self._done:
+                    self._undo(log.path, owed)
 
     def _undo(self, path: Path, owed: UndoEntry) -> None:
         """What cannot be undone is tried again at the next look."""

@@ -32,7 +32,7 @@ def _owed(runs_root: Path) -> Iterator[Leftover]:
         try:
             left = sorted({what for owed in open_undos(run) for what in leftovers(owed)})
         except FleetError as error:
-            yield Leftover(what=f"a book that cannot be read: {error}", where=str(run),
+            yield Leftover(what=f"an undo log that cannot be read: {error}", where=str(run),
                           remedy=f"chaoslab heal {run}")  # fmt: skip
             continue
         if left:

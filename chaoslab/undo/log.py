@@ -1,4 +1,4 @@
-"""What a run owes: how to undo each thing that it does, written down before it is done.
+"""Undo log of a run: how to undo each thing that it does, written down before it is done.
 
     harness ── open: how to undo, flushed BEFORE the action ──► obligations.jsonl ──► owed, holder
             ── close: undone and verified ──────────────────►
@@ -38,7 +38,7 @@ from chaoslab.undo.verbs import UndoEntry
 
 OBLIGATIONS = "obligations.jsonl"
 _PLACES = ((OBLIGATIONS,), ("control", OBLIGATIONS))
-"""Where the books of a run and of its twin lie in the run directory."""
+"""Where the undo logs of a run and of its twin lie in the run directory."""
 _OWN = frozenset({"open", "do"})
 """What an entry says beside the facts of its verb."""
 
@@ -53,8 +53,8 @@ class UndoLogFile:
     def __init__(self, run_directory: Path) -> None:
         """Continues a file that is there; FleetError when the disk refuses."""
         self._path = run_directory / OBLIGATIONS
-        book = _read(run_directory, (OBLIGATIONS,))
-        self._next = book.next if book else 0
+        log = _read(run_directory, (OBLIGATIONS,))
+        self._next = log.next if log else 0
         self._until_s: float | None = None
         self._open: set[int] = set()
         self._opening: list[UndoEntry] | None = None
@@ -108,7 +108,7 @@ class UndoLogFile:
             self._until_s = self._opening = None
 
     def _still_there(self, opened: list[UndoEntry]) -> tuple[str, ...]:
-        """What was closed all the same is owed again. Of what nobody can see the book tells."""
+        """What was closed all the same is owed again. Of what nobody can see the log tells."""
         found: list[str] = []
         for index, owed in enumerate(opened):
             if not lets_go(owed):
@@ -165,8 +165,8 @@ def _cut_torn_line(file: IO[bytes]) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Book:
-    """What stands in one file."""
+class UndoLogContent:
+    """What one file says."""
 
     path: Path
     owed: tuple[UndoEntry, ...]
@@ -175,22 +175,22 @@ class Book:
     """The number after the greatest."""
 
 
-def syncer_state(run_directory: Path) -> tuple[Book, ...]:
+def undo_logs(run_directory: Path) -> tuple[UndoLogContent, ...]:
     """Those of a run and its twin. FleetError, which names the line, if one cannot be read.
 
     NotPrivate if others could have written one, NotOwned if it is another user's.
     """
     found = (_read(run_directory, names) for names in _PLACES)
-    return tuple(book for book in found if book is not None)
+    return tuple(log for log in found if log is not None)
 
 
 def open_undos(run_directory: Path) -> tuple[UndoEntry, ...]:
     """What is still owed for a run and its twin, oldest first."""
-    return tuple(owed for book in syncer_state(run_directory) for owed in book.owed)
+    return tuple(owed for log in undo_logs(run_directory) for owed in log.owed)
 
 
 def may_owe(run_directory: Path) -> bool:
-    """Whether it owes something; a book that cannot be read may, another user's is not asked."""
+    """Whether it owes something; a log that cannot be read may, another user's is not asked."""
     try:
         return bool(open_undos(run_directory))
     except NotOwned:
@@ -200,14 +200,14 @@ def may_owe(run_directory: Path) -> bool:
 
 
 def is_owned(run_directory: Path) -> bool:
-    """Whether its books are this user's own."""
+    """Whether its undo logs are this user's own."""
     try:
         for names in _PLACES:
             _whole(run_directory, names)
     except NotOwned:
         return False
     except FleetError:
-        return True
+        pass  # whoever wants to act on it is told why it cannot be read
     return True
 
 
@@ -240,27 +240,14 @@ def is_held(run_directory: Path) -> bool:
         return False  # whoever wants to act on it is told why it cannot be read
 
 
-def runs_that_owe(root: Path) -> tuple[Path, ...]:
-    """Every run of this user under `root` that may owe something, whether somebody runs it or
-    not.
-    """
-    return tuple(run for run in _runs(root) if may_owe(run))
-
-
-def runs_of_others(root: Path) -> tuple[Path, ...]:
-    """Every run under `root` that belongs to another user."""
-    return tuple(run for run in _runs(root) if not is_owned(run))
-
-
-def _runs(root: Path) -> Iterator[Path]:
-    """Those with a book, but not by way of a link."""
+def logged_runs(root: Path) -> Iterator[Path]:
+    """Every run under `root` that has an undo log, but not by way of a link."""
     runs = {path.parent for path in root.glob(f"*/*/{OBLIGATIONS}")}
     runs |= {path.parent.parent for path in root.glob(f"*/*/control/{OBLIGATIONS}")}
     return (run for run in sorted(runs) if not (run.is_symlink() or run.parent.is_symlink()))
 
 
-def _read(run_directory: Path, names: tuple[str, ...]) -> Book | None:
-    """None if there is no such book."""
+def _read(run_directory: Path, names: tuple[str, ...]) -> UndoLogContent | None:
     lines = _whole(run_directory, names)
     if lines is None:
         return None
@@ -276,7 +263,7 @@ def _read(run_directory: Path, names: tuple[str, ...]) -> Book | None:
             )
         elif "close" in facts:
             owed.pop(_number(facts["close"]), None)
-    return Book(path=path, owed=tuple(owed.values()), next=following)
+    return UndoLogContent(path=path, owed=tuple(owed.values()), next=following)
 
 
 def _holders(run_directory: Path) -> list[Mapping[str, Json]]:
@@ -314,7 +301,7 @@ def _where_else(holder: Mapping[str, Json]) -> str:
 
 
 def _whole(run_directory: Path, names: tuple[str, ...]) -> Sequence[bytes] | None:
-    """The lines of a book, None if there is none; a torn last one is skipped: its action was not
+    """The lines of a log, None if there is none; a torn last one is skipped: its action was not
     begun.
     """
     try:

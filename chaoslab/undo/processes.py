@@ -105,12 +105,8 @@ def _unwedge(facts: ProcessFacts) -> Healed:
 # ---------------------------------------------------------------- leftovers
 
 
-def strays() -> tuple[Leftover, ...]:
+def strays() -> Iterator[Leftover]:
     """Nodes and proxies whose parent is dead, whichever run they belonged to."""
-    return tuple(_strays())
-
-
-def _strays() -> Iterator[Leftover]:
     for process in psutil.process_iter():
         try:
             words, environment = process.cmdline(), process.environ()

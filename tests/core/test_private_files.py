@@ -17,7 +17,7 @@ from chaoslab.core.private_files import (
     replace_file,
 )
 from chaoslab.record.run_directory import RunDirectory
-from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, append, is_held, may_owe, syncer_state
+from chaoslab.undo.log import OBLIGATIONS, UndoLogFile, append, is_held, may_owe, undo_logs
 
 STRANGER = 65_534
 """The uid of `nobody`."""
@@ -164,7 +164,7 @@ def test_the_books_of_another_user_are_left_alone(tmp_path: Path) -> None:
     assert may_owe(tmp_path)
     os.chown(tmp_path / OBLIGATIONS, STRANGER, STRANGER)
     with pytest.raises(NotOwned):
-        syncer_state(tmp_path)
+        undo_logs(tmp_path)
     assert not may_owe(tmp_path)
     assert is_held(tmp_path)
 

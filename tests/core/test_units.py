@@ -133,19 +133,19 @@ def test_a_duration_is_printed_the_usual_way(seconds: float, text: str) -> None:
 
 
 def test_sizes_rates_and_counts_are_printed_as_short_as_is_exact() -> None:
-    assert [units.show_size(n) for n in (64 * 2**20, 1_500_000_000, 1_234_567, 0)] == [
+    assert [units.SIZE.show(n) for n in (64 * 2**20, 1_500_000_000, 1_234_567, 0)] == [
         "64MiB", "1.5GB", "1234567B", "0B",
     ]  # fmt: skip
-    assert [units.show_rate(rate) for rate in (2e6, 0.5, 1e7)] == ["2MB/s", "0.5B/s", "10MB/s"]
-    assert [units.show_count(n) for n in (200_000, 2_000_000, 1234, 0)] == [
+    assert [units.RATE.show(rate) for rate in (2e6, 0.5, 1e7)] == ["2MB/s", "0.5B/s", "10MB/s"]
+    assert [units.COUNT.show(n) for n in (200_000, 2_000_000, 1234, 0)] == [
         "200k",
         "2M",
         "1234",
         "0",
     ]
     assert [units.show_share(share) for share in (0.5, 0.07, 1.0)] == ["50%", "7%", "100%"]
-    assert units.show_bound(units.Relative(factor=3.0)) == "3x baseline"
-    assert units.show_factor(1.25) == "1.25x"
+    assert units.BOUND.show(units.Relative(factor=3.0)) == "3x baseline"
+    assert units.FACTOR.show(1.25) == "1.25x"
 
 
 AMOUNTS = st.floats(min_value=0, max_value=1e9, allow_subnormal=False)
@@ -156,19 +156,19 @@ COUNTS = st.integers(min_value=0, max_value=10**15)
 def test_durations_shares_and_factors_are_read_back_exactly(value: float) -> None:
     assert units.duration_s(units.show_duration(value)) == value
     assert units.share(units.show_share(value)) == value
-    assert units.factor(units.show_factor(value)) == value
-    assert units.bound(units.show_bound(value)) == value
-    assert units.bound(units.show_bound(units.Relative(factor=value))) == units.Relative(
+    assert units.factor(units.FACTOR.show(value)) == value
+    assert units.bound(units.BOUND.show(value)) == value
+    assert units.bound(units.BOUND.show(units.Relative(factor=value))) == units.Relative(
         factor=value
     )
 
 
 @given(COUNTS)
 def test_sizes_rates_and_counts_are_read_back_exactly(number: int) -> None:
-    assert units.size_bytes(units.show_size(number)) == number
-    assert units.count(units.show_count(number)) == number
-    assert units.rounds(units.show_rounds(number)) == number
-    assert units.rate_bytes_per_s(units.show_rate(number)) == number
+    assert units.size_bytes(units.SIZE.show(number)) == number
+    assert units.count(units.COUNT.show(number)) == number
+    assert units.rounds(units.ROUNDS.show(number)) == number
+    assert units.rate_bytes_per_s(units.RATE.show(number)) == number
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0])

@@ -8,7 +8,7 @@ from chaoslab.cli.commands.output import advise, examples, json_option, out_opti
 from chaoslab.core.errors import ExitCode, FleetError
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.janitor import find_runs, heal
-from chaoslab.undo.log import runs_of_others
+from chaoslab.undo.log import is_owned, logged_runs
 from chaoslab.undo.verbs import Healed
 
 
@@ -31,7 +31,8 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
     """
     paths = find_runs(out) if is_all else (RunDirectory.open(run, root=out).path,)
     healed = {path: _heal(path) for path in paths}
-    if is_all and (others := runs_of_others(out)):
+    others = [path for path in logged_runs(out) if not is_owned(path)] if is_all else []
+    if others:
         click.echo(f"{len(others)} runs of other users are left alone: {others[0]} …", err=True)
     if as_json:
         print_json(
@@ -49,7 +50,7 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
 
 
 def _heal(path: Path) -> Healed:
-    """A book that cannot be read is something that remains, and keeps the others from nothing."""
+    """An undo log that cannot be read remains; the others are healed all the same."""
     try:
         return heal(path)
     except FleetError as error:
