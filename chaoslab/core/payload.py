@@ -156,10 +156,13 @@ def _reader(wanted: Any) -> Read:
     raise TypeError(f"no field can be of type {wanted!r}")
 
 
-def _text(value: Json, _: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError("text")
-    return value
+def _exactly(kind: type, what: str) -> Read:
+    def read(value: Json, _: object) -> object:
+        if type(value) is not kind:
+            raise TypeError(what)
+        return value
+
+    return read
 
 
 def _number(value: Json, _: object) -> float:
@@ -173,19 +176,12 @@ def _number(value: Json, _: object) -> float:
         raise TypeError("a number") from error
 
 
-def _integer(value: Json, _: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError("an integer")
-    return value
-
-
-def _flag(value: Json, _: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError("true or false")
-    return value
-
-
-_SIMPLE: Mapping[object, Read] = {str: _text, float: _number, int: _integer, bool: _flag}
+_SIMPLE: Mapping[object, Read] = {
+    str: _exactly(str, "text"),
+    int: _exactly(int, "an integer"),
+    bool: _exactly(bool, "true or false"),
+    float: _number,
+}
 
 
 def _items(inner: Read) -> Read:

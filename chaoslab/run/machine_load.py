@@ -1,4 +1,4 @@
-"""How busy the machine of the harness is, and with whose work: samples for the journal.
+"""Load of the machine of the harness, and with whose work: samples for the journal.
 
     /proc/stat ─────────► busy, idle and stolen cores ┐
     /proc/<pid>/stat ───► those of the run's own tree ┴─► what others took
@@ -102,26 +102,24 @@ def read(root: Path, trees: set[int], harness: int) -> Reading | None:
 
 
 def _sampled(before: Reading, after: Reading, window_s: float) -> Mapping[str, Json]:
-    def per_s(early: float | None, late: float | None) -> float | None:
+    def grown(early: float | None, late: float | None, per: float = 1.0) -> float | None:
         if early is None or late is None:
             return None
-        return round(max(0.0, late - early) / window_s, 4)
+        return round(max(0.0, late - early) / per, 4)
 
-    busy, own = per_s(before.busy_s, after.busy_s), per_s(0.0, _used_s(before.own, after.own))
-    waited = per_s(before.waited_s, after.waited_s)
-    throttled = per_s(before.throttled_s, after.throttled_s)
+    own_s = _used_s(before.own, after.own)
     return {
         "window_s": round(window_s, 4),
         "cores": after.cores,
         "load_1m": after.load_1m,
-        "own_cores": own,
-        "others_cores": round(max(0.0, (busy or 0.0) - (own or 0.0)), 4),
-        "stolen_cores": per_s(before.stolen_s, after.stolen_s),
-        "idle_cores": per_s(before.idle_s, after.idle_s),
-        "waited_s": None if waited is None else round(waited * window_s, 4),
-        "throttled_s": None if throttled is None else round(throttled * window_s, 4),
+        "own_cores": grown(0.0, own_s, window_s),
+        "others_cores": grown(before.busy_s + own_s, after.busy_s, window_s),
+        "stolen_cores": grown(before.stolen_s, after.stolen_s, window_s),
+        "idle_cores": grown(before.idle_s, after.idle_s, window_s),
+        "waited_s": grown(before.waited_s, after.waited_s),
+        "throttled_s": grown(before.throttled_s, after.throttled_s),
         **{
-            f"{name}_pressure": per_s(before.pressure_s[name], after.pressure_s[name])
+            f"{name}_pressure": grown(before.pressure_s[name], after.pressure_s[name], window_s)
             for name in _PRESSURES
         },
     }

@@ -8,6 +8,7 @@ them, what is open is healed, every node is ended and the record says how it wen
 knows a kind of fault or a kind of fleet, and nothing here judges.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -16,7 +17,7 @@ from functools import partial
 from chaoslab import __version__
 from chaoslab.core.errors import ChaoslabError, FleetError
 from chaoslab.core.events import Json, Kind
-from chaoslab.core.payloads import BaselineMeasured, RunOutcome
+from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked
 from chaoslab.plan.model import FaultPlan, Injection
@@ -148,36 +149,28 @@ class Run:
         frame = self.plan.baseline
         first_round = self.progress.rounds + frame.warmup
         for _ in range(BASELINE_WINDOWS):
-            measured = self._measure_window(first_round)
+            last_round = first_round + frame.window
+            self._train_until(partial(self.progress.has_merged, last_round))
+            measured = measure(
+                self.recorder.journal.history,
+                first_round=first_round,
+                last_round=last_round,
+                max_variation=frame.max_variation,
+            )
+            self.recorder.note(Kind.BASELINE_MEASURED, asdict(measured))
             if measured.is_steady or not self.injections:
                 return
             if self.run_loop.is_over:
                 break
-            first_round += frame.window
+            first_round = last_round
         raise Ended(RunOutcome.ABORTED, f"nothing was injected: {measured.reason}")
-
-    def _measure_window(self, first_round: int) -> BaselineMeasured:
-        last_round = first_round + self.plan.baseline.window
-        self.run_loop.until(lambda: self.progress.rounds >= last_round or self.run_loop.is_over)
-        measured = measure(
-            self.recorder.journal.history,
-            first_round=first_round,
-            last_round=last_round,
-            max_variation=self.plan.baseline.max_variation,
-        )
-        self.recorder.note(Kind.BASELINE_MEASURED, asdict(measured))
-        return measured
 
     def _inject(self) -> None:
         """All faults. Training that has reached its stop rule goes on while one is at work."""
         self._enter("inject")
         self.injector.arm()
-        self.run_loop.until(
-            lambda: (
-                self.injector.is_done
-                or self.run_loop.is_over
-                or (self.progress.is_held and not self.injector.is_busy)
-            )
+        self._train_until(
+            lambda: self.injector.is_done or (self.progress.is_held and not self.injector.is_busy)
         )
 
     def _settle(self) -> None:
@@ -186,10 +179,7 @@ class Run:
         Then, if there were faults, as many rounds follow as there were before them to compare.
         """
         self._enter("settle")
-        self.run_loop.until(
-            lambda: not self.injector.pending() or self.run_loop.is_over,
-            within_s=self.plan.settle_s,
-        )
+        self._await_contributions()
         pending = self.injector.pending()
         self.recorder.note(Kind.RUN_SETTLED, {"is_settled": not pending, "pending": pending})
         if self.injections:
@@ -200,26 +190,21 @@ class Run:
 
         A fault whose step or loss is reached only now has its whole time, too.
         """
-        while True:
-            last_round = self.progress.rounds + self.plan.baseline.window
-            self.run_loop.until(partial(self._has_reached, last_round), within_s=self.plan.settle_s)
-            if self.run_loop.is_over or not self.injector.is_busy:
-                return
-            self.run_loop.until(lambda: not self.injector.is_busy or self.run_loop.is_over)
-            self.run_loop.until(
-                lambda: not self.injector.pending() or self.run_loop.is_over,
-                within_s=self.plan.settle_s,
-            )
-
-    def _has_reached(self, round_: int) -> bool:
-        """Whether so many rounds are merged, or something else is to be done first."""
-        is_there = self.progress.rounds >= round_
-        return is_there or self.injector.is_busy or self.run_loop.is_over
+        last_round = self.progress.rounds + self.plan.baseline.window
+        self._train_until(
+            lambda: self.progress.rounds >= last_round or self.injector.is_busy,
+            within_s=self.plan.settle_s,
+        )
+        if self.injector.is_busy and not self.run_loop.is_over:
+            self._train_until(lambda: not self.injector.is_busy)
+            self._await_contributions()
+            self._train_on()
 
     def _stop(self) -> None:
         """Training ends by its own rule; what is still open then is measured and healed."""
         self._enter("stop")
-        self.run_loop.until(lambda: self._is_long_enough or self.run_loop.is_over)
+        least = self.basis.least_tokens
+        self._train_until(lambda: self.progress.is_held and self.progress.committed_tokens >= least)
         if not self.run_loop.is_over:
             self.fleet.signal(SYNCER, signal="SIGTERM")  # its stop rule is met: it need not go on
             self.run_loop.until(lambda: self.run_loop.is_over)
@@ -231,10 +216,6 @@ class Run:
         ):
             late = ", ".join(sorted(finishing & set(self.progress.alive())))
             self.remarks.append(f"{late} still ran {FINISH_S:g} s after training ended")
-
-    @property
-    def _is_long_enough(self) -> bool:
-        return self.progress.is_held and self.progress.committed_tokens >= self.basis.least_tokens
 
     def _evaluate(self) -> None:
         self._enter("evaluate")
@@ -307,6 +288,14 @@ class Run:
             self.run_loop.end_nodes("SIGKILL", within_s=END_S)
 
     # ---------------------------------------------------------------- helpers
+
+    def _train_until(self, is_done: Callable[[], bool], *, within_s: float = math.inf) -> None:
+        """Wait until `is_done`, at most until training is over."""
+        self.run_loop.until(lambda: is_done() or self.run_loop.is_over, within_s=within_s)
+
+    def _await_contributions(self) -> None:
+        """Wait until nobody that a fault took away is missing, at most for the plan's `settle`."""
+        self._train_until(lambda: not self.injector.pending(), within_s=self.plan.settle_s)
 
     def _enter(self, phase: str) -> None:
         self.recorder.note(Kind.PHASE_ENTERED, {"phase": phase})

@@ -101,6 +101,10 @@ class Progress:
         """Merged rounds so far."""
         return len(self.rounds_s)
 
+    def has_merged(self, rounds: int) -> bool:
+        """Whether so many rounds are merged."""
+        return self.rounds >= rounds
+
     @property
     def learners(self) -> frozenset[str]:
         """Every learner that was ever started."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from chaoslab.core.events import Kind
 from chaoslab.core.payload import Payload
-from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed
+from chaoslab.core.payloads.syncer import Membership, OfLearner, Pushed, Round
 
 
 class LeftBecause(StrEnum):
@@ -58,11 +58,9 @@ class LearnerPushed(Pushed, kind=Kind.LEARNER_PUSHED):
     """What it contributes, and where in its own raw tokens that lies."""
 
 
-class UpdateTampered(OfLearner, kind=Kind.UPDATE_TAMPERED):
+class UpdateTampered(Round, OfLearner, kind=Kind.UPDATE_TAMPERED):
     """Its test hook corrupted this push before it was sent."""
 
-    round: int
-    fragment: int
     how: str
     """Kind of corruption: a `diloco.learner.tampering.Corruption`."""
     factor: float | None = None

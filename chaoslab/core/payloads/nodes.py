@@ -7,12 +7,17 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.payload import Payload
 
 
-class NodeStarted(Payload, kind=Kind.NODE_STARTED):
+class _OfProcess(Payload):
+    """An event of one process of a node."""
+
     node: str
-    role: str
-    """learner, syncer or evaluator."""
     incarnation: int
     pid: int
+
+
+class NodeStarted(_OfProcess, kind=Kind.NODE_STARTED):
+    role: str
+    """learner, syncer or evaluator."""
     start_ticks: int | None = None
     """When the process started, in clock ticks since the boot; None in a container."""
     boot_id: str | None = None
@@ -26,10 +31,7 @@ class NodeStarted(Payload, kind=Kind.NODE_STARTED):
     """Of a container, by its engine, in s since the epoch."""
 
 
-class NodeExited(Payload, kind=Kind.NODE_EXITED):
-    node: str
-    incarnation: int
-    pid: int
+class NodeExited(_OfProcess, kind=Kind.NODE_EXITED):
     exit_code: int | None = None
     signal: str | None = None
     """Name of the signal that ended it."""
@@ -59,10 +61,7 @@ class EngineReported(Payload, kind=Kind.ENGINE_REPORTED):
     """healthy or unhealthy, with `health_status`."""
 
 
-class NodeProbed(Payload, kind=Kind.NODE_PROBED):
-    node: str
-    incarnation: int
-    pid: int
+class NodeProbed(_OfProcess, kind=Kind.NODE_PROBED):
     state: str
     """R, S, D, T, Z (see proc(5)) or gone."""
     rss_bytes: int
@@ -157,13 +156,18 @@ class StoragePowerLost(Payload, kind=Kind.STORAGE_POWER_LOST):
     """`file`, `bytes_before` and `bytes_after` of each that was not as before (null: no file)."""
 
 
-class PhaseReached(Payload, kind=Kind.PHASE_REACHED):
-    """A node that was asked to announce a point of the protocol is there."""
+class _ByItself(Payload):
+    """A node says it of itself."""
 
     node: str = ""
     """The syncer; a learner says `learner`."""
     learner: str = ""
     incarnation: int
+
+
+class PhaseReached(_ByItself, kind=Kind.PHASE_REACHED):
+    """A node that was asked to announce a point of the protocol is there."""
+
     phase: str
     """The point that was reached: a `diloco.node.phases.Phase`."""
     is_held: bool = False
@@ -174,15 +178,11 @@ class PhaseReached(Payload, kind=Kind.PHASE_REACHED):
     version: int | None = None
 
 
-class ClockRead(Payload, kind=Kind.CLOCK_READ):
+class ClockRead(_ByItself, kind=Kind.CLOCK_READ):
     """Both clocks as the node's code reads them: before they are touched, at once, twice a second,
     and when they are let go.
     """
 
-    node: str = ""
-    """The syncer; a learner says `learner`."""
-    learner: str = ""
-    incarnation: int
     wall_s: float
     """Wall-clock time in seconds since the epoch."""
     monotonic_s: float

@@ -51,6 +51,13 @@ class SyncerFreed(Payload, kind=Kind.SYNCER_FREED):
     blocked_s: float
 
 
+class Round(Payload):
+    """An event of one round."""
+
+    round: int
+    fragment: int
+
+
 class OfLearner(Payload):
     """An event of one incarnation of a learner."""
 
@@ -111,13 +118,6 @@ class MemberLeft(Membership, kind=Kind.MEMBER_LEFT):
     """closed, no_progress, said_goodbye or fenced."""
 
 
-class Round(Payload):
-    """An event of one round."""
-
-    round: int
-    fragment: int
-
-
 class Contributor(Membership):
     """A contribution that was merged."""
 
@@ -163,11 +163,9 @@ class RoundAbandoned(Round, kind=Kind.ROUND_ABANDONED):
     reason: str
 
 
-class Pushed(Membership):
+class Pushed(Round, Membership):
     """The header of a push."""
 
-    round: int
-    fragment: int
     base_version: int
     step: int
     c_steps: int
@@ -182,24 +180,20 @@ class PushAccepted(Pushed, kind=Kind.PUSH_ACCEPTED):
     """Of its outer gradient, L2 over the fragment."""
 
 
-class PushRejected(Membership, kind=Kind.PUSH_REJECTED):
+class PushRejected(Round, Membership, kind=Kind.PUSH_REJECTED):
     """`learner` is whoever was let in on the stream (empty, with incarnation 0: nobody), `epoch`
     that under which it was pushed.
     """
 
-    round: int
-    fragment: int
     reason: str
     """Reason of the refusal: a `diloco.syncer.decisions.Refusal`."""
     c_tokens: float
     detail: str = ""
 
 
-class PushBounded(Membership, kind=Kind.PUSH_BOUNDED):
+class PushBounded(Round, Membership, kind=Kind.PUSH_BOUNDED):
     """A push that was scaled down."""
 
-    round: int
-    fragment: int
     norm: float
     usual: float
     """The norm that it was shortened to: that of other pushes of so many steps."""
