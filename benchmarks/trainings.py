@@ -124,7 +124,7 @@ def by_hand(
     """
     folder.mkdir(parents=True)
     (folder / "plan.yaml").write_text(yaml)
-    _, plan = decode(Asked(plan=str(folder / "plan.yaml")))
+    plan, _ = decode(Asked(plan=str(folder / "plan.yaml")))
     launch = Launch(plan=plan, snapshots=folder / "snapshots")
     deadline_s = time.monotonic() + within_s
     syncer = launch.syncer()

@@ -20,10 +20,9 @@ from rich.rule import Rule
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from chaoslab.checks.catalogue import CHECKS
-from chaoslab.faults.catalogue import FAULTS
 from chaoslab.plan.file import load
 from chaoslab.plan.model import Control, FaultPlan
+from chaoslab.prepare.kinds import kinds
 from chaoslab.record.journal import History
 from chaoslab.report.console import draw
 from chaoslab.report.files import read_verdict
@@ -89,7 +88,7 @@ def picture(run: Path) -> str:
     history, verdict = History.read(run), read_verdict(run)
     if verdict is None:
         raise ValueError(f"{run} was never judged: run `chaoslab judge {run}` first")
-    plan = load(run / "plan.resolved.yaml", faults=FAULTS, checks=CHECKS)
+    plan, _ = load(run / "plan.resolved.yaml", kinds(), is_record=True)
     record = Path("runs", run.parent.name, run.name)
     with Path("/dev/null").open("w", encoding="utf-8") as nowhere:
         console = Console(

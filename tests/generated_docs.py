@@ -222,7 +222,7 @@ def plans() -> str:
     """Every plan that comes with chaoslab, and what it is about."""
     rows = [
         (f"[`{name}`](../fault_plans/{path.name})",
-         load(path, plan_kinds()).description)
+         load(path, plan_kinds())[0].description)
         for name, path in bundled_plans().items()
     ]  # fmt: skip
     return _table(("plan", "what happens"), rows)

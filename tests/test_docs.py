@@ -180,7 +180,7 @@ def test_a_page_shows_a_whole_plan() -> None:
 def test_a_plan_that_is_shown_loads_and_can_be_scheduled(text: str, tmp_path: Path) -> None:
     path = tmp_path / "my_plan.yaml"
     path.write_text(text)
-    plan = load(path, kinds())
+    plan, _ = load(path, kinds())
     assert schedule(plan, roster_of(plan)).injections
     assert plan.expect
 

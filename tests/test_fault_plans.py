@@ -19,7 +19,7 @@ SEEDS = range(8)
 
 
 def loaded(path: Path, **more: Any) -> FaultPlan:
-    return load(path, kinds(), **more)
+    return load(path, kinds(), **more)[0]
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from functools import partial
 from pathlib import Path
 
 import chaoslab
-from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.fleet.settings import FleetRequest
-from chaoslab.plan.file import load, refuse, refuse_what_is_not_here, resolved_yaml, secrets_of
+from chaoslab.plan.file import Document, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
@@ -24,7 +24,7 @@ from chaoslab.prepare.launch import programs, task_trial
 from chaoslab.prepare.links import link_kind, link_setup
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText, refuse_impossible
-from chaoslab.prepare.task_trial import refuse_untrainable
+from chaoslab.prepare.task_trial import untrainable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,22 +70,21 @@ class Prepared:
 
 def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
-    path, plan = decode(asked)
-    refuse_what_is_not_here(plan, path, asked.settings)
+    plan, document = decode(asked)
+    document.refuse(missing(plan))
     if fleet_of(plan).runs_here:
-        refuse_untrainable(plan, path, tuple(asked.settings))
-    secrets = secrets_of(path, asked.settings)
+        document.refuse(untrainable(plan))
     roster = roster_of(plan)
     drawn = schedule(plan, roster)
-    refuse(path, asked.settings, impossible(plan, drawn))
+    document.refuse(impossible(plan, drawn))
     return Prepared(
         plan=plan,
         roster=roster,
         schedule=drawn,
         text=PlanText(
-            source=_read(path),
-            resolved=resolved_yaml(_with_links(plan), secrets=secrets),
-            secrets=secrets,
+            source=document.text,
+            resolved=resolved_yaml(_with_links(plan), secrets=document.secrets),
+            secrets=document.secrets,
         ),
         fleet_setup=fleet_setup(plan),
         links=link_setup(plan),
@@ -108,17 +107,10 @@ def _with_links(plan: FaultPlan) -> FaultPlan:
     return replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
 
 
-def decode(asked: Asked) -> tuple[Path, FaultPlan]:
-    """The file of a plan, and what it says; PlanError names every mistake in it."""
+def decode(asked: Asked) -> tuple[FaultPlan, Document]:
+    """A plan and where its parts were written; PlanError names every mistake in it."""
     path = find_plan(asked.plan)
-    plan = load(
-        path,
-        kinds(),
-        overrides=asked.settings,
-        seed=asked.seed,
-        fleet=asked.fleet,
-    )
-    return path, plan
+    return load(path, kinds(), overrides=asked.settings, seed=asked.seed, fleet=asked.fleet)
 
 
 def find_plan(given: str) -> Path:
@@ -153,10 +145,3 @@ def bundled_plans() -> Mapping[str, Path]:
         if folder.is_dir():
             return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
     return {}
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise FleetError(f"{path} cannot be read: {error}") from error

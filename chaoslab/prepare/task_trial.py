@@ -1,32 +1,31 @@
 """Trial of a plan's own task before anything starts, in the place where learners would run it.
 
-training.task ─► python -m chaoslab.diloco.task_trial, in a process of its own ─► PlanError
+training.task ─► python -m chaoslab.diloco.task_trial, in a process of its own ─► a mistake
                                                                    └► it can be trained
 """
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 
 import click
 
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
-from chaoslab.plan.file import refuse
+from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import FaultPlan
 from chaoslab.prepare.launch import task_trial
 
 
-def refuse_untrainable(plan: FaultPlan, path: Path, overrides: tuple[str, ...]) -> None:
-    """PlanError, with the place of `training.task`, if a local process cannot train the task."""
+def untrainable(plan: FaultPlan) -> Iterator[Mistake]:
+    """Why a local process cannot train the plan's task, if it has one and cannot."""
     command = task_trial(plan)
     if command is None:
         return
     click.echo(f"trying the task {plan.training.task} …", err=True)
     problem = _tried_here(command.argv, tuple(command.environment.items()))
     if problem is not None:
-        refuse(path, overrides, [(("training", "task"), problem)])
+        yield ("training", "task"), problem
 
 
 @cache

@@ -106,7 +106,8 @@ def recorded_checks(directory: RunDirectory) -> tuple[Check, ...]:
         raise PlanError(
             f"{directory.path} holds no plan: say whose `expect` to use with --expect-from PLAN"
         )
-    return expected(load(path, kinds(), is_record=True))
+    plan, _ = load(path, kinds(), is_record=True)
+    return expected(plan)
 
 
 def _refuse_another_plan(directory: RunDirectory, history: History) -> None:

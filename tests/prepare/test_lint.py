@@ -157,7 +157,7 @@ def test_what_is_likely_a_mistake_is_a_warning(
 def test_a_plan_on_record_is_read_whatever_can_never_be_in_it(tmp_path: Path) -> None:
     path = tmp_path / "old.yaml"
     path.write_text(f"{HEAD}faults:\n  - {REST}\nexpect:\n  - {{check: rejoin}}\n")
-    assert decode(Asked(plan=str(path)))[1].faults[0].outage.rest
+    assert decode(Asked(plan=str(path)))[0].faults[0].outage.rest
 
 
 PLANS_OF_OURS = [*bundled_plans().values(), *sorted(PLANS.glob("*.yaml"))]

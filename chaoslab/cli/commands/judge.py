@@ -42,7 +42,7 @@ def command(
     if expect_from is None:
         checks = recorded_checks(directory)
     else:
-        _, plan = decode(Asked(plan=expect_from))
+        plan, _ = decode(Asked(plan=expect_from))
         checks = expected(plan)
     judged = judge_record(directory, checks)
     if as_json:

@@ -4,7 +4,7 @@
             (places)    (--set)      (${…})       keys, units, names
                  └──────── every mistake: file:line:column, key, what to write ────────┘
 
-    plan = load(path, kinds(), overrides=["training.learners=8"])
+    plan, document = load(path, kinds(), overrides=["training.learners=8"])
 
 All mistakes of a file are reported in one PlanError, a line for each. The module is the one door
 to YAML; it knows no fault and no check by name and starts nothing.
@@ -30,12 +30,12 @@ A field without a default must be given. Docstrings below fields become the edit
 across fields belongs in `__post_init__` and raises PlanError.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
@@ -43,7 +43,7 @@ from ruamel.yaml import YAML
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.secrets import Secrets
-from chaoslab.plan.file.document import Branch, Document, Tree, override, read
+from chaoslab.plan.file.document import Branch, Document, Mistake, Tree, override, read
 from chaoslab.plan.file.references import missing
 from chaoslab.plan.file.shape import UNKNOWN_KEY
 from chaoslab.plan.file.variables import interpolate
@@ -52,18 +52,14 @@ from chaoslab.plan.file.writing import written
 from chaoslab.plan.model import FaultPlan
 
 __all__ = [
+    "Document",
     "Kinds",
     "Mistake",
     "json_schema",
     "load",
-    "refuse",
-    "refuse_what_is_not_here",
+    "missing",
     "resolved_yaml",
-    "secrets_of",
 ]
-
-Mistake: TypeAlias = tuple[Branch, str]
-"""Where in the plan, as the way to its key, and what to write instead."""
 
 
 def load(
@@ -74,14 +70,18 @@ def load(
     seed: int | None = None,
     fleet: str | None = None,
     is_record: bool = False,
-) -> FaultPlan:
+) -> tuple[FaultPlan, Document]:
     """The plan in a file, with the overrides of the command line applied before it is judged.
+
+    The document says where each part was written: `refuse` places further mistakes there.
 
     In a record, secrets are names of what was there when it was written, and stay names.
 
     PlanError names every mistake that could be found.
     """
-    document = _document(path, overrides)
+    document = read(path)
+    for setting in overrides:
+        override(document, setting, label=f"--set {setting}")
     if seed is not None:
         override(document, f"seed={seed}", label=f"--seed {seed}")
     if fleet is not None:
@@ -96,44 +96,19 @@ def load(
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
     try:
         plan = FaultPlan(**found)
-        _refuse_secret_names(plan, Secrets(document.secrets))
+        _refuse_secret_names(plan, document.secrets)
     except PlanError as error:
         if error.key:
             document.blame(tuple(error.key.split(".")), error.message)
             raise document.error() from error
         raise PlanError(error.message, where=error.where or str(path)) from error
-    return plan
-
-
-def refuse_what_is_not_here(plan: FaultPlan, path: Path, overrides: Sequence[str] = ()) -> None:
-    """PlanError if data, task or programs of the plan are not to be found from this folder.
-
-    Apart from `load`, because a plan on record is read where its data may be long gone.
-    """
-    refuse(path, overrides, missing(plan))
-
-
-def refuse(path: Path, overrides: Sequence[str], problems: Iterable[Mistake]) -> None:
-    """PlanError that names the place of each key and what is wrong with it; nothing without any."""
-    document = _document(path, overrides)
-    interpolate(document)
-    for branch, text in problems:
-        document.blame(branch, text)
-    if document.problems:
-        raise document.error()
-
-
-def secrets_of(path: Path, overrides: Sequence[str] = ()) -> Secrets:
-    """The secrets that a plan takes from the environment: what no record may show."""
-    document = _document(path, overrides)
-    interpolate(document)
-    return Secrets(dict(document.secrets))
+    return plan, document
 
 
 def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
     """The whole plan with its defaults; loading it gives an equal plan.
 
-    `secrets` (from `secrets_of`) are written as the `${env:NAME}` they came from.
+    `secrets` (of its document) are written as the `${env:NAME}` they came from.
     """
     text = StringIO()
     yaml = YAML()
@@ -172,13 +147,6 @@ def _refuse_secret_names(plan: FaultPlan, secrets: Secrets) -> None:
             )
 
 
-def _document(path: Path, overrides: Sequence[str]) -> Document:
-    document = read(path)
-    for setting in overrides:
-        override(document, setting, label=f"--set {setting}")
-    return document
-
-
 def _name_faults(document: Document) -> None:
     """Give each fault without an `id` one from its name and position: kill-0."""
     faults = document.tree.get("faults")
@@ -211,8 +179,7 @@ def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[s
             branch = _branch(document.tree, mistake["loc"])
             if branch not in document.broken:
                 document.blame(branch, mistake["msg"], is_key=mistake["type"] == UNKNOWN_KEY)
-    if document.problems:
-        raise document.error()
+    document.refuse(())
     return found
 
 

@@ -27,6 +27,9 @@ Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | Non
 Branch: TypeAlias = tuple[str | int, ...]
 """The way from the root to a part of the tree: ("faults", 0, "target")."""
 
+Mistake: TypeAlias = tuple[Branch, str]
+"""Where in the plan, as the way to its key, and what to write instead."""
+
 DEEPEST: Final = 50
 """More levels than these are refused: no plan has them, and reading them takes a stack."""
 _LONGEST_NUMBER: Final = 100
@@ -62,6 +65,7 @@ class Document:
     """A plan as it was written. Its parts are changed only by the functions of this module."""
 
     tree: dict[str, Tree]
+    text: str = ""
     values: dict[Branch, str] = field(default_factory=dict)
     """file:line:column of each value."""
     keys: dict[Branch, str] = field(default_factory=dict)
@@ -69,10 +73,15 @@ class Document:
     problems: list[Problem] = field(default_factory=list)
     broken: set[Branch] = field(default_factory=set)
     """Values with a mistake: whatever else is wrong with them follows from it."""
-    secrets: dict[str, str] = field(default_factory=dict)
+    secret_values: dict[str, str] = field(default_factory=dict)
     """Name and value of each secret that was used."""
     environment: Mapping[str, str] | None = field(default_factory=lambda: os.environ)
     """Where `${env:NAME}` is looked up; None: it stays as it is."""
+
+    @property
+    def secrets(self) -> Secrets:
+        """What the plan takes from the environment, and no record may show."""
+        return Secrets(dict(self.secret_values))
 
     def where(self, branch: Branch, *, is_key: bool = False) -> str:
         """file:line:column of a part, or of the nearest part around it that was written."""
@@ -84,10 +93,17 @@ class Document:
 
     def blame(self, branch: Branch, text: str, *, is_key: bool = False) -> None:
         """Note a mistake; values of secrets in its text are replaced by their names."""
-        text = Secrets(self.secrets).text(text)
+        text = self.secrets.text(text)
         where = self.where(branch, is_key=is_key)
         self.problems.append(Problem(where=where, key=dotted(branch), text=text))
         self.broken.add(branch)
+
+    def refuse(self, mistakes: Iterable[Mistake]) -> None:
+        """PlanError with these mistakes and all noted before; nothing without any."""
+        for branch, text in mistakes:
+            self.blame(branch, text)
+        if self.problems:
+            raise self.error()
 
     def error(self) -> PlanError:
         """All mistakes as one PlanError with a line for each, in the order of the file."""
@@ -113,7 +129,7 @@ def read(path: Path) -> Document:
             "save the file as UTF-8",
             where=f"{path}:{len(before)}:{len(before[-1]) + 1}",
         ) from error
-    document = Document(tree={}, values={(): f"{path}:1:1"})
+    document = Document(tree={}, text=text, values={(): f"{path}:1:1"})
     tree = _Reader(document, str(path)).tree(text, ())
     if not isinstance(tree, dict):
         if not document.problems:

@@ -107,7 +107,7 @@ def _referred(document: Document, branch: Branch, name: str, values: Mapping[str
                 f"one of letters, digits and marks, or ${{env.public:{short}}} if it is not secret",
             )
         else:
-            document.secrets[short] = value
+            document.secret_values[short] = value
             return value
     elif kind in {"env", "env.public"}:
         return f"${{{name}}}"

@@ -107,7 +107,7 @@ def loader(directory: Path) -> Loader:
     def load_text(text: str, *overrides: str, **more: object) -> FaultPlan:
         path = directory / "trial.yaml"
         path.write_text(text, encoding="utf-8")
-        return load(path, KINDS, overrides=overrides, **more)  # type: ignore[arg-type]
+        return load(path, KINDS, overrides=overrides, **more)[0]  # type: ignore[arg-type]
 
     return load_text
 

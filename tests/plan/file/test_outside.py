@@ -8,7 +8,7 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.diloco.model import data as text_of
-from chaoslab.plan.file import load, refuse_what_is_not_here
+from chaoslab.plan.file import load, missing
 from chaoslab.plan.model import FaultPlan
 from tests.plan.file.catalogue import HEAD, KINDS
 
@@ -25,8 +25,8 @@ TASK = "raise SystemExit('imported')\ndef make(data): ..."
 def looked_for(training: str, *overrides: str) -> FaultPlan:
     path = Path("trial.yaml")
     path.write_text(f"{HEAD}training: {{{training}}}\n", encoding="utf-8")
-    plan = load(path, KINDS, overrides=overrides)
-    refuse_what_is_not_here(plan, path, overrides)
+    plan, document = load(path, KINDS, overrides=overrides)
+    document.refuse(missing(plan))
     return plan
 
 

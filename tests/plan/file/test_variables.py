@@ -6,9 +6,9 @@ import pytest
 
 from chaoslab.core.errors import PlanError
 from chaoslab.plan import file
-from chaoslab.plan.file import Kinds, resolved_yaml, secrets_of
+from chaoslab.plan.file import Kinds, resolved_yaml
 from chaoslab.prepare.kinds import FLEETS
-from tests.plan.file.catalogue import HEAD, KILL, Loader
+from tests.plan.file.catalogue import HEAD, KILL, KINDS, Loader
 
 VARS = (
     "vars:\n  outage: {type: duration, default: 6s, description: how long}\n  half: 50%\n  n: 3\n"
@@ -84,12 +84,14 @@ def test_a_secret_that_cannot_be_hidden_is_refused_where_it_stands(
 
 
 def test_what_everybody_may_read_is_taken_from_the_environment_and_is_no_secret(
-    load: Loader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RACK", "1")
-    plan = load(HEAD + "description: 'rack ${env.public:RACK}'\n")
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD + "description: 'rack ${env.public:RACK}'\n")
+    plan, document = file.load(path, KINDS)
     assert plan.description == "rack 1"
-    assert not secrets_of(tmp_path / "trial.yaml").values
+    assert not document.secrets.values
 
 
 @pytest.mark.parametrize("training", ["{task: 'a:${env:T}'}", "{task: '${env:T}:make'}"])
@@ -108,7 +110,7 @@ def test_a_plan_on_record_is_read_where_its_secrets_are_not(
     monkeypatch.delenv("TOKEN", raising=False)
     path = tmp_path / "record.yaml"
     path.write_text(HEAD + "training: {data: 's3://${env:TOKEN}@x'}\n")
-    plan = file.load(path, Kinds(fleets=FLEETS), is_record=True)
+    plan, _ = file.load(path, Kinds(fleets=FLEETS), is_record=True)
     assert plan.training.data == "s3://${env:TOKEN}@x"
 
 
@@ -134,18 +136,21 @@ def test_a_secret_appears_in_no_error_and_in_no_written_plan(
     message = told(load, HEAD + "seed: ${env:TOKEN}\ntraining: {merge: '${env:TOKEN}'}\n")
     assert "hunter2-and-6" not in message
     assert "${env:TOKEN}" in message
-    plan = load(HEAD + "training: {data: 's3://x?key=${env:TOKEN}'}\n")
-    secrets = secrets_of(tmp_path / "trial.yaml")
+    path = tmp_path / "secret.yaml"
+    path.write_text(HEAD + "training: {data: 's3://x?key=${env:TOKEN}'}\n")
+    plan, document = file.load(path, KINDS)
+    secrets = document.secrets
     assert secrets.values == {"TOKEN": "hunter2-and-6"}
     assert "hunter2-and-6" not in resolved_yaml(plan, secrets=secrets)
     assert load(resolved_yaml(plan, secrets=secrets)) == plan
 
 
 def test_secrets_of_overrides_and_variables_are_known_too(
-    load: Loader, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("A", "first-secret-1!")
     monkeypatch.setenv("B", "second-secret-2!")
-    load(HEAD + "vars: {where: '${env:A}'}\ntraining: {data: '${vars.where}'}\n")
-    secrets = secrets_of(tmp_path / "trial.yaml", ["description=${env:B}"])
-    assert secrets.values == {"A": "first-secret-1!", "B": "second-secret-2!"}
+    path = tmp_path / "trial.yaml"
+    path.write_text(HEAD + "vars: {where: '${env:A}'}\ntraining: {data: '${vars.where}'}\n")
+    _, document = file.load(path, KINDS, overrides=["description=${env:B}"])
+    assert document.secrets.values == {"A": "first-secret-1!", "B": "second-secret-2!"}
