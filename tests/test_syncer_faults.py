@@ -9,10 +9,8 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Kind
 from chaoslab.faults.process import ProcessKill
 from chaoslab.faults.syncer import SyncerKill
-from chaoslab.fleet.base import Ability
-from chaoslab.links.base import NoLinks
 from chaoslab.plan.model import Injection, Trigger
-from chaoslab.prepare.preflight import refuse_missing_abilities
+from chaoslab.prepare.preflight import fault_of, refuse_wrong_roles
 from tests.stage import Stage, ending, the
 
 CRASH = Injection(
@@ -60,7 +58,7 @@ def test_nobody_is_believed_to_be_a_member_while_there_is_no_syncer(tmp_path: Pa
 
 def refused(injection: Injection) -> str:
     with pytest.raises(PlanError) as caught:
-        refuse_missing_abilities([injection], frozenset(Ability), "fake", NoLinks())
+        refuse_wrong_roles(injection, fault_of(injection))
     return str(caught.value)
 
 

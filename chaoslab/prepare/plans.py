@@ -23,8 +23,8 @@ from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.launch import programs, task_trial
 from chaoslab.prepare.links import link_kind, link_setup
 from chaoslab.prepare.lint import doubtful, impossible
-from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText, refuse_impossible
-from chaoslab.prepare.task_trial import untrainable
+from chaoslab.prepare.preflight import refuse_impossible, untrainable
+from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

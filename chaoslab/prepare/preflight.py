@@ -1,109 +1,120 @@
-"""What fleet or links cannot do is refused before anything starts, with the reason.
+"""What fleet, links or task cannot do is refused before anything starts, with the reason.
 
 injections ── needs ───► abilities of the fleet ─┐
            ├─ shapings ► abilities of the links ─┼─► AbilityError, PlanError, or nothing
-           └─ beats ───► before it is healed ────┘
+           └─ steps ───► before it is healed ────┘
+training.task ─► python -m chaoslab.diloco.task_trial, in a process of its own ─► a mistake
 """
 
-from collections.abc import Iterable, Mapping
+import os
+import subprocess
+from collections.abc import Iterable, Iterator
+from functools import cache
+
+import click
 
 from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
 from chaoslab.faults.base import ChoosesRole, Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
+from chaoslab.fleet.settings import FleetFactory
+from chaoslab.fleet.task_trial import TRIAL_S, problem_in
 from chaoslab.links.base import Links, Shaping, require
-from chaoslab.plan.model import Injection
-from chaoslab.prepare.launch import SYNCER
+from chaoslab.plan.file import Mistake
+from chaoslab.plan.model import FaultPlan, Injection
+from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.launch import SYNCER, task_trial
+from chaoslab.prepare.setup import LinkSetup
 
 _DISKS = frozenset({Ability.VOLUME, Ability.CUT_POWER})
 """No node has both."""
 
 
-def refuse_missing_abilities(
-    injections: Iterable[Injection],
-    abilities: frozenset[Ability],
-    fleet_kind: str,
-    links: Links,
-    places: Mapping[str, str] | None = None,
-) -> None:
-    """AbilityError when a fault needs what fleet or links cannot do; before anything starts.
+# ---------------------------------------------------------------- fleet and links
 
-    PlanError when an effect cannot be in the direction that is asked for, by any links. `places`
-    says where the plan has each fault, as file:line:column by its id.
+
+def refuse_impossible(
+    plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, setup: LinkSetup
+) -> None:
+    """AbilityError or PlanError when fleet or links cannot do what is scheduled.
+
+    PlanError also when an effect cannot be in the direction that is asked for, by any links.
     """
+    links = setup.ask()
+    for shapings in setup.standing.values():
+        require_all(links, shapings)
+    places = {spec.id: spec.where for spec in plan.faults}
     asked: frozenset[Ability] = frozenset()
-    for injection in injections:
-        where = (places or {}).get(injection.spec, "")
+    for injection in schedule.injections:
         fault = fault_of(injection)
         asked |= fault.needs & _DISKS
-        if asked == _DISKS:
-            raise PlanError(
-                f"{injection.fault} (fault {injection.spec!r}) needs another disk than an earlier "
-                "fault: one that can be full is in memory, and loses all without power. Put them "
-                "into two plans",
-                where=where,
-            )
-        _refuse_wrong_roles(injection, fault, where)
-        if missing := fault.needs - abilities:
-            raise AbilityError(
-                f"{injection.fault} (fault {injection.spec!r}) needs a fleet that can "
-                f"{', '.join(sorted(missing))}; the {fleet_kind} fleet cannot here: choose another "
-                "fault or fleet (`--fleet`), or see `chaoslab doctor`",
-                where=where,
-            )
-        if injection.watched and Ability.HOOKS not in abilities:
-            raise AbilityError(
-                f"fault {injection.spec!r} waits for the phase {injection.trigger.phase}, and the "
-                f"{fleet_kind} fleet has no way to its nodes' test hooks: use another trigger",
-                where=where,
-            )
-        if isinstance(fault, ShapesLinks):
-            _refuse_impossible_shapings(injection, fault, links, where)
-        _refuse_late_beats(injection, fault, where)
+        try:
+            _refuse_two_disks(injection, asked)
+            refuse_wrong_roles(injection, fault)
+            _refuse_missing_abilities(injection, fault, fleet)
+            _refuse_impossible_shapings(injection, fault, links)
+            _refuse_late_steps(injection, fault)
+        except (AbilityError, PlanError) as error:
+            raise type(error)(error.message, where=places.get(injection.spec, "")) from error
 
 
-def _refuse_wrong_roles(injection: Injection, fault: Fault, where: str) -> None:
+def _refuse_two_disks(injection: Injection, asked: frozenset[Ability]) -> None:
+    if asked == _DISKS:
+        raise PlanError(
+            f"{_who(injection)} needs another disk than an earlier fault: one that can be full is "
+            "in memory, and loses all without power. Put them into two plans"
+        )
+
+
+def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
     """PlanError if a target runs something that this fault does not act on."""
     roles = fault.roles if isinstance(fault, ChoosesRole) else frozenset({Role.LEARNER})
     hits_syncer = SYNCER in injection.targets
-    who = f"{injection.fault} (fault {injection.spec!r})"
+    who = _who(injection)
     if hits_syncer and Role.SYNCER not in roles:
         raise PlanError(
-            f"{who} acts on learners; the syncer has faults of its own, such as syncer.kill",
-            where=where,
+            f"{who} acts on learners; the syncer has faults of its own, such as syncer.kill"
         )
     if Role.LEARNER not in roles and injection.targets != (SYNCER,):
-        raise PlanError(
-            f"{who} acts on the syncer: write `target: {{syncer: all}}`",
-            where=where,
-        )
+        raise PlanError(f"{who} acts on the syncer: write `target: {{syncer: all}}`")
     if hits_syncer and injection.for_s is None:
         raise PlanError(
-            f"{who} is never healed, and training cannot go on without the syncer: write `for: 5s`",
-            where=where,
+            f"{who} is never healed, and training cannot go on without the syncer: write `for: 5s`"
         )
 
 
-def _refuse_late_beats(injection: Injection, fault: Fault, where: str) -> None:
+def _refuse_missing_abilities(injection: Injection, fault: Fault, fleet: FleetFactory) -> None:
+    if missing := fault.needs - fleet.abilities:
+        raise AbilityError(
+            f"{_who(injection)} needs a fleet that can {', '.join(sorted(missing))}; the "
+            f"{fleet.kind} fleet cannot here: choose another fault or fleet (`--fleet`), or see "
+            "`chaoslab doctor`"
+        )
+    if injection.watched and Ability.HOOKS not in fleet.abilities:
+        raise AbilityError(
+            f"fault {injection.spec!r} waits for the phase {injection.trigger.phase}, and the "
+            f"{fleet.kind} fleet has no way to its nodes' test hooks: use another trigger"
+        )
+
+
+def _refuse_impossible_shapings(injection: Injection, fault: Fault, links: Links) -> None:
+    try:
+        require_all(links, fault.shapings() if isinstance(fault, ShapesLinks) else ())
+    except (AbilityError, PlanError) as error:
+        raise type(error)(f"{_who(injection)}: {error.message}") from error
+
+
+def _refuse_late_steps(injection: Injection, fault: Fault) -> None:
     """PlanError if a fault that acts again and again would be healed before it is through."""
     last_s = max(fault.steps(), default=0.0)
     if injection.for_s is not None and last_s >= injection.for_s > 0:
         raise PlanError(
-            f"{injection.fault} (fault {injection.spec!r}) acts for the last time after "
-            f"{last_s:g} s and is healed after {injection.for_s:g} s: write a longer `for`",
-            where=where,
+            f"{_who(injection)} acts for the last time after {last_s:g} s and is healed after "
+            f"{injection.for_s:g} s: write a longer `for`"
         )
 
 
-def _refuse_impossible_shapings(
-    injection: Injection, fault: ShapesLinks, links: Links, where: str
-) -> None:
-    who = f"{injection.fault} (fault {injection.spec!r})"
-    try:
-        require_all(links, fault.shapings())
-    except PlanError as error:
-        raise PlanError(f"{who}: {error.message}", where=where) from error
-    except AbilityError as error:
-        raise AbilityError(f"{who}: {error.message}", where=where) from error
+def _who(injection: Injection) -> str:
+    return f"{injection.fault} (fault {injection.spec!r})"
 
 
 def require_all(links: Links, shapings: Iterable[Shaping]) -> None:
@@ -118,3 +129,33 @@ def fault_of(injection: Injection) -> Fault:
     if not isinstance(injection.settings, Fault):
         raise HarnessBug(f"{injection.id}: {injection.settings!r} is not a fault")
     return injection.settings
+
+
+# ---------------------------------------------------------------- a task of the plan's own
+
+
+def untrainable(plan: FaultPlan) -> Iterator[Mistake]:
+    """Why a local process cannot train the plan's task, if it has one and cannot."""
+    command = task_trial(plan)
+    if command is None:
+        return
+    click.echo(f"trying the task {plan.training.task} …", err=True)
+    problem = _tried_here(command.argv, tuple(command.environment.items()))
+    if problem is not None:
+        yield ("training", "task"), problem
+
+
+@cache
+def _tried_here(argv: tuple[str, ...], environment: tuple[tuple[str, str], ...]) -> str | None:
+    try:
+        done = subprocess.run(
+            argv, env={**os.environ, **dict(environment)}, capture_output=True, text=True,
+            timeout=TRIAL_S, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"trying it took longer than {TRIAL_S:g} s: make `batches` and `evaluate` return"
+    if done.returncode not in (0, 1):
+        how = f"by signal {-done.returncode}" if done.returncode < 0 else f"{done.returncode}"
+        words = " ".join(done.stderr.split())[-300:]
+        return f"trying it ended the process ({how}){f': {words}' if words else ''}"
+    return problem_in(done.stdout, done.stderr)

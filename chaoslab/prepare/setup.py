@@ -9,9 +9,6 @@ from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.links.base import Links, Shaping
 from chaoslab.links.settings import Direct, LinksFactory
-from chaoslab.plan.model.whole import FaultPlan
-from chaoslab.plan.schedule.lines import Schedule
-from chaoslab.prepare.preflight import refuse_missing_abilities, require_all
 from chaoslab.undo.base import NoUndoLog
 
 
@@ -35,12 +32,6 @@ class LinkSetup:
         """Links that are never entered: what can they do here? AbilityError if there are none."""
         return self.factory(Path(), undo_log=NoUndoLog())
 
-    def refuse_what_cannot_be(self) -> None:
-        """AbilityError or PlanError when these links, or their profiles, cannot be had here."""
-        links = self.ask()
-        for shapings in self.standing.values():
-            require_all(links, shapings)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanText:
@@ -49,12 +40,3 @@ class PlanText:
     source: str
     resolved: str
     secrets: Secrets = field(default_factory=Secrets)
-
-
-def refuse_impossible(
-    plan: FaultPlan, schedule: Schedule, fleet: FleetFactory, links: LinkSetup
-) -> None:
-    """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
-    links.refuse_what_cannot_be()
-    places = {spec.id: spec.where for spec in plan.faults}
-    refuse_missing_abilities(schedule.injections, fleet.abilities, fleet.kind, links.ask(), places)

@@ -23,7 +23,8 @@ from chaoslab.fleet.node_links import NodeLinks
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.plan.model import Control, FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule, to_lines
-from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText, refuse_impossible
+from chaoslab.prepare.preflight import refuse_impossible
+from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 from chaoslab.record.journal import History, Journal, Observer
 from chaoslab.record.provenance import git_state, host, versions
 from chaoslab.record.run_directory import RunDirectory, fingerprint
