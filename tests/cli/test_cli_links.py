@@ -211,6 +211,6 @@ def test_a_given_toxiproxy_that_is_not_there_is_refused(folder: Path) -> None:
 def test_the_plans_on_networks_name_their_links_by_need() -> None:
     for name in ("wan_throttle", "partition_half", "freeze_one", "reset_storm", "region_outage",
                  "four_regions_2gbps"):  # fmt: skip
-        _, plan = plans.decode(plans.Asked(plan=name))
+        plan, _ = plans.decode(plans.Asked(plan=name))
         assert plan.fleet.links is None
         assert link_kind(plan) == "embedded"

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from chaoslab.cli.doctor_lines import Diagnosis, examine, repair
+from chaoslab.cli.commands.doctor import Diagnosis, examine, repair
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.fleet.local import cgroups
 from chaoslab.fleet.local.cgroups import Controller
@@ -82,7 +82,7 @@ def test_a_machine_on_which_nothing_may_be_mounted_has_no_full_disks(
 
 def test_it_does_not_import_jax(tmp_path: Path) -> None:
     code = (
-        "import sys, chaoslab.cli.doctor_lines\n"
+        "import sys, chaoslab.cli.commands.doctor\n"
         "sys.exit('jax' in sys.modules or 'grpc' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

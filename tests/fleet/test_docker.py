@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import chaoslab
-from chaoslab.cli.doctor_lines import examine
+from chaoslab.cli.commands.doctor import examine
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.core.events import Kind

@@ -1,27 +1,43 @@
-"""`chaoslab doctor`: what this machine can do, and what earlier runs left on it."""
+"""`chaoslab doctor`: what this machine can do, and what earlier runs left on it.
 
-from dataclasses import asdict
+    examine ─► abilities: what every run needs, and what fleets and links say (`Maintenance`)
+            └► residue:   what outlived its run (`leftovers`), each with the command that removes it
+
+Examining changes nothing, starts no node, imports no accelerator library and takes a few seconds at
+most; `repair` obtains what can be had.
+"""
+
+import os
+import platform
+import shutil
+import sys
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
-from rich import box
+import psutil
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from chaoslab.cli.commands.output import (
-    advise,
-    examples,
-    json_option,
-    out_option,
-    print_json,
-    print_page,
-)
-from chaoslab.cli.doctor_lines import Diagnosis, examine, repair
+from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, table
 from chaoslab.core.errors import ExitCode
-from chaoslab.undo.verbs import State
+from chaoslab.prepare.launch import compilation_cache
+from chaoslab.undo import leftovers as residue
+from chaoslab.undo.catalogue import maintenance
+from chaoslab.undo.verbs import Examined, Leftover, State, limited, missing, ok
 
+_DISK_BYTES = 2 << 30
+_MEMORY_BYTES = 3 << 30
+"""Four nano learners, a syncer and the harness, with room to breathe."""
 _STYLES = {State.OK: "green", State.LIMITED: "yellow", State.MISSING: "dim"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """Everything found."""
+
+    abilities: tuple[Examined, ...]
+    residue: tuple[Leftover, ...]
 
 
 @click.command(
@@ -44,31 +60,101 @@ def command(context: click.Context, *, is_fixing: bool, out: Path, as_json: bool
         for done in repair(found):
             click.echo(done, err=True)
         found = examine(out)
-    if as_json:
-        print_json(
-            {
-                "abilities": [{**asdict(one), "state": one.state.value} for one in found.abilities],
-                "residue": [asdict(one) for one in found.residue],
-            }
-        )
-    else:
-        print_page(_page(found))
-        if found.residue:
-            advise("chaoslab heal --all", "undo what dead runs left")
-        else:
-            advise("chaoslab run kill_half", "break something")
+    value = {
+        "abilities": [{**asdict(one), "state": one.state.value} for one in found.abilities],
+        "residue": [asdict(one) for one in found.residue],
+    }
+    then = ("chaoslab run kill_half", "break something")
+    if found.residue:
+        then = ("chaoslab heal --all", "undo what dead runs left")
+    print_result(value, _page(found), as_json=as_json, then=then)
     context.exit(ExitCode.BROKEN if found.residue else ExitCode.PASS)
 
 
 def _page(found: Diagnosis) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("ability", "state", "detail", "what to do"):
-        table.add_column(title, no_wrap=title in {"ability", "state"})
+    details = ("detail", "what to do")
+    abilities = table("ability", "state", *details, wraps=details)
     for one in found.abilities:
         state = Text(one.state.value, style=_STYLES[one.state])
-        table.add_row(one.name, state, Text(one.detail), Text(one.remedy))
+        abilities.add_row(one.name, state, Text(one.detail), Text(one.remedy))
     left = [
         Text(f"left over: {one.what}, {one.where}; {one.remedy}", style="bold red")
         for one in found.residue
     ]
-    return Group(table, *(left or [Text("nothing is left over from earlier runs")]))
+    return Group(abilities, *(left or [Text("nothing is left over from earlier runs")]))
+
+
+# ---------------------------------------------------------------- this machine
+
+
+def repair(found: Diagnosis) -> tuple[str, ...]:
+    """Obtain what is missing and can be had; what was done. FleetError says what was in the way."""
+    absent = {one.name for one in found.abilities if one.state is State.MISSING}
+    repairs = {name: do for one in maintenance().values() for name, do in one.repairs.items()}
+    return tuple(do() for name, do in repairs.items() if name in absent)
+
+
+def examine(runs_root: Path) -> Diagnosis:
+    """Look at this machine and at the runs below `runs_root`, which need not exist."""
+    return Diagnosis(
+        abilities=(
+            _python(),
+            _cores(),
+            _memory(),
+            _disk(runs_root),
+            *(line for source in maintenance().values() for line in source.diagnose()),
+            _accelerators(),
+            _cache(),
+        ),
+        residue=residue.find(runs_root),
+    )
+
+
+def _python() -> Examined:
+    return ok("python", f"{platform.python_version()} at {sys.executable}")
+
+
+def _cores() -> Examined:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if (count or 1) >= 2:
+        return ok("cores", f"{count}")
+    return limited("cores", f"{count}", "use fewer learners: --set training.learners=2")
+
+
+def _memory() -> Examined:
+    free = psutil.virtual_memory().available
+    detail = f"{free / 1e9:.1f} GB available"
+    if free >= _MEMORY_BYTES:
+        return ok("memory", detail)
+    return limited("memory", detail, "a learner takes about 0.4 GB: use fewer")
+
+
+def _disk(runs_root: Path) -> Examined:
+    free = shutil.disk_usage(_nearest(runs_root)).free
+    detail = f"{free / 1e9:.1f} GB free for {runs_root}"
+    if free >= _DISK_BYTES:
+        return ok("disk", detail)
+    return limited("disk", detail, "remove old runs, or write elsewhere with --out")
+
+
+def _cache() -> Examined:
+    place = compilation_cache()
+    detail = f"{place}{'' if place.exists() else ' (made by the first run)'}"
+    if os.access(_nearest(place), os.W_OK):
+        return ok("compilation cache", detail)
+    return limited("compilation cache", detail, "set CHAOSLAB_CACHE to a folder you may write")
+
+
+def _nearest(place: Path) -> Path:
+    """The folder itself, or the one above it that exists."""
+    place = place.absolute()
+    return place if place.exists() else _nearest(place.parent)
+
+
+def _accelerators() -> Examined:
+    """By device files: asking JAX would take the devices from a run."""
+    devices = Path("/dev")
+    found = (*devices.glob("accel*"), *devices.glob("vfio/[0-9]*"), *devices.glob("nvidia[0-9]*"))
+    if not found:
+        return missing("accelerators", "none: learners compute on the CPU")
+    return ok("accelerators", ", ".join(sorted(map(str, found))))

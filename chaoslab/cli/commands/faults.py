@@ -3,12 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 import click
-from rich import box
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from chaoslab.cli.commands.output import advise, examples, json_option, print_json, print_page
+from chaoslab.cli.commands.output import examples, json_option, print_result, table
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault
@@ -42,11 +40,8 @@ def command(*, name: str | None, as_json: bool) -> None:
     ]
     if not chosen:
         raise PlanError(f"no fault is called {name!r}: there are {', '.join(sorted(known))}")
-    if as_json:
-        print_json([fault_json(fault) for fault in chosen])
-        return
-    print_page(_page(chosen))
-    advise("chaoslab plan kill_half", "see what a plan would do, without doing it")
+    then = ("chaoslab plan kill_half", "see what a plan would do, without doing it")
+    print_result([*map(fault_json, chosen)], _page(chosen), as_json=as_json, then=then)
 
 
 def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
@@ -84,16 +79,15 @@ def _default(fault: type[Fault], name: str) -> Json:
 
 
 def _page(chosen: Iterable[type[Fault]]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("fault", "what it does", "stands for", "settings", "what proves it", "needs"):
-        table.add_column(title, no_wrap=title == "fault")
+    about = ("what it does", "stands for", "settings", "what proves it", "needs")
+    found = table("fault", *about, wraps=about)
     for fault in chosen:
         settings = map(_setting, settings_json(fault))
-        table.add_row(
+        found.add_row(
             fault.name, fault.summary, f"{fault.imitates} (acts on: {fault.layer})",
             "\n".join(settings), fault.proof, ", ".join(sorted(fault().needs)),
         )  # fmt: skip
-    return Group(table, Text("A plan names a fault in full; `for` heals it, `target` and `at` say "
+    return Group(found, Text("A plan names a fault in full; `for` heals it, `target` and `at` say "
                              "whom and when.", style="dim"))  # fmt: skip
 
 

@@ -43,9 +43,8 @@ def command(context: click.Context, *, run: str, is_all: bool, out: Path, as_jso
         )
     else:
         _print(healed)
-    remains = any(done.remaining for done in healed.values())
-    if not as_json:
         advise("chaoslab doctor", "what else this machine has left over")
+    remains = any(done.remaining for done in healed.values())
     context.exit(ExitCode.BROKEN if remains else ExitCode.PASS)
 
 

@@ -4,15 +4,7 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.output import (
-    advise,
-    examples,
-    json_option,
-    out_option,
-    print_json,
-    print_page,
-    shown_path,
-)
+from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, shown_path
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.page import verdict_page
@@ -45,9 +37,11 @@ def command(
         plan, _ = decode(Asked(plan=expect_from))
         checks = expected(plan)
     judged = judge_record(directory, checks)
-    if as_json:
-        print_json(judged.verdict.to_json())
-    else:
-        print_page(verdict_page(judged.verdict, judged.history, shown_path(directory.path)))
-        advise(f"chaoslab show {shown_path(directory.path)}", "the timeline of this run")
+    path = shown_path(directory.path)
+    print_result(
+        judged.verdict.to_json(),
+        verdict_page(judged.verdict, judged.history, path),
+        as_json=as_json,
+        then=(f"chaoslab show {path}", "the timeline of this run"),
+    )
     context.exit(judged.verdict.exit_code)

@@ -4,18 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
-from rich import box
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from chaoslab.cli.commands.output import (
-    advise,
     examples,
     json_option,
     out_option,
-    print_json,
-    print_page,
+    print_result,
     shown_path,
+    table,
 )
 from chaoslab.core.events import Json
 from chaoslab.record.run_directory import list_runs
@@ -34,25 +33,21 @@ def command(*, out: Path, as_json: bool) -> None:
     Newest first. A run without a verdict is still running, or was never judged.
     """
     runs = [run_json(run) for run in list_runs(out)]
-    if as_json:
-        print_json(runs)
-        return
-    if not runs:
-        click.echo(f"no runs under {out} yet")
-        advise("chaoslab run kill_half", "make one")
-        return
-    print_page(_table(runs))
-    advise(f"chaoslab show {shown_path(Path(str(runs[0]['path'])))}", "the newest of them")
+    page: RenderableType = Text(f"no runs under {out} yet", no_wrap=True, overflow="ignore")
+    then = ("chaoslab run kill_half", "make one")
+    if runs:
+        page = _table(runs)
+        newest = shown_path(Path(str(runs[0]["path"])))
+        then = (f"chaoslab show {newest}", "the newest of them")
+    print_result(runs, page, as_json=as_json, then=then)
 
 
 def _table(runs: Sequence[Mapping[str, Json]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("plan", "id", "verdict", "went on", "came back", "seed", "lasted"):
-        table.add_column(title, no_wrap=True)
+    listed = table("plan", "id", "verdict", "went on", "came back", "seed", "lasted")
     for run in runs:
         verdict = str(run["verdict"] or "not judged")
         lasted_s = run["lasted_s"]
-        table.add_row(
+        listed.add_row(
             str(run["plan"]),
             str(run["id"]),
             Text(verdict, style=_STYLES.get(verdict, "dim")),
@@ -61,7 +56,7 @@ def _table(runs: Sequence[Mapping[str, Json]]) -> Table:
             str(run["seed"]),
             f"{lasted_s:.0f} s" if isinstance(lasted_s, float) else "-",
         )
-    return table
+    return listed
 
 
 def _yes_no(value: Json) -> str:

@@ -1,12 +1,13 @@
 """What every command does alike: results on stdout, everything else on stderr.
 
-    result ─► print_json, print_page ─► stdout        next thing to try ─► advise ─► stderr
+    result ─► print_result ─► stdout        next thing to try ─► advise ─► stderr
 
 It is imported by `chaoslab --help`, so it needs click alone; rich comes when a page is printed.
 """
 
 import json
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from chaoslab.core.events import Json, encode
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+    from rich.table import Table
 
 _PLAIN_COLUMNS = 110
 
@@ -42,12 +44,35 @@ def print_json(value: Json) -> None:
     click.echo(json.dumps(json.loads(encode(value)), indent=2, ensure_ascii=False))
 
 
+def print_result(
+    value: Json, page: "RenderableType", *, as_json: bool, then: tuple[str, str] | None = None
+) -> None:
+    """With --json the value; otherwise the page, and as advice a command and why to try it."""
+    if as_json:
+        print_json(value)
+        return
+    print_page(page)
+    if then is not None:
+        advise(*then)
+
+
 def print_page(page: "RenderableType") -> None:
     """A page on stdout: with colours on a terminal, plain text of fixed width elsewhere."""
     from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
 
     width = None if sys.stdout.isatty() else _PLAIN_COLUMNS
     Console(highlight=False, width=width).print(page)
+
+
+def table(*titles: str, wraps: Collection[str] = ()) -> "Table":
+    """An empty table with these columns; only those in `wraps` may break their lines."""
+    from rich import box  # noqa: PLC0415  # see above
+    from rich.table import Table  # noqa: PLC0415
+
+    empty = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for title in titles:
+        empty.add_column(title, no_wrap=title not in wraps)
+    return empty
 
 
 def advise(command: str, why: str) -> None:

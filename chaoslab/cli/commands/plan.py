@@ -1,6 +1,7 @@
 """`chaoslab plan`: what would happen, who would be hit, and what it takes."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,23 +9,17 @@ import click
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from chaoslab.cli.commands.chips import learners, slowing
-from chaoslab.cli.commands.output import (
-    advise,
-    examples,
-    json_option,
-    out_option,
-    print_json,
-    print_page,
-)
+from chaoslab.cli.commands.output import advise, examples, json_option, out_option, print_result
 from chaoslab.cli.commands.plan_options import plan_options
 from chaoslab.core.events import Json
 from chaoslab.core.units import show_duration, show_share
 from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Ability
+from chaoslab.fleet.settings import FleetSettings
+from chaoslab.fleet.stressors import Mechanism
 from chaoslab.plan.file.writing import written
-from chaoslab.plan.model import Control, FaultPlan
-from chaoslab.plan.schedule import RESERVE, RosterEntry, preview, to_lines
+from chaoslab.plan.model import Control, FaultPlan, Training
+from chaoslab.plan.schedule import RESERVE, RosterEntry, Schedule, preview, to_lines
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.links import caveats, link_kind, why_this_kind
 from chaoslab.prepare.plans import Asked, Prepared, prepare
@@ -49,10 +44,8 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
     """
     prepared = prepare(asked)
     lasted_s = _lasted_s(out, prepared.plan.name)
-    if as_json:
-        print_json(prepared.text.secrets.data(preview_json(prepared, lasted_s)))
-    else:
-        print_page(_page(prepared, lasted_s))
+    value = prepared.text.secrets.data(preview_json(prepared, lasted_s))
+    print_result(value, _page(prepared, lasted_s), as_json=as_json)
     prepared.refuse_impossible()
     if not as_json:
         advise(f"chaoslab run {asked.again()}", "do it")
@@ -80,7 +73,7 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "injections": injections,
         "dropped": dropped,
         "needs": sorted(needs(prepared)),
-        "slow": slowing(prepared.schedule, fleet_of(prepared.plan)),
+        "slow": _slowing(prepared.schedule, fleet_of(plan)),
         "stop": whole["training"]["stop"] if isinstance(whole["training"], dict) else {},
         "limits": whole["limits"],
         "control": plan.control.value,
@@ -122,8 +115,8 @@ def _page(prepared: Prepared, lasted_s: float | None) -> RenderableType:
 
 def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     plan, limits, training = prepared.plan, prepared.plan.limits, prepared.plan.training
-    who = f"{learners(training)}{_reserve(plan)}"
-    slow = slowing(prepared.schedule, fleet_of(plan))
+    who = f"{_learners(training)}{_reserve(plan)}"
+    slow = _slowing(prepared.schedule, fleet_of(plan))
     trains = f"{who}, {training.task or training.model}, {training.data}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
@@ -140,6 +133,20 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
         "expects": ", ".join(spec.check for spec in plan.expect) or "nothing",
         "takes": f"{took}{twin if plan.control is Control.TWIN else ''}",
     }
+
+
+def _learners(training: Training) -> str:
+    """How many there are, and of what kinds."""
+    slower = Counter(training.speeds.values())
+    kinds = (f"{count} of them at {show_share(speed)} speed" for speed, count in slower.items())
+    return ", ".join((f"{training.learner_count} learners", *kinds))
+
+
+def _slowing(schedule: Schedule, fleet: FleetSettings) -> str | None:
+    """The mechanisms that the fleet offers for what is scheduled; None if nothing slows."""
+    asked = (getattr(one.settings, "mechanism", None) for one in schedule.injections)
+    ways = dict.fromkeys(fleet.slowing(how) for how in asked if isinstance(how, Mechanism))
+    return f"by {', by '.join(ways)}" if ways else None
 
 
 def _node(node: RosterEntry) -> str:

@@ -11,7 +11,7 @@ from functools import wraps
 import click
 
 from chaoslab.checks.base import Outcome
-from chaoslab.cli.commands.output import print_json, print_page, shown_path
+from chaoslab.cli.commands.output import print_result, shown_path
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.units import share
 from chaoslab.report.repeated import repeated_json, repeated_page
@@ -110,19 +110,19 @@ class Repeating:
     def _show(self, made: Sequence[Judged], *, as_json: bool) -> None:
         exit_code = self.exit_code(made)
         verdicts = [judged.verdict for judged in made]
+        records = [
+            {
+                "record": str(judged.directory.path),
+                "outcome": judged.verdict.outcome.value,
+                "exit_code": int(_code(judged)),
+            }
+            for judged in made
+        ]
+        whole = {**repeated_json(verdicts), "exit_code": int(exit_code), "records": records}
+        page = repeated_page(made[0].directory.plan_name, verdicts)
+        print_result(whole, page, as_json=as_json)
         if as_json:
-            records = [
-                {
-                    "record": str(judged.directory.path),
-                    "outcome": judged.verdict.outcome.value,
-                    "exit_code": int(_code(judged)),
-                }
-                for judged in made
-            ]
-            whole = {**repeated_json(verdicts), "exit_code": int(exit_code), "records": records}
-            print_json(whole)
             return
-        print_page(repeated_page(made[0].directory.plan_name, verdicts))
         if exit_code is ExitCode.PASS and any(_code(one) is not ExitCode.PASS for one in made):
             click.echo("tolerated: not every run is PASS, and --tolerate allows that", err=True)
 

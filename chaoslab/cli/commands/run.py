@@ -9,12 +9,10 @@ import click
 
 from chaoslab.checks.base import Outcome
 from chaoslab.cli.commands.output import (
-    advise,
     examples,
     json_option,
     out_option,
-    print_json,
-    print_page,
+    print_result,
     shown_path,
     warn,
 )
@@ -78,11 +76,13 @@ def command(
     if repeating is not None:
         context.exit(repeating.carry_out(run_once, as_json=as_json))
     judged = run_once()
-    if as_json:
-        print_json(judged.verdict.to_json())
-    else:
-        print_page(verdict_page(judged.verdict, judged.history, shown_path(judged.directory.path)))
-        _advise(judged)
+    path = shown_path(judged.directory.path)
+    print_result(
+        judged.verdict.to_json(),
+        verdict_page(judged.verdict, judged.history, path),
+        as_json=as_json,
+        then=_next(judged, path),
+    )
     if judged.error is not None:
         raise judged.error
     context.exit(judged.verdict.exit_code)
@@ -101,11 +101,9 @@ def _watched(
         return carry_out(prepared, out, [watching], remember=remember)
 
 
-def _advise(judged: Judged) -> None:
-    path = shown_path(judged.directory.path)
+def _next(judged: Judged, path: Path) -> tuple[str, str]:
     if judged.verdict.residue:
-        advise(f"chaoslab heal {path}", "undo what was left behind")
-    elif judged.verdict.outcome is Outcome.PASS:
-        advise(f"chaoslab show {path}", "the whole story of this run")
-    else:
-        advise(f"chaoslab show {path}", "the timeline around what was found")
+        return f"chaoslab heal {path}", "undo what was left behind"
+    if judged.verdict.outcome is Outcome.PASS:
+        return f"chaoslab show {path}", "the whole story of this run"
+    return f"chaoslab show {path}", "the timeline around what was found"

@@ -3,25 +3,16 @@
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import click
-from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.table import Table
 from rich.text import Text
 
 from chaoslab.checks.base import Outcome
-from chaoslab.cli.commands.output import (
-    advise,
-    examples,
-    json_option,
-    print_json,
-    print_page,
-    shown_path,
-)
+from chaoslab.cli.commands.output import examples, json_option, print_result, shown_path, table
 from chaoslab.cli.invocation import Invocation
 from chaoslab.core.errors import ExitCode, PlanError
 from chaoslab.core.events import Event, Json
@@ -32,6 +23,7 @@ from chaoslab.selftest.trial import Answer, Result, Trial, carry_out_trial
 
 _REDRAWN_S = 0.33
 _SENTENCE_CHARACTERS = 150
+_WRONG = "what is wrong"
 _STYLES = {Answer.CAUGHT: "green", Answer.PASSED: "green", Answer.INTERRUPTED: "yellow"}
 
 
@@ -75,11 +67,8 @@ def command(
         return
     remember = context.ensure_object(Invocation).remember
     results = list(_run(trials, out, remember))
-    if as_json:
-        print_json({"exit_code": int(exit_code(results)), "trials": [*map(_json, results)]})
-    else:
-        print_page(_page(results))
-        _advise(results, out)
+    value: Json = {"exit_code": int(exit_code(results)), "trials": [*map(_json, results)]}
+    print_result(value, _page(results), as_json=as_json, then=_next(results, out))
     context.exit(exit_code(results))
 
 
@@ -156,23 +145,17 @@ def exit_code(results: Sequence[Result]) -> ExitCode:
 
 
 def _page(results: Sequence[Result]) -> RenderableType:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("trial", "what is wrong", "answer", "verdict", "said by", "s"):
-        table.add_column(
-            title,
-            no_wrap=title != "what is wrong",
-            justify="right" if title == "s" else "left",
-        )
+    answers = table("trial", _WRONG, "answer", "verdict", "said by", "s", wraps=(_WRONG,))
     for result in results:
-        table.add_row(
+        answers.add_row(
             result.trial.name,
             result.trial.wrong or Text("nothing", style="dim"),
             Text(result.answer.value, style=_STYLES.get(result.answer, "bold red")),
             result.verdict.value if result.verdict else "-",
             result.check or "-",
-            f"{result.took_s:.0f}",
+            f"{result.took_s:>3.0f}",
         )
-    return Group(table, *map(_told, results), _summary(results))
+    return Group(answers, *map(_told, results), _summary(results))
 
 
 def _told(result: Result) -> Text:
@@ -198,50 +181,29 @@ def _summary(results: Sequence[Result]) -> Text:
     )
 
 
-def _advise(results: Sequence[Result], out: Path) -> None:
+def _next(results: Sequence[Result], out: Path) -> tuple[str, str]:
     if any(result.answer is Answer.BROKEN for result in results):
-        advise(f"chaoslab heal --all --out {out}", "undo what was left behind, if anything was")
-        return
+        return f"chaoslab heal --all --out {out}", "undo what was left behind, if anything was"
     for result in results:
         if not result.answer.is_right and result.directory is not None:
             path = shown_path(result.directory)
-            advise(f"chaoslab show {path}", f"the record of {result.trial.name}")
-            return
-    advise("chaoslab run kill_half", "break something, and believe the answer")
+            return f"chaoslab show {path}", f"the record of {result.trial.name}"
+    return "chaoslab run kill_half", "break something, and believe the answer"
 
 
 def _list(trials: Sequence[Trial], *, as_json: bool) -> None:
-    if as_json:
-        print_json([_trial_json(trial) for trial in trials])
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for title in ("trial", "what is wrong", "plan", "must be said by"):
-        table.add_column(title, no_wrap=title != "what is wrong")
+    page = table("trial", _WRONG, "plan", "must be said by", wraps=(_WRONG,))
     for trial in trials:
-        table.add_row(
+        page.add_row(
             trial.name, trial.wrong or Text("nothing", style="dim"), trial.plan, trial.check or "-"
         )
-    print_page(table)
-    advise("chaoslab selftest", "run all of them; some minutes")
-
-
-def _trial_json(trial: Trial) -> Mapping[str, Json]:
-    return {
-        "name": trial.name,
-        "wrong": trial.wrong,
-        "plan": trial.plan,
-        "programs": dict(trial.programs),
-        "fleet": trial.fleet,
-        "settings": list(trial.settings),
-        "check": trial.check,
-        "codes": list(trial.codes),
-        "culprits": list(trial.culprits),
-    }
+    then = ("chaoslab selftest", "run all of them; some minutes")
+    print_result([*map(asdict, trials)], page, as_json=as_json, then=then)
 
 
 def _json(result: Result) -> Mapping[str, Json]:
     return {
-        **_trial_json(result.trial),
+        **asdict(result.trial),
         "answer": result.answer.value,
         "is_right": result.answer.is_right,
         "verdict": result.verdict.value if result.verdict else None,

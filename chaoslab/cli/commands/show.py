@@ -4,15 +4,7 @@ from pathlib import Path
 
 import click
 
-from chaoslab.cli.commands.output import (
-    advise,
-    examples,
-    json_option,
-    out_option,
-    print_json,
-    print_page,
-    shown_path,
-)
+from chaoslab.cli.commands.output import examples, json_option, out_option, print_result, shown_path
 from chaoslab.core.events import Json
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.files import read_verdict
@@ -34,10 +26,12 @@ def command(*, run: str, out: Path, as_json: bool) -> None:
     """
     directory = RunDirectory.open(run, root=out)
     verdict, history = read_verdict(directory.path), history_of(directory)
-    if as_json:
-        told: list[Json] = [{"time_s": one.time_s, "text": one.text} for one in timeline(history)]
-        found = verdict.to_json() if verdict else None
-        print_json({"run": run_json(directory), "verdict": found, "timeline": told})
-        return
-    print_page(run_page(verdict, history, shown_path(directory.path)))
-    advise(f"chaoslab judge {shown_path(directory.path)}", "judge it again from this record")
+    path = shown_path(directory.path)
+    told: list[Json] = [{"time_s": one.time_s, "text": one.text} for one in timeline(history)]
+    found = verdict.to_json() if verdict else None
+    print_result(
+        {"run": run_json(directory), "verdict": found, "timeline": told},
+        run_page(verdict, history, path),
+        as_json=as_json,
+        then=(f"chaoslab judge {path}", "judge it again from this record"),
+    )
