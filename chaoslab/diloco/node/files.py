@@ -12,10 +12,8 @@ process can die; tests kill it at every one of them.
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 
 class File:
@@ -27,17 +25,6 @@ class File:
         self._handle = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
         self.size = 0 if is_new else os.fstat(self._handle).st_size
         """Length of the file in bytes, where `append` writes."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def append(self, content: bytes | memoryview) -> None:
         """Append all of `content`; after an OSError part of it may be written."""
@@ -74,7 +61,7 @@ def atomic_write(path: Path, *, durable: bool) -> Iterator[File]:
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with File(partial, is_new=True) as file:
+        with closing(File(partial, is_new=True)) as file:
             yield file
             if durable:
                 file.flush()
@@ -105,10 +92,8 @@ def make_folder(folder: Path, *, durable: bool) -> None:
 
 def remove(path: Path) -> None:
     """Remove a file if it exists. Not flushed: a file that reappears does no harm."""
-    try:
+    with suppress(FileNotFoundError):
         os.unlink(path)
-    except FileNotFoundError:
-        return
 
 
 def flush_folder(folder: Path) -> None:

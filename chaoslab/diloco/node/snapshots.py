@@ -9,6 +9,7 @@ A snapshot is written atomically. A second one with the same number of committed
 first. Needs numpy only, so the syncer never imports JAX.
 """
 
+import math
 import os
 import zipfile
 from collections.abc import Mapping
@@ -65,20 +66,23 @@ def write_snapshot(
 
 
 class SnapshotSchedule:
-    """Chooses when to write snapshots in a training of unknown length: `kept` to `2 * kept`, evenly
-    spread.
+    """Times of snapshots: `every` committed tokens; or, in a training of unknown length, `kept` to
+    `2 * kept`, evenly spread; or none.
 
         ················   one for each merge, until there are `2 * kept`
         · · · · · · · ·    then every second one is removed, and the distance doubles
     """
 
-    def __init__(self, directory: Path, kept: int) -> None:
+    def __init__(self, directory: Path, *, every: int | None, kept: int | None) -> None:
         """Continues with the snapshots that an earlier process left in the directory."""
-        self._directory, self._kept = directory, kept
+        self.directory, self._every, self._kept = directory, every, kept
+        self._distance_tokens = 0.0
+        self._next_tokens = 0.0 if every or kept else math.inf
         there = _snapshot_files(directory)
-        newest_tokens = int(there[-1].stem) if there else 0
-        self._distance_tokens = newest_tokens / len(there) if len(there) >= kept else 0.0
-        self._next_tokens = newest_tokens + self._distance_tokens
+        if kept and not every and there:
+            newest_tokens = int(there[-1].stem)
+            self._distance_tokens = newest_tokens / len(there) if len(there) >= kept else 0.0
+            self._next_tokens = newest_tokens + self._distance_tokens
 
     def is_due(self, committed_tokens: float) -> bool:
         """Whether a snapshot is due at this number of committed tokens."""
@@ -86,7 +90,11 @@ class SnapshotSchedule:
 
     def written(self, committed_tokens: float) -> None:
         """Record that one was written; remove every second one if there are too many. OSError."""
-        there = _snapshot_files(self._directory)
+        if self._every:
+            self._next_tokens = (committed_tokens // self._every + 1) * self._every
+        if self._every or not self._kept:
+            return
+        there = _snapshot_files(self.directory)
         if len(there) >= 2 * self._kept:
             for path in there[1:-1:2]:
                 path.unlink()

@@ -163,7 +163,8 @@ class ActionExecutor:
             grace_s=action.grace_s,
             sync_s=self._now() - action.pulled_s,
         )
-        self._syncer_state.keep_snapshot(action)
+        committed_tokens = action.fragment_tokens / self._settings.fragments
+        self._syncer_state.snapshot(committed_tokens=committed_tokens, round_=action.round)
 
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment

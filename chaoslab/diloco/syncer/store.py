@@ -19,7 +19,7 @@ import fcntl
 import json
 import math
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -207,7 +207,7 @@ class SyncerStore:
             "tensors": [[name, list(array.shape)] for name, array in tensors.theta.items()],
         }
         arrays = [*tensors.theta.values(), *tensors.momentum.values()]
-        with File(path, is_new=True) as file:
+        with closing(File(path, is_new=True)) as file:
             write_checksummed(file, head, [_little(array) for array in arrays])
             self._flush(file)
         if self._durable and path not in self._named:

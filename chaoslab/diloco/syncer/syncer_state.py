@@ -8,7 +8,6 @@ A version is on disk, with its line of the commit log, before it is published, s
 version is lost or used again. When and what to merge is decided by `policy`.
 """
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -64,7 +63,6 @@ class SyncerState:
     def __init__(self, settings: Settings, store: SyncerStore, *, snapshots: Path | None) -> None:
         self._settings = settings
         self._store = store
-        self._snapshots = snapshots
         self._codec = Codec.F32 if settings.compression == "f32" else Codec.BF16
         self._specs: tuple[TensorSpec, ...] = ()
         self._layout = Layout(())
@@ -74,11 +72,8 @@ class SyncerState:
         self._committed: Counter[tuple[str, int, int]] = Counter()
         """(learner, incarnation, fragment) -> raw tokens merged"""
         self._reserved = Reserved()
-        self._snapshot_at = 0.0
-        kept, is_thinned = settings.snapshots_kept, settings.evaluate_every is None
-        self._snapshot_schedule = (
-            SnapshotSchedule(snapshots, kept) if snapshots and kept and is_thinned else None
-        )
+        every, kept = settings.evaluate_every, settings.snapshots_kept
+        self._snapshots = SnapshotSchedule(snapshots, every=every, kept=kept) if snapshots else None
 
     # ------------------------------------------------------------ before the first round
 
@@ -119,7 +114,7 @@ class SyncerState:
         if self.is_seeded:
             tensors = {f.index: _tensors(f, self._states[f.index]) for f in self._layout.fragments}
             self._store.begin(specs_to_json(self._specs), tensors)
-            self._snapshot(committed_tokens=0.0, round_=0, is_last=False)
+            self.snapshot(committed_tokens=0.0, round_=0)
 
     def restore(self, policy: Policy, now_s: float) -> dict[str, Json] | None:
         """Continue from the state that an earlier process committed, if there is any. CorruptState.
@@ -227,13 +222,25 @@ class SyncerState:
         self._count(action.fragment, action.contributions)
         return self._publish(action.fragment, version=action.base_version + 1, round_=action.round)
 
-    def keep_snapshot(self, action: Merge) -> None:
-        """Write a snapshot for evaluation if one is due after this merge."""
-        self._snapshot(
-            committed_tokens=action.fragment_tokens / self._settings.fragments,
-            round_=action.round,
-            is_last=False,
+    def snapshot(self, *, committed_tokens: float, round_: int, is_last: bool = False) -> None:
+        """Write a snapshot for evaluation if one is due, or the last one."""
+        schedule = self._snapshots
+        if schedule is None or not self.is_seeded:
+            return
+        if not (is_last or schedule.is_due(committed_tokens)):
+            return
+        tensors = {
+            name: view
+            for fragment in self._layout.fragments
+            for name, view in fragment.unflatten(self._states[fragment.index].theta).items()
+        }
+        write_snapshot(
+            schedule.directory,
+            tensors=tensors,
+            round=round_,
+            committed_tokens=int(committed_tokens),
         )
+        schedule.written(committed_tokens)
 
     def publications(self) -> Iterator[Publication]:
         """Current publications, in order of fragments."""
@@ -250,7 +257,7 @@ class SyncerState:
 
     def final(self, policy: Policy) -> dict[str, Json]:
         """Data of `syncer.final`; the stored digests are of what is read back from disk."""
-        self._snapshot(
+        self.snapshot(
             committed_tokens=policy.committed_tokens, round_=policy.rounds.merged, is_last=True
         )
         return {
@@ -302,30 +309,6 @@ class SyncerState:
     def _count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
         for given in contributions:
             self._committed[given.learner, given.incarnation, fragment] += given.c_tokens
-
-    def _snapshot(self, *, committed_tokens: float, round_: int, is_last: bool) -> None:
-        if self._snapshots is None or not self.is_seeded:
-            return
-        if not (is_last or self._is_snapshot_due(committed_tokens)):
-            return
-        if (every := self._settings.evaluate_every) is not None:
-            self._snapshot_at = (math.floor(committed_tokens / every) + 1) * every
-        tensors = {
-            name: view
-            for fragment in self._layout.fragments
-            for name, view in fragment.unflatten(self._states[fragment.index].theta).items()
-        }
-        write_snapshot(
-            self._snapshots, tensors=tensors, round=round_, committed_tokens=int(committed_tokens)
-        )
-        if self._snapshot_schedule is not None:
-            self._snapshot_schedule.written(committed_tokens)
-
-    def _is_snapshot_due(self, committed_tokens: float) -> bool:
-        if self._snapshot_schedule is not None:
-            return self._snapshot_schedule.is_due(committed_tokens)
-        has_rule = self._settings.evaluate_every is not None
-        return has_rule and committed_tokens >= self._snapshot_at
 
 
 def _tensors(fragment: Fragment, state: OuterState) -> Tensors:

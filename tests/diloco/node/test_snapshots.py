@@ -88,6 +88,10 @@ def test_writing_snapshots_needs_no_jax():
     subprocess.run([sys.executable, "-c", program], timeout=60, check=True)
 
 
+def thinned(directory: Path) -> SnapshotSchedule:
+    return SnapshotSchedule(directory, every=None, kept=10)
+
+
 def train(directory, thinning, tokens):
     for committed in tokens:
         if thinning.is_due(committed):
@@ -99,7 +103,7 @@ def train(directory, thinning, tokens):
 @pytest.mark.parametrize("rounds", [3, 19, 20, 21, 500, 3000])
 def test_snapshots_of_a_training_of_unknown_length_are_few_and_evenly_spread(tmp_path, rounds):
     step = 1024
-    there = train(tmp_path, SnapshotSchedule(tmp_path, 10), range(0, rounds * step, step))
+    there = train(tmp_path, thinned(tmp_path), range(0, rounds * step, step))
     assert there[0] == 0
     assert min(rounds, 10) <= len(there) <= 20
     gaps = [later - earlier for earlier, later in itertools.pairwise(there)]
@@ -107,8 +111,8 @@ def test_snapshots_of_a_training_of_unknown_length_are_few_and_evenly_spread(tmp
 
 
 def test_a_syncer_that_comes_back_goes_on_at_the_distance_it_had(tmp_path):
-    first = train(tmp_path, SnapshotSchedule(tmp_path, 10), range(0, 100_000, 100))
-    again = train(tmp_path, SnapshotSchedule(tmp_path, 10), range(100_000, 200_000, 100))
+    first = train(tmp_path, thinned(tmp_path), range(0, 100_000, 100))
+    again = train(tmp_path, thinned(tmp_path), range(100_000, 200_000, 100))
     assert len(again) <= 20
     assert again[-1] >= 180_000
     assert len(set(first) & set(again)) >= 2
