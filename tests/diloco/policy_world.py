@@ -16,7 +16,6 @@ from chaoslab.diloco.syncer.decisions import (  # fmt: skip
     Donate,
     Drop,
     Hello,
-    Hold,
     LeaveReason,
     Merge,
     Offer,
@@ -217,7 +216,7 @@ class World:
                 for learner in self.alive.values():
                     if learner.epoch == action.member.epoch:
                         learner.is_fenced = True
-            elif isinstance(action, Hold):
+            elif isinstance(action, Stop) and action.is_held:
                 self.held.append(action.reason)
             elif isinstance(action, Stop):
                 assert self.stopped is None

@@ -26,7 +26,7 @@ from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Refusals
-from chaoslab.diloco.wire.streams import Arrival, Closed, Garbled, Opened, Received
+from chaoslab.diloco.wire.streams import Arrival, Closed, Opened, Received
 from tests.memory_folder import in_memory
 
 SECONDS_MAX: Final = 5.0
@@ -69,7 +69,7 @@ class _Script:
 
     # -- what the syncer asks of a hub
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Arrival[pb.FromLearner]:
+    def get(self, timeout: float | None = None) -> Arrival[pb.FromLearner]:
         """The next of the script, or nothing for a while."""
         self.now_s += min(timeout or 0.0, self._chance.choice((0.0, 0.01, 0.25)))
         item = next(self._items, None)
@@ -123,9 +123,7 @@ class _Script:
             elif draw < 0.08:
                 gone = self._chance.choice(list(streams))
                 del streams[gone]
-                if self._chance.random() < 0.5:
-                    yield Arrival(gone, Garbled("fuzz"))
-                yield Arrival(gone, Closed("fuzz"))
+                yield Arrival(gone, Closed("fuzz", is_garbled=self._chance.random() < 0.5))
             else:
                 yield self._anything(self._chance.choice(list(streams)))
         for open_still in streams:

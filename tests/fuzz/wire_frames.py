@@ -14,9 +14,9 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, frame_of, payload_frames
 from chaoslab.diloco.wire.hub import Hub, _Session
 from chaoslab.diloco.wire.identity import Tokens
-from chaoslab.diloco.wire.mailbox import Outbox
+from chaoslab.diloco.wire.mailbox import Gate, Outbox
 from chaoslab.diloco.wire.pings import Pings
-from chaoslab.diloco.wire.streams import Arrival, Closed, Garbled, Limits, Received
+from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Received
 
 SECONDS_MAX: Final = 2.0
 _LEARNER: Final = "learner-0"
@@ -40,7 +40,7 @@ def one(seed: int) -> None:
 def _session(number: int) -> _Session:
     outbox = Outbox(controls_max=50)
     assembler: Assembler[pb.FromLearner] = Assembler(pb.FromLearner.FromString, 0)
-    pings, gate = Pings(pb.ToLearner, outbox), _HUB.arrivals.gate()
+    pings, gate = Pings(pb.ToLearner, outbox), Gate(_HUB.arrivals)
     return _Session(number, _LEARNER, "fuzz", assembler, outbox, pings, gate, _nothing)
 
 
@@ -61,8 +61,6 @@ def _look(session: _Session, arrivals: list[Arrival[pb.FromLearner]]) -> None:
     *before, last = [arrival.event for arrival in arrivals]
     assert isinstance(last, Closed), last
     assert session.number not in _HUB._sessions
-    if before and isinstance(before[-1], Garbled):
-        before.pop()
     assert all(isinstance(what, Received) for what in before), before
     received = cast("list[Received[pb.FromLearner]]", before)
     if received:
@@ -78,7 +76,7 @@ def _look(session: _Session, arrivals: list[Arrival[pb.FromLearner]]) -> None:
 def _delivered() -> Iterator[Arrival[pb.FromLearner]]:
     while True:
         try:
-            yield _HUB.arrivals.get(block=False)
+            yield _HUB.arrivals.get(timeout=0)
         except queue.Empty:
             return
 

@@ -145,18 +145,18 @@ class LearnerStore:
     def _load(self, path: Path) -> LearnerCheckpoint | None:
         """The checkpoint if intact and of this model; otherwise None, with the reason kept."""
         try:
-            content = read_checksummed(path)
+            encoded, payload = read_checksummed(path)
         except CorruptState as error:
             self._refused[path] = str(error)
             return None
-        head = json.loads(content.head)
+        head = json.loads(encoded)
         if head["fingerprint"] != self._fingerprint:
             self._refused[path] = f"{path}: belongs to another model"
             return None
         return LearnerCheckpoint(
             step=head["step"],
             data_position=head["data_position"],
-            payload=bytes(content.body),
+            payload=bytes(payload),
             skipped=tuple(self._refused.values()),
         )
 

@@ -22,7 +22,7 @@ from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter, Periodic
-from chaoslab.diloco.wire.streams import Backoff, Closed, Garbled, Received
+from chaoslab.diloco.wire.streams import Backoff, Closed, Received
 
 _HEARTBEAT_S = 0.5
 _SOUND_S = 1.0
@@ -125,7 +125,7 @@ class Link:
             except queue.Empty:
                 continue
             what = arrival.event
-            if isinstance(what, Closed | Garbled):
+            if isinstance(what, Closed):
                 return what.reason
             if isinstance(what, Received):
                 self._note_answer()

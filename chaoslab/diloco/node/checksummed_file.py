@@ -8,7 +8,6 @@ Standard library only. A change of any byte, the header included, is detected by
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
@@ -24,15 +23,6 @@ class CorruptState(ValueError):
     """A file that is damaged or missing; the message names it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChecksummedFile:
-    """Content of a file whose checksum was right."""
-
-    head: bytes
-    """One JSON object, encoded."""
-    body: memoryview
-
-
 def write_checksummed(
     file: File, head: Mapping[str, Json], body: Sequence[memoryview | bytes]
 ) -> None:
@@ -46,8 +36,10 @@ def write_checksummed(
         file.append(piece)
 
 
-def read_checksummed(path: Path) -> ChecksummedFile:
-    """Read a file back; CorruptState if it is missing, truncated, longer or altered."""
+def read_checksummed(path: Path) -> tuple[bytes, memoryview]:
+    """Header (one JSON object) and body of a file; CorruptState if it is missing, truncated, longer
+    or altered.
+    """
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -57,4 +49,4 @@ def read_checksummed(path: Path) -> ChecksummedFile:
     if seal != _MARK + found.encode() + b"\n":
         raise CorruptState(f"{path}: damaged, its content does not match its checksum")
     end = content.index(b"\n", _SEAL_BYTES)
-    return ChecksummedFile(head=content[_SEAL_BYTES:end], body=rest[end + 1 - _SEAL_BYTES :])
+    return content[_SEAL_BYTES:end], rest[end + 1 - _SEAL_BYTES :]

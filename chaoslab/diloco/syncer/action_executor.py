@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable
 from chaoslab.core.events import Json, Kind
 from chaoslab.diloco.node.events import Emit
 from chaoslab.diloco.node.phases import Phase, Phases
-from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer import messages
 from chaoslab.diloco.syncer.commits import Commits
 from chaoslab.diloco.syncer.decisions import (
@@ -20,13 +19,12 @@ from chaoslab.diloco.syncer.decisions import (
     Action,
     Donate,
     Drop,
-    Hold,
     Member,
     Merge,
     Pull,
     SendAll,
     Stop,
-    Suspicion,
+    SuspicionChange,
     Welcome,
 )
 from chaoslab.diloco.syncer.policy import Policy
@@ -44,7 +42,6 @@ class ActionExecutor:
     def __init__(
         self,
         policy: Policy,
-        settings: Settings,
         syncer_state: SyncerState,
         sessions: Sessions,
         *,
@@ -53,7 +50,6 @@ class ActionExecutor:
         now: Callable[[], float],
     ) -> None:
         self._policy = policy
-        self._settings = settings
         self._syncer_state = syncer_state
         self._sessions = sessions
         self._emit = emit
@@ -91,7 +87,8 @@ class ActionExecutor:
 
     def stop_message(self, epoch: int = 0) -> pb.ToLearner:
         """Stop message: reason and last versions; epoch 0 for a stream without membership."""
-        return messages.stop(epoch, self.reason, self._policy.versions)
+        stop = pb.Stop(reason=self.reason, versions=self._policy.versions)
+        return pb.ToLearner(epoch=epoch, stop=stop)
 
     # ------------------------------------------------------------ one kind of action each
 
@@ -100,8 +97,7 @@ class ActionExecutor:
             case Welcome():
                 self._welcome(action)
             case Pull():
-                for epoch in action.epochs:
-                    self._sessions.send(epoch, messages.pull(action, epoch))
+                self._pull(action)
             case Merge():
                 self._commits.add(action)
                 self.publish_committed()
@@ -111,17 +107,16 @@ class ActionExecutor:
                     Kind.ROUND_ABANDONED,
                     round=action.round, fragment=action.fragment, reason=action.reason,
                 )  # fmt: skip
-            case Suspicion():
+            case SuspicionChange():
                 kind = Kind.MEMBER_RECOVERED if action.is_over else Kind.MEMBER_SUSPECTED
                 self._say(kind, **messages.identity(action.member), idle_s=action.idle_s)
             case Drop():
                 self._drop(action)
             case Donate():
-                request = messages.checkpoint_request(action, self._syncer_state.versions)
-                self._sessions.send(action.donor.epoch, request)
+                self._donate(action)
             case SendAll():
                 self._send_all(action)
-            case Hold(reason=reason):
+            case Stop(reason=reason, is_held=True):
                 self._say(Kind.SYNCER_HELD, reason=reason)
             case Stop():
                 self._end = action
@@ -131,7 +126,7 @@ class ActionExecutor:
         member, membership = action.member, self._policy.membership
         welcome = messages.welcome(
             action,
-            self._settings,
+            self._policy.settings,
             versions=self._policy.versions,
             data_position=membership.data_positions.get(member.learner, 0),
             step=max((m.step for m in membership.members), default=0),
@@ -144,6 +139,18 @@ class ActionExecutor:
             donor=action.donor.learner if action.donor else None,
             members=len(membership.members),
         )
+
+    def _pull(self, action: Pull) -> None:
+        asked = pb.Pull(
+            round=action.round, fragment=action.fragment, base_version=action.base_version
+        )
+        for epoch in action.epochs:
+            self._sessions.send(epoch, pb.ToLearner(epoch=epoch, pull=asked))
+
+    def _donate(self, action: Donate) -> None:
+        epoch, versions = action.donor.epoch, self._syncer_state.versions
+        request = pb.CheckpointRequest(request=action.request, versions=versions)
+        self._sessions.send(epoch, pb.ToLearner(epoch=epoch, checkpoint_request=request))
 
     def _announce(self, action: Merge, publication: Publication) -> None:
         """Publish a merge that is on disk, and report it."""
@@ -163,7 +170,7 @@ class ActionExecutor:
             grace_s=action.grace_s,
             sync_s=self._now() - action.pulled_s,
         )
-        committed_tokens = action.fragment_tokens / self._settings.fragments
+        committed_tokens = action.fragment_tokens / self._policy.settings.fragments
         self._syncer_state.snapshot(committed_tokens=committed_tokens, round_=action.round)
 
     def _publish(self, member: Member, publication: Publication) -> None:
@@ -185,7 +192,8 @@ class ActionExecutor:
             members=len(self._policy.membership.members),
             reason=reason,
         )
-        self._sessions.close(member.epoch, messages.fenced(member, reason))
+        fenced = pb.ToLearner(epoch=member.epoch, fenced=pb.Fenced(reason=reason))
+        self._sessions.close(member.epoch, fenced)
 
     def _stop(self, action: Stop) -> None:
         self._end = None

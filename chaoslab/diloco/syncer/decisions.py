@@ -204,7 +204,7 @@ class Abandon:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspicion:
+class SuspicionChange:
     """Report that a member is suspected and no longer waited for, or that it has stepped again."""
 
     member: Member
@@ -249,16 +249,10 @@ class SendAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """End training; no round is open."""
+    """End training; no round is open. `is_held`: only report, once, that a stop rule is met."""
 
     reason: str
+    is_held: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Hold:
-    """Report once that a stop rule is met and training continues because it is held."""
-
-    reason: str
-
-
-Action = Pull | Merge | Abandon | Suspicion | Drop | Welcome | Donate | SendAll | Hold | Stop
+Action = Pull | Merge | Abandon | SuspicionChange | Drop | Welcome | Donate | SendAll | Stop

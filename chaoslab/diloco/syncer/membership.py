@@ -14,7 +14,7 @@ Part of the policy: no I/O, no clock, standard library only.
 from collections.abc import Container
 
 from chaoslab.diloco.settings import Settings
-from chaoslab.diloco.syncer.decisions import Drop, Hello, LeaveReason, Member, Suspicion
+from chaoslab.diloco.syncer.decisions import Drop, Hello, LeaveReason, Member, SuspicionChange
 
 _PACES = 8
 
@@ -104,7 +104,7 @@ class Membership:
 
     def record_step(
         self, now_s: float, member: Member, step: int, step_s: float
-    ) -> list[Suspicion]:
+    ) -> list[SuspicionChange]:
         """Record a report; the end of the member's suspicion if the step advanced.
 
         The step time decides how long the member is waited for, so a report is limited to the
@@ -121,7 +121,9 @@ class Membership:
         member.step, member.step_s = step, min(step_s, max(member.paces_s))
         member.last_step_s, member.has_stepped = now_s, True
         member.is_suspected = False
-        return [Suspicion(member=member, is_over=True, idle_s=idle_s)] if was_suspected else []
+        return (
+            [SuspicionChange(member=member, is_over=True, idle_s=idle_s)] if was_suspected else []
+        )
 
     def discount(self, seconds: float) -> None:
         """Do not count this long against any member: the syncer was not receiving."""
@@ -129,9 +131,9 @@ class Membership:
             member.last_step_s += seconds
             member.reported_s += seconds
 
-    def age(self, now_s: float) -> list[Suspicion | Drop]:
+    def age(self, now_s: float) -> list[SuspicionChange | Drop]:
         """Suspect and drop the members that have not stepped for too long."""
-        changes: list[Suspicion | Drop] = []
+        changes: list[SuspicionChange | Drop] = []
         for member in self.members:
             idle_s = now_s - member.last_step_s
             if idle_s >= self._drop_after_s(member):
@@ -139,7 +141,7 @@ class Membership:
                 changes.append(Drop(member=member, reason=LeaveReason.NO_PROGRESS))
             elif idle_s >= self._suspect_after_s(member) and not member.is_suspected:
                 member.is_suspected = True
-                changes.append(Suspicion(member=member, is_over=False, idle_s=idle_s))
+                changes.append(SuspicionChange(member=member, is_over=False, idle_s=idle_s))
         return changes
 
     def next_change_s(self) -> float:

@@ -1,8 +1,8 @@
 """Conversion at the syncer: learners' messages to policy inputs, decisions to messages and events.
 
-    learners ══ messages ══► hello, offer, progress ─────► Policy
-             ◄═ messages ═══ welcome, pull, fragment, … ◄── its decisions
-    standard output ◄─────── identity ◄─────────────────────────┘
+    learners ══ messages ══► hello, offer, progress ─► Policy
+             ◄═ messages ═══ welcome, fragment ◄────── its decisions
+    standard output ◄─────── identity ◄────────────────┘
 
 Pure functions. The caller decides when a message is sent; the learners' side is `learner.messages`,
 and `wire.proto` describes every field.
@@ -14,12 +14,10 @@ from chaoslab.core.events import Json
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.decisions import (
     Contribution,
-    Donate,
     Hello,
     Member,
     Offer,
     Progress,
-    Pull,
     Welcome,
 )
 from chaoslab.diloco.syncer.syncer_state import Publication
@@ -86,17 +84,6 @@ def welcome(
     )
 
 
-def refused(reason: str) -> pb.ToLearner:
-    """Refusal of a stream, with its reason."""
-    return pb.ToLearner(refused=pb.Refused(reason=reason))
-
-
-def pull(action: Pull, epoch: int) -> pb.ToLearner:
-    """Request to a member for its work on a fragment."""
-    asked = pb.Pull(round=action.round, fragment=action.fragment, base_version=action.base_version)
-    return pb.ToLearner(epoch=epoch, pull=asked)
-
-
 def fragment(publication: Publication, epoch: int, committed_tokens: int) -> pb.ToLearner:
     """Header of a published version; `committed_tokens`: the member's own tokens in it."""
     return pb.ToLearner(
@@ -110,22 +97,6 @@ def fragment(publication: Publication, epoch: int, committed_tokens: int) -> pb.
             digest=publication.digest,
         ),
     )
-
-
-def checkpoint_request(action: Donate, versions: Sequence[int]) -> pb.ToLearner:
-    """Request to a donor for a checkpoint at these versions or later."""
-    request = pb.CheckpointRequest(request=action.request, versions=versions)
-    return pb.ToLearner(epoch=action.donor.epoch, checkpoint_request=request)
-
-
-def fenced(member: Member, reason: str) -> pb.ToLearner:
-    """Notice that the membership has ended."""
-    return pb.ToLearner(epoch=member.epoch, fenced=pb.Fenced(reason=reason))
-
-
-def stop(epoch: int, reason: str, versions: Sequence[int]) -> pb.ToLearner:
-    """Notice that training has ended with these versions."""
-    return pb.ToLearner(epoch=epoch, stop=pb.Stop(reason=reason, versions=versions))
 
 
 def identity(who: Member | Contribution) -> dict[str, Json]:

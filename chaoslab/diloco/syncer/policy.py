@@ -22,7 +22,6 @@ from chaoslab.diloco.syncer.decisions import (
     Contribution,
     Drop,
     Hello,
-    Hold,
     LeaveReason,
     Offer,
     Progress,
@@ -196,7 +195,7 @@ class Policy:
         if (reason := self._met_stop(now_s)) is not None:
             if self.is_held:
                 self.held_reason = reason
-                actions.append(Hold(reason=reason))
+                actions.append(Stop(reason=reason, is_held=True))
             else:
                 self.stop(reason)
         if self._stop_reason is None:

@@ -49,7 +49,7 @@ from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.syncer.uplinks import Uplinks
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.streams import Arrival, Closed, Garbled, Opened, Received
+from chaoslab.diloco.wire.streams import Arrival, Closed, Received
 from chaoslab.diloco.wire.tls import tls_of
 
 _TICK_S = 0.25
@@ -80,7 +80,6 @@ class Syncer:
         self._sessions = Sessions(hub)
         self._executor = ActionExecutor(
             self.policy,
-            settings,
             syncer_state,
             self._sessions,
             phases=phases or Phases(emit, {}),
@@ -152,17 +151,14 @@ class Syncer:
             return None
 
     def _receive(self, arrival: Arrival[pb.FromLearner]) -> None:
-        session, what = arrival.session, arrival.event
-        if isinstance(what, Opened):
-            return
-        if isinstance(what, Garbled):
-            if (sender := self._sessions.member(session)) is not None:
-                self._reject(sender, Refusal.MALFORMED, detail=what.reason)
+        session, event = arrival.session, arrival.event
+        if isinstance(event, Received):
+            self._dispatch(session, event)
+        elif isinstance(event, Closed):
+            sender = self._sessions.member(session)
+            if event.is_garbled and sender is not None:
+                self._reject(sender, Refusal.MALFORMED, detail=event.reason)
             self._end_session(session, LeaveReason.CLOSED)
-        elif isinstance(what, Closed):
-            self._end_session(session, LeaveReason.CLOSED)
-        elif isinstance(what, Received):
-            self._dispatch(session, what)
 
     def _dispatch(self, session: int, received: Received[pb.FromLearner]) -> None:
         message = received.message
@@ -207,7 +203,7 @@ class Syncer:
         if lie := self.policy.impossible(report):
             self._reject(self._sessions.member(session), Refusal.MALFORMED, detail=lie)
             self._end_session(session, LeaveReason.CLOSED)
-            self._hub.close(session, messages.refused(lie))
+            self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=lie)))
             return
         self._executor.carry_out(self.policy.progress(self._now(), epoch, report))
 
@@ -283,7 +279,7 @@ class Syncer:
             Kind.MEMBER_REFUSED,
             learner=hello.learner, incarnation=hello.incarnation, reason=reason,
         )  # fmt: skip
-        self._hub.close(session, messages.refused(reason))
+        self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=reason)))
 
     def _reject(
         self,

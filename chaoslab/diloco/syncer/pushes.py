@@ -7,7 +7,6 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,18 +21,12 @@ _MAGNITUDE_MAX = 1e12
 """Largest magnitude accepted; larger values would overflow float32 in the merge."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    delta: FloatArray
-    """Outer gradient, float32 [n_p]."""
-    norm: float
-
-
 class Pushes:
     """Pushes that are not merged yet."""
 
     def __init__(self, settings: Settings) -> None:
-        self._kept: dict[tuple[int, int], _Kept] = {}
+        self._kept: dict[tuple[int, int], tuple[FloatArray, float]] = {}
+        """By round and epoch: outer gradient, float32 [n_p], and its norm."""
         self._norms = Norms(limit=settings.norm_limit, rounds_min=settings.norm_rounds)
         self.medians: dict[int, float] = {}
         """By round that is merged but not in the commit log yet: its median size; see `norms`."""
@@ -54,9 +47,9 @@ class Pushes:
         delta = decode(payload if payload is not None else b"", size, known)
         if max(float(delta.max()), -float(delta.min())) > _MAGNITUDE_MAX:
             raise MalformedPayload(f"push: values must be at most {_MAGNITUDE_MAX:g} in magnitude")
-        kept = _Kept(delta, norm(delta))
-        self._kept[round_, epoch] = kept
-        return kept.norm
+        size_l2 = norm(delta)
+        self._kept[round_, epoch] = delta, size_l2
+        return size_l2
 
     def of(self, action: Merge, ordered: Sequence[Contribution]) -> list[FloatArray]:
         """Remove and return the outer gradients of a merge, in the order of `ordered`.
@@ -64,7 +57,10 @@ class Pushes:
         Those beyond the limit are scaled down and listed in `bounded`.
         """
         kept = [self._kept[action.round, c.epoch] for c in ordered]
-        sizes = [Size(norm=one.norm, steps=c.c_steps) for one, c in zip(kept, ordered, strict=True)]
+        sizes = [
+            Size(norm=size_l2, steps=c.c_steps)
+            for (_, size_l2), c in zip(kept, ordered, strict=True)
+        ]
         excesses = self._norms.judge(action.fragment, sizes)
         self.bounded = tuple(
             (c, excess) for c, excess in zip(ordered, excesses, strict=True) if excess is not None
@@ -72,8 +68,8 @@ class Pushes:
         self.forget(action.round)
         self.medians[action.round] = round_median(sizes, excesses)
         return [
-            one.delta if excess is None else one.delta * np.float32(excess.factor)
-            for one, excess in zip(kept, excesses, strict=True)
+            delta if excess is None else delta * np.float32(excess.factor)
+            for (delta, _), excess in zip(kept, excesses, strict=True)
         ]
 
     def remember(self, fragment: int, usual: float) -> None:

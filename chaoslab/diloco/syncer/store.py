@@ -216,15 +216,15 @@ class SyncerStore:
 
     def _read_slot(self, index: int, version: int) -> Tensors:
         path = self._slot(index, version)
-        content = read_checksummed(path)
-        head = json.loads(content.head)
+        encoded, body = read_checksummed(path)
+        head = json.loads(encoded)
         if (head["fragment"], head["version"]) != (index, version):
             raise CorruptState(
                 f"{path} holds version {head['version']} of fragment {head['fragment']}, not "
                 f"version {version} of fragment {index}"
             )
         shapes = {str(name): tuple(shape) for name, shape in head["tensors"]}
-        flat = np.frombuffer(content.body, "<f4").astype(np.float32)
+        flat = np.frombuffer(body, "<f4").astype(np.float32)
         theta, momentum = np.split(flat, 2)
         return Tensors(theta=_by_name(theta, shapes), momentum=_by_name(momentum, shapes))
 

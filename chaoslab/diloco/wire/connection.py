@@ -11,13 +11,12 @@ import grpc
 
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
-from chaoslab.diloco.wire.mailbox import Inbox, Outbox
+from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
 from chaoslab.diloco.wire.pings import Pings
 from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY, inbox, receive
 from chaoslab.diloco.wire.streams import (
     Arrival,
     Closed,
-    Garbled,
     Limits,
     StreamEvent,
     keep_freed_memory,
@@ -47,7 +46,7 @@ class Connection:
         self._limits = limits or Limits()
         self.arrivals: Inbox[Arrival[pb.ToLearner]] = inbox(self._limits)
         """Received messages, then one Closed."""
-        self._gate = self.arrivals.gate()
+        self._gate = Gate(self.arrivals)
         self._outbox = Outbox(controls_max=self._limits.controls_max)
         self.pings = Pings(pb.FromLearner, self._outbox)
         """Pings of this stream, with its meter."""
@@ -91,11 +90,6 @@ class Connection:
         size = 0 if callable(payload) else len(payload)
         self._outbox.put_payload(lambda: self._frames(message, payload, midway), key, size)
 
-    @property
-    def waiting(self) -> tuple[int, int]:
-        """Number of messages and of payloads that are queued and not begun."""
-        return self._outbox.waiting
-
     def close(self, final_message: pb.FromLearner | None = None) -> None:
         """End the stream after the queued messages and `final_message`; payloads are dropped.
 
@@ -137,10 +131,9 @@ class Connection:
         assembler = Assembler(pb.ToLearner.FromString, self._limits.payload_bytes_max)
         end = receive(self._call or (), assembler, self.pings, deliver)
         self._outbox.cut()
-        if isinstance(end, Garbled):
-            deliver(end)
+        if end.is_garbled:
             self._break_off(end.reason)
-        deliver(Closed(self._failure or end.reason))
+        deliver(Closed(self._failure or end.reason, is_garbled=end.is_garbled))
 
 
 def _channel(address: str, tls: Security, limits: Limits) -> grpc.Channel:

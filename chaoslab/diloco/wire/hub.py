@@ -9,9 +9,9 @@ reassembles frames and fills `arrivals`. Nothing here waits for the network exce
 
 A stream is served only after authentication: a token (`identity`) in the metadata of the call, or a
 certificate (`tls_listener`). It delivers, in this order: Opened (at the hub only), any number of
-Received (the first is the Hello of the authenticated learner), at most one Garbled, exactly one
-Closed. Payloads are accepted only after `Hub.admit`. Pings are answered here and not delivered.
-Messages to a session that has ended are dropped; its Closed is already on the way.
+Received (the first is the Hello of the authenticated learner), exactly one Closed. Payloads are
+accepted only after `Hub.admit`. Pings are answered here and not delivered. Messages to a session
+that has ended are dropped; its Closed is already on the way.
 
 Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting Fragment, and the
 learner defers it until it holds the base version.
@@ -36,7 +36,6 @@ from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY, inbox, receive
 from chaoslab.diloco.wire.streams import (
     Arrival,
     Closed,
-    Garbled,
     Limits,
     Opened,
     Received,
@@ -94,8 +93,6 @@ class Hub:
         self._limits = limits or Limits()
         self.arrivals: Inbox[Arrival[pb.FromLearner]] = inbox(self._limits)
         """StreamEvent arrived from all sessions, in order per session."""
-        self.garbled = 0
-        """Number of streams ended because of malformed input."""
         self.refusals = Refusals()
         """Refused streams and connections, by reason."""
         self._numbers = count(1)
@@ -161,11 +158,6 @@ class Hub:
         if known is not None:
             known.outbox.put_payload(lambda: payload_frames(message, payload), key, len(payload))
 
-    def waiting(self, session: int) -> tuple[int, int]:
-        """Messages and payloads of a session that are queued and not begun; (0, 0) if it ended."""
-        known = self._sessions.get(session)
-        return known.outbox.waiting if known else (0, 0)
-
     def pings(self, session: int) -> Pings[pb.ToLearner] | None:
         """Pings of a session, with its meter; None if it ended."""
         known = self._sessions.get(session)
@@ -202,7 +194,7 @@ class Hub:
             Assembler(pb.FromLearner.FromString, 0),
             outbox,
             Pings(pb.ToLearner, outbox),
-            self.arrivals.gate(),
+            Gate(self.arrivals),
             context.cancel,
         )
         self._make_room(session, context)
@@ -221,7 +213,7 @@ class Hub:
             identity = self._tls_listener.identify(context.peer())
             if identity is None:
                 self._abort(context, RefusalReason.NO_TLS, "")
-            return identity.name, identity.peer
+            return identity
         return self._token_owner(context), context.peer()
 
     def _token_owner(self, context: grpc.ServicerContext) -> str:
@@ -276,39 +268,25 @@ class Hub:
             self.refusals.note(RefusalReason.NO_HELLO, session.peer, known_as=session.learner)
             session.cancel()
 
-    def _check_hello(self, session: _Session, message: pb.FromLearner) -> RefusalReason | None:
-        """Check the first message of a stream; the reason if it is refused."""
-        if message.WhichOneof("body") != "hello":
-            return RefusalReason.NOT_A_HELLO
-        if message.hello.learner != session.learner:
-            return RefusalReason.OTHER_NAME
-        session.has_greeted = True
-        return None
-
     def _read(self, session: _Session, requests: Iterator[bytes]) -> None:
         def deliver(event: StreamEvent[pb.FromLearner], size_bytes: int = 0) -> None:
             if isinstance(event, Received) and not session.has_greeted:
-                wrong = self._check_hello(session, event.message)
-                if wrong is not None:
-                    raise _HelloRefused(wrong, claimed=event.message.hello.learner)
+                _check_hello(session, event.message)
             session.gate.put(Arrival(session.number, event), size_bytes)
 
-        end: Garbled | Closed
         try:
             end = receive(requests, session.assembler, session.pings, deliver)
         except _HelloRefused as refused:
             end = self._refuse(session, refused)
         with self._lock:
             del self._sessions[session.number]
-            self.garbled += isinstance(end, Garbled)
-        if isinstance(end, Garbled):
+        if end.is_garbled:
             if not session.is_admitted:
                 self.refusals.note(RefusalReason.GARBLED, session.peer, known_as=session.learner)
             session.cancel()
-            deliver(end)
         session.outbox.close()
         call_later(self._limits.linger_s, session.cancel)
-        deliver(Closed(end.reason))
+        deliver(end)
 
     def _refuse(self, session: _Session, refused: "_HelloRefused") -> Closed:
         """Tell the peer that its first message was refused, and end the stream."""
@@ -322,9 +300,18 @@ class Hub:
 class _HelloRefused(Exception):
     """The first message of a stream is not the hello of the authenticated learner."""
 
-    def __init__(self, reason: RefusalReason, *, claimed: str) -> None:
+    def __init__(self, reason: RefusalReason, *, claimed: str = "") -> None:
         super().__init__(reason.value)
         self.reason, self.claimed = reason, claimed
+
+
+def _check_hello(session: _Session, message: pb.FromLearner) -> None:
+    """Raise _HelloRefused unless the first message of a stream is the hello of its learner."""
+    if message.WhichOneof("body") != "hello":
+        raise _HelloRefused(RefusalReason.NOT_A_HELLO)
+    if message.hello.learner != session.learner:
+        raise _HelloRefused(RefusalReason.OTHER_NAME, claimed=message.hello.learner)
+    session.has_greeted = True
 
 
 def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:

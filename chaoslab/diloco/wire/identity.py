@@ -15,7 +15,6 @@ import stat
 import threading
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 
@@ -120,20 +119,13 @@ def _write_privately(file: Path, token: str) -> None:
 # ---------------------------------------------------------------- refused streams
 
 
-@dataclass(slots=True)
-class _Unreported:
-    count: int
-    peer: str
-    claimed: str
-    known_as: str
-
-
 class Refusals:
     """Counts of refused streams, reported at a limited rate. Thread-safe."""
 
     def __init__(self) -> None:
         self._totals: Counter[str] = Counter()
-        self._unreported: dict[RefusalReason, _Unreported] = {}
+        self._unreported: Counter[RefusalReason] = Counter()
+        self._latest: dict[RefusalReason, Mapping[str, str]] = {}
         self._reported_s: dict[RefusalReason, float] = {}
         self._lock = threading.Lock()
 
@@ -149,19 +141,17 @@ class Refusals:
         """Count a refusal. `claimed`: learner it named; `known_as`: learner it authenticated as."""
         with self._lock:
             self._totals[reason.value] += 1
-            before = self._unreported.get(reason)
-            count = before.count + 1 if before else 1
-            self._unreported[reason] = _Unreported(
-                count, peer, claimed[:_CLAIM_CHARACTERS], known_as
-            )
+            self._unreported[reason] += 1
+            claimed = claimed[:_CLAIM_CHARACTERS]
+            self._latest[reason] = {"peer": peer, "claimed": claimed, "known_as": known_as}
 
     def due(self, now_s: float) -> list[Mapping[str, Json]]:
         """Data of the `stream.refused` events due: at most one per reason every `_EVERY_S` s."""
         lines: list[Mapping[str, Json]] = []
         with self._lock:
-            for reason, unreported in list(self._unreported.items()):
+            for reason, count in list(self._unreported.items()):
                 if now_s - self._reported_s.get(reason, -_EVERY_S) >= _EVERY_S:
                     self._reported_s[reason] = now_s
                     del self._unreported[reason]
-                    lines.append({"reason": reason.value, **asdict(unreported)})
+                    lines.append({"reason": reason.value, "count": count, **self._latest[reason]})
         return lines

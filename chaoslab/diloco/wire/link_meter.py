@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 
 from chaoslab.core.events import Json
@@ -24,25 +24,33 @@ MEASURE_S = 1.0
 """Seconds between two reports of one end."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_RTTS_MOST = 256
+"""Most round trips kept in one window, in case nothing reads the meter."""
+
+
+def _round_trips() -> deque[float]:
+    return deque(maxlen=_RTTS_MOST)
+
+
+@dataclass(slots=True, kw_only=True)
 class Reading:
     """Measurements of one window, from the last reading to this one."""
 
-    window_s: float
-    silent_s: float
+    window_s: float = 0.0
+    silent_s: float = 0.0
     """Seconds since the last frame arrived, even if that was before the window."""
-    rtts_s: tuple[float, ...]
+    rtts_s: deque[float] = field(default_factory=_round_trips)
     """Round trips of the pings answered in the window."""
-    probe_rtts_s: tuple[float, ...]
+    probe_rtts_s: deque[float] = field(default_factory=_round_trips)
     """Round trips of the separate connection (`probe`); empty at the syncer's end."""
-    pings_sent: int
-    bytes: int
+    pings_sent: int = 0
+    bytes: int = 0
     """Bytes received since the meter was made."""
-    payload_bytes: int
+    payload_bytes: int = 0
     """Bytes of the payloads completed in the window."""
-    timed_bytes: int
+    timed_bytes: int = 0
     """Payload bytes received in the window, without each payload's first chunk."""
-    timed_s: float
+    timed_s: float = 0.0
     """Time in which `timed_bytes` arrived: for each chunk, the seconds since the chunk or the
     header before it. Their quotient is the throughput of the link while it is in use."""
 
@@ -73,33 +81,32 @@ class Reading:
         }
 
 
-_RTTS_MOST = 256
-"""Most round trips kept in one window, in case nothing reads the meter."""
-
-
 class Meter:
     """Sums over all streams of one link. Thread-safe."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self.now = now
         self._lock = threading.Lock()
-        self._arrived_s = now()
+        self._began_s = self._arrived_s = now()
         self._bytes = 0
-        self._begin(self._arrived_s)
+        self._window = Reading()
 
-    def _begin(self, now_s: float) -> None:
-        self._began_s = now_s
-        self._rtts_s: deque[float] = deque(maxlen=_RTTS_MOST)
-        self._probe_rtts_s: deque[float] = deque(maxlen=_RTTS_MOST)
-        self._pings = 0
-        self._payload_bytes = 0
-        self._timed_bytes, self._timed_s = 0, 0.0
-
-    def arrived(self, now_s: float, size_bytes: int) -> None:
-        """Count a received frame."""
+    def arrived(
+        self,
+        now_s: float,
+        size_bytes: int,
+        *,
+        timed_bytes: int = 0,
+        timed_s: float = 0.0,
+        payload_bytes: int = 0,
+    ) -> None:
+        """Count a received frame, and of its payload what `Reading` counts."""
         with self._lock:
             self._arrived_s = now_s
             self._bytes += size_bytes
+            self._window.timed_bytes += timed_bytes
+            self._window.timed_s += timed_s
+            self._window.payload_bytes += payload_bytes
 
     def take_over(self, other: "Meter") -> None:
         """Add what another meter of the same link has received."""
@@ -110,48 +117,29 @@ class Meter:
             if size_bytes:
                 self._arrived_s = max(self._arrived_s, arrived_s)
 
-    def transferred(self, size_bytes: int, took_s: float) -> None:
-        """Count payload bytes that arrived `took_s` after the chunk before them."""
-        with self._lock:
-            self._timed_bytes += size_bytes
-            self._timed_s += took_s
-
-    def completed(self, payload_bytes: int) -> None:
-        """Count a completed payload."""
-        with self._lock:
-            self._payload_bytes += payload_bytes
-
     def pinged(self) -> None:
         """Count a sent ping."""
         with self._lock:
-            self._pings += 1
+            self._window.pings_sent += 1
 
     def answered(self, rtt_s: float) -> None:
         """Record the round trip of an answered ping."""
         with self._lock:
-            self._rtts_s.append(rtt_s)
+            self._window.rtts_s.append(rtt_s)
 
     def probed(self, rtt_s: float) -> None:
         """Record a round trip of the separate connection; see `probe`."""
         with self._lock:
-            self._probe_rtts_s.append(rtt_s)
+            self._window.probe_rtts_s.append(rtt_s)
 
     def read(self) -> Reading:
         """End the window and begin the next."""
         with self._lock:
-            now_s = self.now()
-            reading = Reading(
-                window_s=now_s - self._began_s,
-                silent_s=max(0.0, now_s - self._arrived_s),
-                rtts_s=tuple(self._rtts_s),
-                probe_rtts_s=tuple(self._probe_rtts_s),
-                pings_sent=self._pings,
-                bytes=self._bytes,
-                payload_bytes=self._payload_bytes,
-                timed_bytes=self._timed_bytes,
-                timed_s=self._timed_s,
-            )
-            self._begin(now_s)
+            now_s, reading = self.now(), self._window
+            reading.window_s = now_s - self._began_s
+            reading.silent_s = max(0.0, now_s - self._arrived_s)
+            reading.bytes = self._bytes
+            self._began_s, self._window = now_s, Reading()
             return reading
 
 
@@ -169,16 +157,16 @@ class PayloadTimer:
         `filled`: bytes received of the payload in progress, None without one, 0 at its header.
         `completed`: size in bytes of the payload that this frame completed, otherwise 0.
         """
-        meter, now_s = self.meter, self.meter.now()
-        meter.arrived(now_s, size_bytes)
-        reached = completed or filled or 0
+        now_s, reached = self.meter.now(), completed or filled or 0
+        timed_bytes, timed_s = 0, 0.0
         if self._filled is not None and reached > self._filled:
-            meter.transferred(reached - self._filled, now_s - self._chunk_s)
+            timed_bytes, timed_s = reached - self._filled, now_s - self._chunk_s
         if self._filled is None or reached > self._filled:
             self._chunk_s = now_s
         self._filled = filled
-        if completed:
-            meter.completed(completed)
+        self.meter.arrived(
+            now_s, size_bytes, timed_bytes=timed_bytes, timed_s=timed_s, payload_bytes=completed
+        )
 
 
 class Periodic:

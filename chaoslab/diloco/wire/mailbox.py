@@ -119,49 +119,35 @@ class Outbox:
 
 
 class Inbox(Generic[T]):
-    """Items from several sessions for one consumer; `get` and `empty` as in `queue.SimpleQueue`."""
+    """Items from several sessions for one consumer."""
 
     def __init__(self, *, items_max: int, bytes_max: int) -> None:
-        self.items_max = items_max
-        self.bytes_max = bytes_max
-        self._items: deque[tuple[T, int, Gate[T]]] = deque()
-        self._changed = threading.Condition()
+        """Most items and bytes of one session that wait at once."""
+        self.items_max, self.bytes_max = items_max, bytes_max
+        self.items: deque[tuple[T, int, Gate[T]]] = deque()
+        self.changed = threading.Condition()
 
-    def gate(self) -> "Gate[T]":
-        """Input of one session, with its own bound."""
-        return Gate(self, self._changed, self._items)
-
-    def empty(self) -> bool:
-        """Whether no item waits."""
-        with self._changed:
-            return not self._items
-
-    def get(self, block: bool = True, timeout: float | None = None) -> T:
+    def get(self, timeout: float | None = None) -> T:
         """Remove the oldest item; block for it, at most `timeout` seconds. Raises queue.Empty."""
         deadline_s = None if timeout is None else time.monotonic() + timeout
-        with self._changed:
-            while not self._items:
+        with self.changed:
+            while not self.items:
                 left_s = None if deadline_s is None else deadline_s - time.monotonic()
-                if not block or (left_s is not None and left_s <= 0):
+                if left_s is not None and left_s <= 0:
                     raise queue.Empty
-                self._changed.wait(left_s)
-            item, size, gate = self._items.popleft()
-            gate.took(size)
-            self._changed.notify_all()
+                self.changed.wait(left_s)
+            item, size_bytes, gate = self.items.popleft()
+            gate.waiting, gate.waiting_bytes = gate.waiting - 1, gate.waiting_bytes - size_bytes
+            self.changed.notify_all()
             return item
 
 
 class Gate(Generic[T]):
     """Input of one session to an Inbox: counts its items and blocks when there are too many."""
 
-    def __init__(
-        self, inbox: Inbox[T], changed: threading.Condition, items: deque[tuple[T, int, "Gate[T]"]]
-    ) -> None:
+    def __init__(self, inbox: Inbox[T]) -> None:
         self._inbox = inbox
-        self._changed = changed
-        self._items = items
-        self._waiting = 0
-        self._waiting_bytes = 0
+        self.waiting = self.waiting_bytes = 0
         self._is_open = False
 
     def put(self, item: T, size_bytes: int = 0) -> None:
@@ -169,31 +155,21 @@ class Gate(Generic[T]):
 
         A session without items is never blocked, however large the item is.
         """
-        with self._changed:
+        with self._inbox.changed:
             while not self._has_room(size_bytes):
-                self._changed.wait()
-            self._waiting += 1
-            self._waiting_bytes += size_bytes
-            self._items.append((item, size_bytes, self))
-            self._changed.notify_all()
+                self._inbox.changed.wait()
+            self.waiting, self.waiting_bytes = self.waiting + 1, self.waiting_bytes + size_bytes
+            self._inbox.items.append((item, size_bytes, self))
+            self._inbox.changed.notify_all()
 
     def open(self) -> None:
         """Stop blocking: the session has ended and only its last items follow."""
-        with self._changed:
+        with self._inbox.changed:
             self._is_open = True
-            self._changed.notify_all()
-
-    def took(self, size_bytes: int) -> None:
-        """Uncount an item; called by the Inbox, which holds the lock."""
-        self._waiting -= 1
-        self._waiting_bytes -= size_bytes
+            self._inbox.changed.notify_all()
 
     def _has_room(self, size_bytes: int) -> bool:
-        return (
-            self._is_open
-            or self._waiting == 0
-            or (
-                self._waiting < self._inbox.items_max
-                and self._waiting_bytes + size_bytes <= self._inbox.bytes_max
-            )
-        )
+        if self._is_open or self.waiting == 0:
+            return True
+        has_bytes = self.waiting_bytes + size_bytes <= self._inbox.bytes_max
+        return has_bytes and self.waiting < self._inbox.items_max

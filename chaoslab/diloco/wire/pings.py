@@ -26,6 +26,7 @@ class Pings(Generic[M]):
         self._envelope: type[M] = envelope
         self._outbox = outbox
         self.timer = PayloadTimer(meter or Meter())
+        """Records every received frame."""
 
     @property
     def meter(self) -> Meter:
@@ -45,10 +46,6 @@ class Pings(Generic[M]):
     def ping(self) -> None:
         """Queue a ping; its round trip goes to the meter."""
         self._outbox.put(self._ping, "ping")
-
-    def frame(self, size_bytes: int, *, filled: int | None, completed: int) -> None:
-        """Record a received frame; see `PayloadTimer.frame`."""
-        self.timer.frame(size_bytes, filled=filled, completed=completed)
 
     def handle(self, message: pb.FromLearner | pb.ToLearner) -> bool:
         """Handle a ping or pong; False if the message is neither."""

@@ -25,7 +25,7 @@ class Limits:
     hello_s: float = 10.0
     """Seconds until a stream without a hello is ended, or a connection without a stream."""
     payload_bytes_max: int = 1 << 32
-    """Largest payload in bytes; a larger one is Garbled."""
+    """Largest payload in bytes; a larger one counts as malformed."""
     arrivals_max: int = 1024
     """Most unread messages of one session; beyond that its sender is slowed down."""
     arrivals_bytes_max: int = 1 << 28
@@ -99,20 +99,15 @@ class Received(Generic[M]):
 
 
 @dataclass(frozen=True, slots=True)
-class Garbled:
-    """Malformed input; the stream is broken off and Closed follows."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class Closed:
     """The stream has ended, at either end; nothing follows."""
 
     reason: str
+    is_garbled: bool = False
+    """Whether this end broke it off because of malformed input."""
 
 
-StreamEvent: TypeAlias = Opened | Received[M] | Garbled | Closed
+StreamEvent: TypeAlias = Opened | Received[M] | Closed
 
 
 @dataclass(frozen=True, slots=True)

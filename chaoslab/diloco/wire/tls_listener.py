@@ -15,7 +15,6 @@ import socket
 import ssl
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from chaoslab.diloco.wire.identity import RefusalReason, Refusals
@@ -30,14 +29,6 @@ _NO_ROOM_S = 0.1
 _NOT_YET_VALID, _HAS_EXPIRED = 9, 10
 """X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED of OpenSSL."""
 _NO_CERTIFICATE = "PEER_DID_NOT_RETURN_A_CERTIFICATE"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PeerIdentity:
-    """Authenticated peer of a connection: the name in its certificate, and its address."""
-
-    name: str
-    peer: str
 
 
 class TlsListener:
@@ -55,8 +46,9 @@ class TlsListener:
         self._refusals = refusals
         self._handshake_s = handshake_s
         self._handshakes = 0
-        self._peers: dict[int, PeerIdentity] = {}
-        """Peers by the loopback port from which their bytes are relayed to grpc."""
+        self._peers: dict[int, tuple[str, str]] = {}
+        """Name in the certificate and address of each peer, by the loopback port from which its
+        bytes are relayed to grpc."""
         self._socket = _listening(address)
         self.port = int(self._socket.getsockname()[1])
         self._loop = asyncio.new_event_loop()
@@ -66,8 +58,10 @@ class TlsListener:
         self._inner_port = inner_port
         threading.Thread(target=self._run, name="tls", daemon=True).start()
 
-    def identify(self, peer: str) -> PeerIdentity | None:
-        """Authenticated peer behind a peer address of grpc; None if it did not come through TLS."""
+    def identify(self, peer: str) -> tuple[str, str] | None:
+        """Name in the certificate and address of the peer behind a peer address of grpc; None if it
+        did not come through TLS.
+        """
         return self._peers.get(int(peer.rpartition(":")[2] or 0))
 
     def close(self) -> None:
@@ -120,7 +114,7 @@ class TlsListener:
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         name = certificate_name(transport.get_extra_info("peercert"))
         with contextlib.suppress(OSError):  # one end broke the connection; both see it themselves
-            await self._relay(reader, writer, PeerIdentity(name=name, peer=f"{host}:{port}"))
+            await self._relay(reader, writer, (name, f"{host}:{port}"))
 
     async def _shake_hands(
         self, accepted: socket.socket, protocol: asyncio.StreamReaderProtocol
@@ -150,7 +144,7 @@ class TlsListener:
             self._handshakes -= 1
 
     async def _relay(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: PeerIdentity
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: tuple[str, str]
     ) -> None:
         """Relay bytes both ways until either end closes; the peer is identified meanwhile."""
         with contextlib.closing(writer):

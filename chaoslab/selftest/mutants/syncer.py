@@ -20,7 +20,7 @@ from chaoslab.diloco.syncer.decisions import (
     Offer,
     Pull,
     Refusal,
-    Suspicion,
+    SuspicionChange,
 )
 from chaoslab.diloco.syncer.membership import Membership
 from chaoslab.diloco.syncer.merge import OuterState, outer_step
@@ -50,7 +50,7 @@ class BelievingTokens(Tokens):
 class BlindMembership(Membership):
     """Never suspects and never drops: an open stream counts as training."""
 
-    def age(self, now_s: float) -> list[Suspicion | Drop]:  # noqa: ARG002 - the real method's parameter
+    def age(self, now_s: float) -> list[SuspicionChange | Drop]:  # noqa: ARG002 - the real method's parameter
         return []
 
     def next_change_s(self) -> float:
@@ -64,7 +64,7 @@ class KeepingMembership(Membership):
         super().__init__(settings)
         self._kept: set[int] = set()
 
-    def age(self, now_s: float) -> list[Suspicion | Drop]:
+    def age(self, now_s: float) -> list[SuspicionChange | Drop]:
         changes = super().age(now_s)
         dropped = {c.member.epoch: c.member for c in changes if isinstance(c, Drop)}
         self._by_epoch |= dropped

@@ -120,7 +120,7 @@ def test_dials_that_nobody_answers_are_counted_until_somebody_does() -> None:
     caller.wait(lambda: len(caller.of(Kind.LINK_CLOSED)) >= 3)
     with HandSyncer() as syncer:
         caller.address = syncer.address
-        caller.wait(lambda: not syncer.hub.arrivals.empty())
+        caller.wait(lambda: len(syncer.hub.arrivals.items) > 0)
         syncer.admit()
         caller.wait(lambda: caller.of(Kind.LINK_OPENED))
         caller.link.close(pb.FromLearner(goodbye=pb.Goodbye()))
@@ -170,7 +170,7 @@ def test_a_stream_that_breaks_at_once_does_not_shorten_the_next_pause(
 ) -> None:
     backoff = caller.link.backoff
     for _ in range(4):
-        caller.wait(lambda: not syncer.hub.arrivals.empty())
+        caller.wait(lambda: len(syncer.hub.arrivals.items) > 0)
         syncer.admit()
         syncer.fence()
         syncer.hear_end()

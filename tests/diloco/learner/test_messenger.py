@@ -466,7 +466,7 @@ def test_nothing_grows_while_the_syncer_does_not_read() -> None:
             if step % 10 == 0:
                 syncer.pull(step // 10 % 2, 0, number=step)
             trainer.boundary(step)
-            most = [max(pair) for pair in zip(most, connection.waiting, strict=True)]
+            most = [max(pair) for pair in zip(most, connection._outbox.waiting, strict=True)]
             if stuck_at is None and most[1] == 2:
                 stuck_at = step
         assert most[0] <= 2, "one report, and the answer to a ping"

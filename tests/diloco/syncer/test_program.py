@@ -358,7 +358,7 @@ def test_a_push_that_comes_after_its_membership_was_dropped_is_answered_by_name(
 
         def push_at_last() -> None:
             learner.push(push, ones(pull))  # it has not heard yet that it was dropped
-            while syncer.hub.arrivals.empty():
+            while not syncer.hub.arrivals.items:
                 time.sleep(0.001)
 
         syncer.told.when[Kind.MEMBER_LEFT] = push_at_last

@@ -13,7 +13,7 @@ import pytest
 from chaoslab.core.events import Kind
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.syncer.commit_log import CommitRecord
-from chaoslab.diloco.syncer.decisions import Hello, Suspicion
+from chaoslab.diloco.syncer.decisions import Hello, SuspicionChange
 from chaoslab.diloco.syncer.options import retry_while_disk_full
 from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.resume import restore_policy
@@ -218,4 +218,4 @@ def test_a_syncer_that_was_stopped_blames_nobody_for_its_own_silence() -> None:
     policy.membership.discount(30.0)
     assert policy.membership.age(30.0) == []
     (suspicion,) = policy.membership.age(33.0)
-    assert isinstance(suspicion, Suspicion)
+    assert isinstance(suspicion, SuspicionChange)

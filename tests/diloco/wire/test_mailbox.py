@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaoslab.diloco.wire.mailbox import Inbox, Outbox
+from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
 
 
 def outbox(controls_max: int = 100) -> Outbox:
@@ -108,7 +108,7 @@ def inbox(items_max: int = 2, bytes_max: int = 100) -> Inbox[str]:
 
 
 def put_in_background(box: Inbox[str], *items: tuple[str, int]) -> threading.Thread:
-    gate = box.gate()
+    gate = Gate(box)
 
     def put() -> None:
         for item, size in items:
@@ -122,7 +122,7 @@ def put_in_background(box: Inbox[str], *items: tuple[str, int]) -> threading.Thr
 def test_an_empty_inbox_says_so() -> None:
     box = inbox()
     with pytest.raises(queue.Empty):
-        box.get(block=False)
+        box.get(timeout=0)
     with pytest.raises(queue.Empty):
         box.get(timeout=0.001)
 
@@ -137,7 +137,7 @@ def test_items_come_out_in_order() -> None:
 def test_a_session_waits_when_its_share_is_full(size: int, inside: int) -> None:
     box = inbox(items_max=2, bytes_max=100)
     thread = put_in_background(box, *[("x", size)] * 5)
-    other = box.gate()
+    other = Gate(box)
     for taken in range(5 - inside):
         assert thread.is_alive(), f"{taken} were taken, so it still waits"
         assert box.get(timeout=10) == "x"
@@ -148,7 +148,7 @@ def test_a_session_waits_when_its_share_is_full(size: int, inside: int) -> None:
 
 def test_the_last_words_of_a_session_are_let_in() -> None:
     box = inbox(items_max=1)
-    gate = box.gate()
+    gate = Gate(box)
     gate.put("first")
     gate.open()
     gate.put("second")

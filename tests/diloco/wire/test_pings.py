@@ -1,5 +1,7 @@
 """Pings: stamped when they leave, answered at once, and never more than one in the queue."""
 
+from collections import deque
+
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.link_meter import Meter
 from chaoslab.diloco.wire.mailbox import Outbox
@@ -44,7 +46,7 @@ def test_a_round_trip_is_what_the_link_took_and_not_what_the_ends_did() -> None:
     data = learner.meter.read().data()
     assert data["rtt_s"] == 0.3
     assert (data["pings_sent"], data["pings_answered"]) == (1, 1)
-    assert syncer.meter.read().rtts_s == ()
+    assert syncer.meter.read().rtts_s == deque()
 
 
 def test_a_frozen_link_holds_one_ping_and_one_pong() -> None:
@@ -69,18 +71,18 @@ def test_an_answer_without_sense_is_not_counted() -> None:
     learner, _ = ends()
     for sent_s in (float("nan"), float("inf"), float("-inf")):
         assert learner.pings.handle(pb.ToLearner(pong=pb.Pong(sent_s=sent_s)))
-    assert learner.meter.read().rtts_s == ()
+    assert learner.meter.read().rtts_s == deque()
 
 
 def test_another_meter_takes_over_what_has_arrived() -> None:
     learner, _ = ends()
-    learner.pings.frame(300, filled=None, completed=0)
+    learner.pings.timer.frame(300, filled=None, completed=0)
     earlier = Meter(learner.time)
     earlier.arrived(0.0, 1000)
     learner.time.now_s += 7
     learner.pings.use_meter(earlier)
     assert earlier.read().silent_s == 7
-    learner.pings.frame(5, filled=None, completed=0)
+    learner.pings.timer.frame(5, filled=None, completed=0)
     assert earlier.read().bytes == 1305
 
 

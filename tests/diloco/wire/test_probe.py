@@ -26,7 +26,7 @@ def test_a_syncer_answers_whoever_pings_and_opens_no_session() -> None:
     try:
         rtts_s = [found.get(timeout=_LIMIT_S) for _ in range(10)]
         assert 0 < min(rtts_s) < 0.5
-        assert hub.arrivals.empty()
+        assert not hub.arrivals.items
     finally:
         hub.stop()
 

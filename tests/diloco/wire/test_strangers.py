@@ -15,7 +15,7 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY
-from chaoslab.diloco.wire.streams import Closed, Garbled, Limits, Opened, Received
+from chaoslab.diloco.wire.streams import Closed, Limits, Opened, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
 from tests.diloco.wire.test_streams import serving, taken
@@ -153,7 +153,7 @@ def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
         taken(hub.arrivals, Opened)
         taken(hub.arrivals, Received)
         eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
-        assert "at most 0" in taken(hub.arrivals, Garbled).reason
+        assert "at most 0" in taken(hub.arrivals, Closed).reason
         eager.close()
 
 

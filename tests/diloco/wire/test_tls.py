@@ -191,7 +191,7 @@ def test_a_learner_does_not_speak_to_a_syncer_of_another_name_or_authority(
             connection.send(HELLO)
             assert "unavailable" in taken(connection.arrivals, Closed).reason
             connection.close()
-            assert hub.arrivals.empty()
+            assert not hub.arrivals.items
 
 
 def test_the_port_behind_it_is_for_nobody_else(certificates: Path) -> None:
@@ -204,7 +204,7 @@ def test_the_port_behind_it_is_for_nobody_else(certificates: Path) -> None:
         inner.close()
         assert hub.refusals.totals == {"no_tls": 1}
         with pytest.raises(queue.Empty):
-            hub.arrivals.get(block=False)
+            hub.arrivals.get(timeout=0)
 
 
 def test_silent_connections_are_ended_and_keep_nobody_out(certificates: Path) -> None:
