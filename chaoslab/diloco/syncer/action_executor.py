@@ -175,7 +175,7 @@ class ActionExecutor:
 
     def _publish(self, member: Member, publication: Publication) -> None:
         index = publication.fragment
-        committed = self._syncer_state.committed(member.learner, member.incarnation, index)
+        committed = self._syncer_state.committed[member.learner, member.incarnation, index]
         header = messages.fragment(publication, member.epoch, committed)
         self._sessions.send_payload(member.epoch, header, publication.payload, key=index)
 

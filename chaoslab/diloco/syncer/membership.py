@@ -136,10 +136,11 @@ class Membership:
         changes: list[SuspicionChange | Drop] = []
         for member in self.members:
             idle_s = now_s - member.last_step_s
-            if idle_s >= self._drop_after_s(member):
+            suspect_after_s, drop_after_s = self._limits_s(member)
+            if idle_s >= drop_after_s:
                 self.remove(member.epoch)
                 changes.append(Drop(member=member, reason=LeaveReason.NO_PROGRESS))
-            elif idle_s >= self._suspect_after_s(member) and not member.is_suspected:
+            elif idle_s >= suspect_after_s and not member.is_suspected:
                 member.is_suspected = True
                 changes.append(SuspicionChange(member=member, is_over=False, idle_s=idle_s))
         return changes
@@ -147,8 +148,7 @@ class Membership:
     def next_change_s(self) -> float:
         """Time at which `age` may next change something if nothing arrives; inf without members."""
         limits = [
-            member.last_step_s
-            + (self._drop_after_s if member.is_suspected else self._suspect_after_s)(member)
+            member.last_step_s + self._limits_s(member)[member.is_suspected]
             for member in self._by_epoch.values()
         ]
         return min(limits, default=float("inf"))
@@ -168,12 +168,9 @@ class Membership:
         times = [m.step_s for m in self._by_epoch.values() if m.is_present and m.step_s > 0]
         return sum(times) / len(times) if times else 0.0
 
-    def _suspect_after_s(self, member: Member) -> float:
+    def _limits_s(self, member: Member) -> tuple[float, float]:
+        """Seconds without a step after which the member is suspected, and dropped."""
+        rules, step_s = self._settings, member.step_s
         if not member.has_stepped:
-            return self._settings.start_patience_s / 2
-        return max(self._settings.suspect_after_s, 20 * member.step_s)
-
-    def _drop_after_s(self, member: Member) -> float:
-        if not member.has_stepped:
-            return self._settings.start_patience_s
-        return max(self._settings.drop_after_s, 60 * member.step_s)
+            return rules.start_patience_s / 2, rules.start_patience_s
+        return max(rules.suspect_after_s, 20 * step_s), max(rules.drop_after_s, 60 * step_s)

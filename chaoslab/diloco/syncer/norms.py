@@ -98,14 +98,12 @@ class Norms:
 
 
 def round_median(sizes: Sequence[Size], found: Sequence[Excess | None]) -> float:
-    """Median that a round contributes; 0 (none) if its only push was beyond the limit.
+    """Median of norm / √steps over those above zero, which a round contributes; 0 without any, and
+    if its only push was beyond the limit.
 
     Otherwise a learner that is alone in its rounds would make its own excess usual.
     """
-    return 0.0 if len(sizes) == 1 and found[0] is not None else median_size(sizes)
-
-
-def median_size(sizes: Sequence[Size]) -> float:
-    """Median of norm / √steps over those above zero; 0 without any."""
+    if len(sizes) == 1 and found[0] is not None:
+        return 0.0
     moving = [size.per_step for size in sizes if size.norm > 0]
     return median_low(moving) if moving else 0.0

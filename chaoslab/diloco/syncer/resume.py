@@ -15,8 +15,8 @@ from chaoslab.diloco.syncer.policy import Policy
 from chaoslab.diloco.syncer.store import Reserved, StoredState
 
 
-def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
-    """Line of the commit log for a merge."""
+def commit_record(action: Merge, policy: Policy, now_s: float, *, usual: float) -> CommitRecord:
+    """Line of the commit log for a merge, whose median size was `usual`."""
     members = policy.membership
     return CommitRecord(
         round=action.round,
@@ -28,6 +28,7 @@ def commit_record(action: Merge, policy: Policy, now_s: float) -> CommitRecord:
         incarnations=dict(members.incarnations),
         data_positions=dict(members.data_positions),
         trained_s=policy.trained_s(now_s),
+        usual=usual,
     )
 
 
@@ -53,15 +54,10 @@ def restore_policy(
             rounds.fragment_tokens += given.c_tokens
             pushed_to = members.pushed_to(given.learner, given.incarnation)
             pushed_to[line.fragment] = given.tokens_to
+    recent = stored.commit_log[-len(stored.versions) :]  # as many merges as fragments
     policy.restart(
         began_s=now_s - last.trained_s,
-        awaited=_recent(stored),
+        awaited=frozenset(given.learner for line in recent for given in line.contributors),
         awaited_until_s=now_s + policy.settings.suspect_after_s,
     )
     return taken
-
-
-def _recent(stored: StoredState) -> frozenset[str]:
-    """Learners that contributed to the last merges, as many merges as there are fragments."""
-    lines = stored.commit_log[-len(stored.versions) :]
-    return frozenset(given.learner for line in lines for given in line.contributors)

@@ -226,17 +226,18 @@ class Rounds:
         del self.open[round_.number]
         for member in round_.waiting.values():
             member.is_lagging = True
-        if len(round_.contributions) < self._settings.quorum:
+        given = round_.contributions
+        if len(given) < self._settings.quorum:
             return self._abandon(round_)
         self.versions[round_.fragment] += 1
         self.merged += 1
-        self.fragment_tokens += sum(c.c_tokens for c in round_.contributions)
+        self.fragment_tokens += sum(c.c_tokens for c in given)
         late = [member.learner for member in round_.waiting.values()]
         return Merge(
             round=round_.number,
             fragment=round_.fragment,
             base_version=round_.base_version,
-            contributions=round_.contributions,
+            contributions=given,
             missed=tuple(late + round_.lost),
             quorum_s=round_.quorum_s,
             grace_s=round_.grace_s,

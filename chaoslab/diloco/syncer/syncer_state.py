@@ -69,7 +69,7 @@ class SyncerState:
         self._states: dict[int, OuterState] = {}
         self._published: dict[int, Publication] = {}
         self.pushes = Pushes(settings)
-        self._committed: Counter[tuple[str, int, int]] = Counter()
+        self.committed: Counter[tuple[str, int, int]] = Counter()
         """(learner, incarnation, fragment) -> raw tokens merged"""
         self._reserved = Reserved()
         every, kept = settings.evaluate_every, settings.snapshots_kept
@@ -213,9 +213,8 @@ class SyncerState:
     def commit(self, action: Merge, state: OuterState, policy: Policy, now_s: float) -> Publication:
         """Write a merge to disk, then adopt it. After an OSError nothing has changed; try again."""
         fragment = self._layout.fragments[action.fragment]
-        line = replace(
-            commit_record(action, policy, now_s), usual=self.pushes.medians.get(action.round, 0.0)
-        )
+        usual = self.pushes.medians.get(action.round, 0.0)
+        line = commit_record(action, policy, now_s, usual=usual)
         self._store.save_round(line, _tensors(fragment, state))
         self.pushes.medians.pop(action.round, None)
         self._states[action.fragment] = state
@@ -250,10 +249,6 @@ class SyncerState:
     def versions(self) -> tuple[int, ...]:
         """Versions that are on disk and may be published; the policy may be ahead of them."""
         return tuple(publication.version for publication in self.publications())
-
-    def committed(self, learner: str, incarnation: int, fragment: int) -> int:
-        """Raw tokens of that incarnation that are merged into the fragment."""
-        return self._committed[learner, incarnation, fragment]
 
     def final(self, policy: Policy) -> dict[str, Json]:
         """Data of `syncer.final`; the stored digests are of what is read back from disk."""
@@ -308,7 +303,7 @@ class SyncerState:
 
     def _count(self, fragment: int, contributions: Iterable[Contribution]) -> None:
         for given in contributions:
-            self._committed[given.learner, given.incarnation, fragment] += given.c_tokens
+            self.committed[given.learner, given.incarnation, fragment] += given.c_tokens
 
 
 def _tensors(fragment: Fragment, state: OuterState) -> Tensors:

@@ -13,13 +13,15 @@ from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_frames
 from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
 from chaoslab.diloco.wire.pings import Pings
-from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY, inbox, receive
 from chaoslab.diloco.wire.streams import (
+    METHOD,
+    TOKEN_KEY,
     Arrival,
     Closed,
     Limits,
     StreamEvent,
     keep_freed_memory,
+    receive,
 )
 from chaoslab.diloco.wire.tls import Security, Tls, refuse_plaintext
 
@@ -44,7 +46,7 @@ class Connection:
         self._token = token
         self._tls = tls
         self._limits = limits or Limits()
-        self.arrivals: Inbox[Arrival[pb.ToLearner]] = inbox(self._limits)
+        self.arrivals: Inbox[Arrival[pb.ToLearner]] = self._limits.inbox()
         """Received messages, then one Closed."""
         self._gate = Gate(self.arrivals)
         self._outbox = Outbox(controls_max=self._limits.controls_max)

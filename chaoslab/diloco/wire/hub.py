@@ -32,8 +32,9 @@ from chaoslab.diloco.wire.frames import Assembler, Bytes, frame_of, payload_fram
 from chaoslab.diloco.wire.identity import RefusalReason, Refusals, Tokens, claimed_by
 from chaoslab.diloco.wire.mailbox import Gate, Inbox, Outbox
 from chaoslab.diloco.wire.pings import Pings
-from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY, inbox, receive
 from chaoslab.diloco.wire.streams import (
+    METHOD,
+    TOKEN_KEY,
     Arrival,
     Closed,
     Limits,
@@ -42,6 +43,7 @@ from chaoslab.diloco.wire.streams import (
     StreamEvent,
     call_later,
     keep_freed_memory,
+    receive,
 )
 from chaoslab.diloco.wire.tls import Security, Tls, refuse_plaintext
 from chaoslab.diloco.wire.tls_listener import TlsListener
@@ -91,7 +93,7 @@ class Hub:
         """Address that learners dial; has the real port once `start` has returned."""
         self._tls = tls
         self._limits = limits or Limits()
-        self.arrivals: Inbox[Arrival[pb.FromLearner]] = inbox(self._limits)
+        self.arrivals: Inbox[Arrival[pb.FromLearner]] = self._limits.inbox()
         """StreamEvent arrived from all sessions, in order per session."""
         self.refusals = Refusals()
         """Refused streams and connections, by reason."""
@@ -104,11 +106,14 @@ class Hub:
     def start(self) -> str:
         """Begin to accept streams; return the address with its real port. OSError if taken."""
         keep_freed_memory()
+        service, method = METHOD.strip("/").split("/")
+        # messages stay bytes, so that malformed ones are detected here
+        attach = grpc.stream_stream_rpc_method_handler(self._attach)
         server = grpc.server(
             ThreadPoolExecutor(
                 self._limits.sessions_max + _SPARE_THREADS, thread_name_prefix="stream"
             ),
-            handlers=(_handler(self._attach),),
+            handlers=(grpc.method_handlers_generic_handler(service, {method: attach}),),
             options=self._limits.server_options(),
         )
         try:
@@ -214,16 +219,13 @@ class Hub:
             if identity is None:
                 self._abort(context, RefusalReason.NO_TLS, "")
             return identity
-        return self._token_owner(context), context.peer()
-
-    def _token_owner(self, context: grpc.ServicerContext) -> str:
         shown = dict(context.invocation_metadata()).get(TOKEN_KEY, b"")
         token = shown.decode(errors="replace")
         learner = self._tokens.owner(token)
         if learner is None:
             why = RefusalReason.WRONG_TOKEN if token else RefusalReason.NO_TOKEN
             self._abort(context, why, claimed_by(token))
-        return learner
+        return learner, context.peer()
 
     def _abort(self, context: grpc.ServicerContext, why: RefusalReason, claimed: str) -> NoReturn:
         self.refusals.note(why, context.peer(), claimed=claimed)
@@ -312,11 +314,3 @@ def _check_hello(session: _Session, message: pb.FromLearner) -> None:
     if message.hello.learner != session.learner:
         raise _HelloRefused(RefusalReason.OTHER_NAME, claimed=message.hello.learner)
     session.has_greeted = True
-
-
-def _handler(attach: Callable[[Iterator[bytes], grpc.ServicerContext], Iterator[bytes]]) -> object:
-    """Route the one method. Messages stay bytes, so that malformed ones are detected here."""
-    service, method = METHOD.strip("/").split("/")
-    return grpc.method_handlers_generic_handler(
-        service, {method: grpc.stream_stream_rpc_method_handler(attach)}
-    )

@@ -122,8 +122,8 @@ class Inbox(Generic[T]):
     """Items from several sessions for one consumer."""
 
     def __init__(self, *, items_max: int, bytes_max: int) -> None:
-        """Most items and bytes of one session that wait at once."""
         self.items_max, self.bytes_max = items_max, bytes_max
+        """Most items and bytes of one session that wait at once."""
         self.items: deque[tuple[T, int, Gate[T]]] = deque()
         self.changed = threading.Condition()
 

@@ -1,15 +1,27 @@
-"""Types shared by both ends of a stream: limits, received items, delays between reconnects.
+"""What both ends of a stream share: limits, receiving, received items, delays between reconnects.
 
-No grpc here; `hub` and `connection` are built on this.
+    frames ─► Assembler ─► Pings.handle, or deliver(Received) …  ─► Closed
+
+`hub` and `connection` are built on this.
 """
 
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
-from chaoslab.diloco.wire.frames import FRAME_BYTES_MAX, M
+import grpc
+
+from chaoslab.diloco.wire import wire_pb2 as pb
+from chaoslab.diloco.wire.frames import FRAME_BYTES_MAX, Assembler, GarbledFrame, M
+from chaoslab.diloco.wire.mailbox import Inbox
+from chaoslab.diloco.wire.pings import Pings
+
+METHOD = "/chaoslab.Syncer/Attach"
+"""The call, as both ends name it in grpc."""
+TOKEN_KEY = "chaoslab-token-bin"
+"""Metadata key of the call that holds the token, as UTF-8."""
 
 Options: TypeAlias = list[tuple[str, int | str]]
 
@@ -40,6 +52,10 @@ class Limits:
     MB/s."""
     linger_s: float = 2.0
     """Longest time that `close` and `stop` wait for the peer to read the last messages, in s."""
+
+    def inbox(self) -> Inbox["Arrival[M]"]:
+        """New inbox of one end."""
+        return Inbox(items_max=self.arrivals_max, bytes_max=self.arrivals_bytes_max)
 
     def channel_options(self) -> Options:
         """Grpc options of a learner. Connections that share a subchannel share its backoff."""
@@ -116,6 +132,33 @@ class Arrival(Generic[M]):
 
     session: int
     event: StreamEvent[M]
+
+
+def receive(
+    frames: Iterable[bytes],
+    assembler: Assembler[M],
+    pings: Pings[pb.FromLearner] | Pings[pb.ToLearner],
+    deliver: Callable[[StreamEvent[M], int], None],
+) -> Closed:
+    """Deliver every message until the stream ends; return why it ended."""
+    try:
+        for frame in frames:
+            message, payload = assembler.take(frame) or (None, None)
+            size = len(payload or b"")
+            pings.timer.frame(len(frame), filled=assembler.underway, completed=size)
+            if message is not None and not pings.handle(message):
+                deliver(Received(message, payload), size)
+    except GarbledFrame as error:
+        return Closed(str(error), is_garbled=True)
+    except grpc.RpcError as error:
+        return Closed(_describe_end(error))
+    return Closed("the other end closed the stream")
+
+
+def _describe_end(error: grpc.RpcError) -> str:
+    if isinstance(error, grpc.Call):
+        return f"{error.code().name.lower()}: {error.details()}"
+    return "the connection was lost, or the learner broke the stream off"
 
 
 class Backoff:

@@ -45,7 +45,7 @@ class TlsListener:
         self._context.set_alpn_protocols(["h2"])
         self._refusals = refusals
         self._handshake_s = handshake_s
-        self._handshakes = 0
+        self._handshakes = asyncio.Semaphore(_HANDSHAKES_MAX)
         self._peers: dict[int, tuple[str, str]] = {}
         """Name in the certificate and address of each peer, by the loopback port from which its
         bytes are relayed to grpc."""
@@ -120,28 +120,23 @@ class TlsListener:
         self, accepted: socket.socket, protocol: asyncio.StreamReaderProtocol
     ) -> tuple[asyncio.Transport, asyncio.StreamReaderProtocol] | RefusalReason:
         """An open connection with a verified certificate, or why it is refused."""
-        if self._handshakes >= _HANDSHAKES_MAX:
+        if self._handshakes.locked():
             return RefusalReason.TOO_MANY
-        self._handshakes += 1
         try:
-            return await self._loop.connect_accepted_socket(
-                lambda: protocol, accepted, ssl=self._context,
-                ssl_handshake_timeout=self._handshake_s,
-            )  # fmt: skip
+            async with self._handshakes:
+                return await self._loop.connect_accepted_socket(
+                    lambda: protocol, accepted, ssl=self._context,
+                    ssl_handshake_timeout=self._handshake_s,
+                )  # fmt: skip
         except ssl.SSLCertVerificationError as error:
-            is_time = error.verify_code in (_NOT_YET_VALID, _HAS_EXPIRED)
-            return (
-                RefusalReason.EXPIRED_CERTIFICATE
-                if is_time
-                else RefusalReason.UNTRUSTED_CERTIFICATE
-            )
+            if error.verify_code in (_NOT_YET_VALID, _HAS_EXPIRED):
+                return RefusalReason.EXPIRED_CERTIFICATE
+            return RefusalReason.UNTRUSTED_CERTIFICATE
         except ssl.SSLError as error:
             is_bare = error.reason == _NO_CERTIFICATE
             return RefusalReason.NO_CERTIFICATE if is_bare else RefusalReason.NO_TLS
         except OSError:
             return RefusalReason.NO_TLS
-        finally:
-            self._handshakes -= 1
 
     async def _relay(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, identity: tuple[str, str]

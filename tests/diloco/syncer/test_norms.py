@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from chaoslab.diloco.syncer.norms import Excess, Norms, Size, median_size
+from chaoslab.diloco.syncer.norms import Excess, Norms, Size, round_median
 
 
 def norms(limit: float | None = 8.0, rounds_min: int = 4) -> Norms:
@@ -134,7 +134,7 @@ def test_updates_of_nothing_teach_nothing() -> None:
 def test_what_was_written_down_is_known_again() -> None:
     known = norms()
     for _ in range(4):
-        known.learn(0, median_size(sizes(1.0, 0.9, 1.1)))
+        known.learn(0, round_median(sizes(1.0, 0.9, 1.1), [None] * 3))
     known.learn(0, 0.0)
     assert known.usual(0) == pytest.approx(1.0)
     assert bounded(known.judge(0, sizes(9.0))) == [True]

@@ -14,7 +14,7 @@ from chaoslab.checks.ledger import Ledger
 from chaoslab.core.events import Kind
 from chaoslab.diloco.model.codec import Codec
 from chaoslab.diloco.wire import wire_pb2 as pb
-from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY
+from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY
 from tests.diloco.hand_learner import SIZES, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
 from tests.histories import Story

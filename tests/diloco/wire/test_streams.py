@@ -20,8 +20,16 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import CHUNK_BYTES, FRAME_BYTES_MAX, frame_of, payload_frames
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.mailbox import Gate, Inbox
-from chaoslab.diloco.wire.receive import METHOD, TOKEN_KEY
-from chaoslab.diloco.wire.streams import Arrival, Backoff, Closed, Limits, Opened, Received
+from chaoslab.diloco.wire.streams import (
+    METHOD,
+    TOKEN_KEY,
+    Arrival,
+    Backoff,
+    Closed,
+    Limits,
+    Opened,
+    Received,
+)
 from chaoslab.diloco.wire.tls import InsecureAddress, Tls
 from tests.diloco.known import TOKENS
 

@@ -18,8 +18,7 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.probe import Probe
-from chaoslab.diloco.wire.receive import METHOD
-from chaoslab.diloco.wire.streams import Closed, Limits, Opened, Received
+from chaoslab.diloco.wire.streams import METHOD, Closed, Limits, Opened, Received
 from chaoslab.diloco.wire.tls import Tls
 from tests.diloco.hand_learner import HandLearner, RunningSyncer, running_syncer
 from tests.diloco.wire.test_streams import serving, taken, until
