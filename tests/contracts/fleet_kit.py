@@ -15,6 +15,7 @@ import pytest
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
+from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec
 from chaoslab.fleet.protocols import (
     Hookable,
@@ -286,6 +287,15 @@ class LivingFleetKit(FleetKit):
         assert exited.data["sent"] == ["SIGKILL"]
         assert not stage.fleet.nodes[spec.name].is_alive
         assert stage.fleet.probe(spec.name).data["state"] == "gone"
+
+    def test_a_signal_named_by_an_enum_is_reported_as_plain_text(
+        self, stage: Stage, spec: NodeSpec
+    ) -> None:
+        stage.fleet.start(spec)
+        stage.fleet.signal(spec.name, signal=Signal.SIGKILL)
+        sent = stage.until(Kind.NODE_EXITED).data["sent"]
+        assert isinstance(sent, list)
+        assert [type(name) for name in sent] == [str]
 
     def test_a_node_that_ends_by_itself_is_seen_to(self, stage: Stage, spec: NodeSpec) -> None:
         stage.fleet.start(spec)

@@ -199,11 +199,13 @@ class NodeFleet(
 
     def signal(self, *names: str, signal: str) -> None:
         lives = [life for name in names if (life := self._latest(name)) is not None]
-        if signal not in signals.Signals.__members__:
-            raise FleetError(f"no signal is called {signal!r}: write one such as SIGKILL")
+        try:
+            name = signals.Signals[signal].name
+        except KeyError:
+            raise FleetError(f"no signal is called {signal!r}: write one such as SIGKILL") from None
         for life in lives:
             life.is_ending = True
-        self._signal(lives, signal)
+        self._signal(lives, name)
 
     # ---------------------------------------------------------------- faults
 
