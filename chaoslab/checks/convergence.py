@@ -25,6 +25,7 @@ from chaoslab.core.payloads import (
     LearnerStep,
     NodeExited,
     NodeStarted,
+    PushRefusal,
     PushRejected,
 )
 from chaoslab.core.units import Factor, Share
@@ -199,7 +200,9 @@ class NumericHealth:
             for event, value in zip(losses, values, strict=True)
             if not value <= bound
         ]
-        refused = [e for e in history.of(PushRejected) if e.payload.reason == "not_finite"]
+        refused = [
+            e for e in history.of(PushRejected) if e.payload.reason is PushRefusal.NOT_FINITE
+        ]
         asked = _asked_to_send_nonsense(history)
         violations += [
             Violation(

@@ -17,6 +17,22 @@ class Leaving(StrEnum):
     FENCED = "fenced"
 
 
+class PushRefusal(StrEnum):
+    """Why the syncer refused a push."""
+
+    HELLO = "hello"
+    """The learner was not admitted; `member.refused` has the reason."""
+    FENCED = "fenced"
+    LATE = "late"
+    UNKNOWN_ROUND = "unknown_round"
+    NOT_ASKED = "not_asked"
+    STALE = "stale"
+    REPLAY = "replay"
+    WRONG_COUNTS = "wrong_counts"
+    MALFORMED = "malformed"
+    NOT_FINITE = "not_finite"
+
+
 class SyncerReady(Payload, kind=Kind.SYNCER_READY):
     """The syncer listens; with the state that it holds."""
 
@@ -185,8 +201,8 @@ class PushRejected(Round, Membership, kind=Kind.PUSH_REJECTED):
     that under which it was pushed.
     """
 
-    reason: str
-    """Reason of the refusal: a `diloco.syncer.decisions.Refusal`."""
+    reason: PushRefusal
+    """Why it was refused: a `PushRefusal`, as in `diloco.syncer.decisions.Refusal`."""
     c_tokens: float
     detail: str = ""
 
