@@ -6,17 +6,24 @@
 A fault is a frozen dataclass whose fields are its YAML parameters; their defaults, types and
 docstrings are its documentation. It is stateless: whatever healing needs is in the injection.
 Later steps exist for faults that go on happening (a crash loop, a preemption after its notice).
-To add one: one class, one line in the catalogue, one run of the contract kit.
+To add one: one class, one line in the catalogue, one run of the contract kit. Most are a subclass
+of `BaseFault`, or of a base in `actions` or `link` that also carries out what several faults do.
 """
 
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import fields
 from enum import StrEnum
 from typing import ClassVar, Protocol, runtime_checkable
 
+from chaoslab.core.events import Json
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
 from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.links.base import Shaping
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
+from chaoslab.record.run_directory import plain
 
 
 class Layer(StrEnum):
@@ -45,6 +52,8 @@ class Layer(StrEnum):
 @runtime_checkable
 class Fault(Protocol):
     """One kind of fault. Instances are frozen dataclasses of their settings."""
+
+    __slots__ = ()
 
     name: ClassVar[str]
     """Full name in plans: family.fault."""
@@ -116,14 +125,36 @@ class ChoosesRole(Protocol):
     """What its targets may run."""
 
 
-class OneAct:
-    """Base of faults that are done at their injection, without later steps."""
+class BaseFault(Fault):
+    """Base of faults that are proved on each target by itself, and done at once unless they say so.
+
+    A subclass has the data of a fault, `needs`, `inject`, `heal` and `look`.
+    """
 
     __slots__ = ()
+
+    duration_key: ClassVar[str] = ""
+    """Key under which evidence tells for how long the fault was requested; empty: nowhere."""
 
     def steps(self) -> tuple[float, ...]:
         """No later steps."""
         return ()
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
-        """Never called: there are no later steps."""
+        """Never called without later steps."""
+
+    def requested(self) -> Mapping[str, Json]:
+        """What was requested, as its settings or under the keys of what is measured."""
+        settings = fields(self)  # type: ignore[arg-type]  # every fault is a dataclass
+        return {one.name: plain(getattr(self, one.name)) for one in settings}
+
+    @abstractmethod
+    def look(self, window: EvidenceWindow) -> Found:
+        """What the record shows of one target."""
+
+    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """One piece for each target, as `look` finds it."""
+        requested = dict(self.requested())
+        if self.duration_key:
+            requested[self.duration_key] = injection.for_s
+        return evidence_of_each(injection, history, self.look, requested)

@@ -8,24 +8,19 @@ arrives: the difference is the proof. That training does not care is for checks 
 deadlines and fencing rest on monotonic clocks and on counters, never on the date.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from statistics import median
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import ClockRead
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
-from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.fleet.protocols import Hookable, able
-from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.fleet.base import Role
 
 _HOOK = "clock"
 _ANY_NODE = frozenset({Role.LEARNER, Role.SYNCER})
@@ -52,7 +47,7 @@ class Towards(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockStep(OneAct):
+class ClockStep(AsksHook):
     """Set the wall clock, as NTP or a resumed virtual machine does; heal by setting it right.
 
     Its monotonic clock goes on undisturbed, as it does on a real machine.
@@ -63,16 +58,14 @@ class ClockStep(OneAct):
     towards: Towards = Towards.AHEAD
     """`ahead`, or `back`: then times of day come twice."""
 
-    name: ClassVar[str] = "clock.step"
-    summary: ClassVar[str] = "the node's wall clock is set, ahead or back"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = (
+    name = "clock.step"
+    summary = "the node's wall clock is set, ahead or back"
+    hook = _HOOK
+    imitates = (
         "NTP or a resumed virtual machine sets the clock; C code of the node reads the right time"
     )
-    proof: ClassVar[str] = "the node's wall clock against the harness's, before and meanwhile"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
-    roles: ClassVar[frozenset[Role]] = _ANY_NODE
-    takes_away: ClassVar[bool] = False
+    proof = "the node's wall clock against the harness's, before and meanwhile"
+    roles = _ANY_NODE
 
     def __post_init__(self) -> None:
         if self.by_s < _STEP_S_LEAST:
@@ -80,23 +73,16 @@ class ClockStep(OneAct):
         if self.towards not in list(Towards):
             raise PlanError(f"`towards: {self.towards}` is neither `ahead` nor `back`")
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask every target's hook."""
-        _ask(injection, fleet, step_s=self._step_s)
-
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let every target's clock be right again."""
-        _let_go(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """By how much the wall clock moved away from the harness's, and the monotonic one did."""
-        return evidence_of_each(injection, history, self._look, {"step_s": self._step_s})
+    def asked(self) -> Mapping[str, Json]:
+        """How far the wall clock is set ahead; below 0: back."""
+        return {"step_s": self._step_s}
 
     @property
     def _step_s(self) -> float:
         return self.by_s if self.towards is Towards.AHEAD else -self.by_s
 
-    def _look(self, window: EvidenceWindow) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
+        """By how much the wall clock moved away from the harness's, and the monotonic one did."""
         said = _readings(window)
         if len(said) < 2:
             return no_evidence(Code.NOT_MEASURED, "never said what its clock shows")
@@ -120,7 +106,7 @@ class ClockStep(OneAct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClockDrift(OneAct):
+class ClockDrift(AsksHook):
     """Let the node's clocks run too fast or too slow, as an oscillator that is off does.
 
     Its periods and deadlines then come too early or too late; how long the kernel makes it wait
@@ -131,16 +117,14 @@ class ClockDrift(OneAct):
     """Seconds that its clocks show in one real second. What is off by 0.0002 on bad hardware adds
     up over hours; this much does the same in seconds."""
 
-    name: ClassVar[str] = "clock.drift"
-    summary: ClassVar[str] = "the node's clocks run too fast or too slow"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = (
+    name = "clock.drift"
+    summary = "the node's clocks run too fast or too slow"
+    hook = _HOOK
+    imitates = (
         "an oscillator that is off, a thousand times too much; the kernel's waits are not changed"
     )
-    proof: ClassVar[str] = "seconds on the node's monotonic clock for each of the harness's"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
-    roles: ClassVar[frozenset[Role]] = _ANY_NODE
-    takes_away: ClassVar[bool] = False
+    proof = "seconds on the node's monotonic clock for each of the harness's"
+    roles = _ANY_NODE
 
     def __post_init__(self) -> None:
         is_possible = 1 / _RATE_MOST <= self.rate <= _RATE_MOST
@@ -150,19 +134,11 @@ class ClockDrift(OneAct):
                 f"from 1 by at least {_DRIFT_LEAST:g}: less cannot be measured in seconds"
             )
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask every target's hook."""
-        _ask(injection, fleet, rate=self.rate)
+    def asked(self) -> Mapping[str, Json]:
+        return {"rate": self.rate}
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let every target's clocks run like all others again."""
-        _let_go(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """How fast its monotonic clock ran against the harness's."""
-        return evidence_of_each(injection, history, self._look, {"rate": self.rate})
-
-    def _look(self, window: EvidenceWindow) -> Found:
         said = _readings(window)[1:]  # the first one was before
         passed_s = _passed_s(said) if len(said) > 1 else 0.0
         if passed_s <= 0:
@@ -189,21 +165,6 @@ class ClockDrift(OneAct):
             measured=measured,
             proof=(said[0], said[-1]),
         )
-
-
-# ---------------------------------------------------------------- the hook
-
-
-def _ask(injection: Injection, fleet: Fleet, **facts: Json) -> None:
-    for name in injection.targets:
-        able(fleet, Hookable).tell(name, _HOOK, **facts, for_s=injection.for_s)
-
-
-def _let_go(injection: Injection, fleet: Fleet) -> None:
-    """A target that died took its clocks with it."""
-    for name in injection.targets:
-        if fleet.nodes[name].is_alive:
-            able(fleet, Hookable).tell(name, _HOOK)
 
 
 # ---------------------------------------------------------------- evidence

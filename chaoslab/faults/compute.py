@@ -8,20 +8,20 @@ target and change its strength at each step; by which mechanism is the fleet's c
 """
 
 import random
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.units import Factor, Share
+from chaoslab.faults.actions import Stresses, stress_all
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.pace import Stage, look_slowed
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
+from chaoslab.faults.evidence.window import EvidenceWindow, Found
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import Stressable, able
 from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -32,18 +32,17 @@ _NEEDS: dict[Mechanism, frozenset[Ability]] = {
     Mechanism.DUTY_CYCLE: frozenset({Ability.SLOW, Ability.DUTY_CYCLE}),
     Mechanism.HOOK: frozenset({Ability.SLOW, Ability.HOOKS}),
 }
-_PROOF = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
 
 
-class _Slowing(ABC):
-    """What the three have in common."""
+class _Slowing(Stresses):
+    """A fault that slows its targets in stages."""
 
     __slots__ = ()
     mechanism: Mechanism
     tolerance: float
 
-    proof: ClassVar[str] = _PROOF
-    takes_away: ClassVar[bool] = False
+    layer = Layer.SCHEDULER
+    proof = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
 
     @abstractmethod
     def stages(self, injection: Injection) -> tuple[Stage, ...]:
@@ -54,39 +53,31 @@ class _Slowing(ABC):
         """A way to slow a node, or the one that the plan names."""
         return _NEEDS[self.mechanism]
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Slow every target as the first stage says."""
-        self._set(injection, fleet, stage=0)
+    def stressor(self, injection: Injection) -> Slowness:
+        """The slowness of the first stage."""
+        return self._slowness(injection, 0)
 
     def step(self, step_index: int, injection: Injection, fleet: Fleet) -> None:
         """Change the slowness of every target to that of the next stage."""
-        self._set(injection, fleet, stage=step_index + 1)
+        stress_all(injection, fleet, self._slowness(injection, step_index + 1))
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """As fast as before."""
-        for name in injection.targets:
-            able(fleet, Stressable).relieve(name, injection.id)
+    def requested(self) -> Mapping[str, Json]:
+        """How far off it may be, and by which mechanism."""
+        return {"tolerance": self.tolerance, "mechanism": self.mechanism.value}
 
     def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+        """Requested is the factor of the slowest stage."""
+        factor = max(stage.factor for stage in self.stages(injection))
+        found = super().evidence(injection, history)
+        return tuple(replace(one, requested={"factor": factor, **one.requested}) for one in found)
+
+    def look(self, window: EvidenceWindow) -> Found:
         """Step times, stage by stage, beside what was asked."""
-        stages = self.stages(injection)
-        untouched = set(history.learners) - set(injection.targets)
-        requested: dict[str, Json] = {
-            "factor": max(stage.factor for stage in stages),
-            "tolerance": self.tolerance,
-            "mechanism": self.mechanism.value,
-        }
+        return look_slowed(window, self.stages(window.injection), tolerance=self.tolerance)
 
-        def look(window: EvidenceWindow) -> Found:
-            return look_slowed(window, stages, history, untouched, tolerance=self.tolerance)
-
-        return evidence_of_each(injection, history, look, requested)
-
-    def _set(self, injection: Injection, fleet: Fleet, *, stage: int) -> None:
+    def _slowness(self, injection: Injection, stage: int) -> Slowness:
         factor = self.stages(injection)[stage].factor
-        stressor = Slowness(factor=factor, mechanism=self.mechanism, for_s=injection.for_s)
-        for name in injection.targets:
-            able(fleet, Stressable).stress(name, injection.id, stressor)
+        return Slowness(factor=factor, mechanism=self.mechanism, for_s=injection.for_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,12 +95,9 @@ class ComputeSlow(_Slowing):
     tolerance: Share = 0.5
     """How far off the measured slowness, what lies beyond 1x, may be."""
 
-    name: ClassVar[str] = "compute.slow"
-    summary: ClassVar[str] = "each step takes several times as long"
-    layer: ClassVar[Layer] = Layer.SCHEDULER
-    imitates: ClassVar[str] = (
-        "an older chip generation or a shared chip; the device's clocks are not touched"
-    )
+    name = "compute.slow"
+    summary = "each step takes several times as long"
+    imitates = "an older chip generation or a shared chip; the device's clocks are not touched"
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)
@@ -152,12 +140,9 @@ class ComputeJitter(_Slowing):
     tolerance: Share = 0.5
     """How far off the measured slowness, what lies beyond 1x, may be in the mean."""
 
-    name: ClassVar[str] = "compute.jitter"
-    summary: ClassVar[str] = "steps take longer by a factor that changes all the time"
-    layer: ClassVar[Layer] = Layer.SCHEDULER
-    imitates: ClassVar[str] = (
-        "a straggler whose speed varies: contention, input stalls, garbage collection"
-    )
+    name = "compute.jitter"
+    summary = "steps take longer by a factor that changes all the time"
+    imitates = "a straggler whose speed varies: contention, input stalls, garbage collection"
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)
@@ -196,12 +181,9 @@ class ComputeThermal(_Slowing):
     tolerance: Share = 0.5
     """How far off the measured slowness, what lies beyond 1x, may be in the mean."""
 
-    name: ClassVar[str] = "compute.thermal"
-    summary: ClassVar[str] = "a chip throttles: slower by and by, a sawtooth, and back"
-    layer: ClassVar[Layer] = Layer.SCHEDULER
-    imitates: ClassVar[str] = (
-        "a chip that throttles with heat; its clocks and temperature are not touched"
-    )
+    name = "compute.thermal"
+    summary = "a chip throttles: slower by and by, a sawtooth, and back"
+    imitates = "a chip that throttles with heat; its clocks and temperature are not touched"
 
     def __post_init__(self) -> None:
         _refuse(self.factor, self.tolerance)

@@ -9,54 +9,46 @@ let in, and how soon it was of use, is a finding (check `join`), not a doubt abo
 """
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from statistics import median
-from typing import ClassVar
 
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
     LearnerLeft,
+    Leaving,
     LeftBecause,
     MemberLeft,
     MemberSuspected,
     RoundMerged,
 )
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.actions import EndsProcess
+from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.lives import Life, lives
-from chaoslab.faults.evidence.window import (
-    EvidenceWindow,
-    Found,
-    evidence_of_each,
-    no_evidence,
-)
-from chaoslab.faults.process import Signal, start_all
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
+from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import has_code_0, how_it_ended
 from chaoslab.record.journal import History
 
-_GOODBYE = "said_goodbye"
-"""The syncer's reason for a member that left in order."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlScaleUp(OneAct):
+class ControlScaleUp(BaseFault):
     """Start learners of the reserve in a running training; heal by letting them leave in order.
 
     With `for: rest` they stay to the end, and are learners like any other from then on.
     """
 
-    name: ClassVar[str] = "control.scale_up"
-    summary: ClassVar[str] = "learners of the reserve join the running training"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "spare capacity that arrives in mid-training"
-    proof: ClassVar[str] = "its process began in mid-training, said so itself, and stayed"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = False
-    brings_in: ClassVar[bool] = True
+    name = "control.scale_up"
+    summary = "learners of the reserve join the running training"
+    layer = Layer.PROCESS
+    imitates = "spare capacity that arrives in mid-training"
+    proof = "its process began in mid-training, said so itself, and stayed"
+    needs = frozenset({Ability.KILL})
+    takes_away = False
+    brings_in = True
+    duration_key = "stays_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Start every one of them."""
@@ -67,69 +59,92 @@ class ControlScaleUp(OneAct):
         """Ask them to leave; whoever is gone already is left alone."""
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """Nobody was there before, a process is there now, and the learner says so itself."""
-        return evidence_of_each(injection, history, _look_joined, {"stays_s": injection.for_s})
+        if window.incarnation is not None:
+            return no_evidence(Code.ALREADY_RUNNING, "was there already when it was to join")
+        life = next(iter(lives(window)), None)
+        if life is None:
+            return no_evidence(Code.NOT_STARTED, "was not started")
+        stayed_s = life.end_s - life.started.time_s
+        if life.exited is not None:
+            code = Code.ENDED_AGAIN
+        elif life.ready is None:
+            code = Code.NO_REPORT
+        else:
+            code = window.lasted(stayed_s)
+        return Found(
+            code=code,
+            text=_how_it_joined(life),
+            measured={
+                "joined_after_s": life.after_s(life.member),
+                "held_everything_after_s": life.after_s(life.complete),
+                "contributed_after_s": life.contributed_s,
+                "source": life.source,
+                "donor": life.donor,
+                "stayed_s": stayed_s,
+            },
+            proof=(life.started, life.ready, life.member, life.complete, life.accepted),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlLeave(OneAct):
+class ControlLeave(EndsProcess):
     """Ask the learner to leave, as a scheduler that shrinks a job does; heal by starting it again.
 
-    It ends its step, saves its checkpoint, says goodbye and exits with code 0.
+    It ends its step, saves its checkpoint, says goodbye and exits with code 0. The heal ends one
+    that never left.
     """
 
-    name: ClassVar[str] = "control.leave"
-    summary: ClassVar[str] = "the learner is asked to leave and leaves in order"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "a scheduler that shrinks the job in order"
-    proof: ClassVar[str] = "its goodbye on both sides, exit code 0, and no suspicion before it"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = True
+    name = "control.leave"
+    summary = "the learner is asked to leave and leaves in order"
+    imitates = "a scheduler that shrinks the job in order"
+    proof = "its goodbye on both sides, exit code 0, and no suspicion before it"
+    duration_key = "away_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask every target to leave, by SIGTERM."""
         fleet.signal(*injection.targets, signal=Signal.SIGTERM)
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Start the next incarnation of each; one that never left is ended first."""
-        start_all(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """What it said, what the syncer said, how it exited, and when the next round came."""
-        look = partial(_look_left, history=history)
-        return evidence_of_each(injection, history, look, {"away_s": injection.for_s})
+        exited = window.exited
+        if window.incarnation is None:
+            return no_evidence(Code.NOT_RUNNING, "was not running when it was asked to leave")
+        if exited is None:
+            text = "was asked to leave and was still running when the fault ended"
+            return no_evidence(Code.STILL_RUNNING, text)
+        if not has_code_0(exited):
+            text = f"did not leave in order: it ended by {how_it_ended(exited)}"
+            return no_evidence(Code.EXITED_INSTEAD, text)
 
-
-# ---------------------------------------------------------------- who came
-
-
-def _look_joined(window: EvidenceWindow) -> Found:
-    if window.incarnation is not None:
-        return no_evidence(Code.ALREADY_RUNNING, "was there already when it was to join")
-    life = next(iter(lives(window)), None)
-    if life is None:
-        return no_evidence(Code.NOT_STARTED, "was not started")
-    stayed_s = life.end_s - life.started.time_s
-    if life.exited is not None:
-        code = Code.ENDED_AGAIN
-    elif life.ready is None:
-        code = Code.NO_REPORT
-    else:
-        code = window.lasted(stayed_s)
-    return Found(
-        code=code,
-        text=_how_it_joined(life),
-        measured={
-            "joined_after_s": life.after_s(life.member),
-            "held_everything_after_s": life.after_s(life.complete),
-            "contributed_after_s": life.contributed_s,
-            "source": life.source,
-            "donor": life.donor,
-            "stayed_s": stayed_s,
-        },
-        proof=(life.started, life.ready, life.member, life.complete, life.accepted),
-    )
+        said, dropped = window.own(LearnerLeft), window.own(MemberLeft)
+        suspected = window.own(MemberSuspected)
+        is_goodbye = dropped is not None and dropped.payload.reason is Leaving.SAID_GOODBYE
+        is_asked = said is not None and said.payload.reason is LeftBecause.ASKED
+        is_orderly = is_asked and suspected is None and (is_goodbye or not window.was_member)
+        left = dropped or exited
+        away_s = (window.restarted.time_s if window.restarted else window.end_s) - left.time_s
+        next_round_s, usual_gap_s = _rounds_around(left, window.history)
+        return Found(
+            code=window.lasted(away_s) if is_orderly else Code.NOT_ORDERLY,
+            text=_how_it_left(said, dropped, suspected)
+            + f", exited with code 0 and was away for {away_s:.1f} s"
+            + (
+                f"; the next round came {next_round_s:.2f} s later"
+                if next_round_s is not None
+                else ""
+            ),
+            measured={
+                "left_after_s": max(0.0, exited.time_s - window.begin_s),
+                "said_goodbye": is_goodbye,
+                "was_suspected": suspected is not None,
+                "next_round_after_s": next_round_s,
+                "usual_gap_s": usual_gap_s,
+                "away_s": away_s,
+            },
+            proof=(said, dropped, suspected, exited, window.restarted),
+        )
 
 
 def _how_it_joined(life: Life) -> str:
@@ -148,43 +163,7 @@ def _how_it_joined(life: Life) -> str:
     return text if joined is not None else f"{text}, and was not let in while the fault lasted"
 
 
-# ---------------------------------------------------------------- who went
-
-
-def _look_left(window: EvidenceWindow, history: History) -> Found:
-    exited = window.exited
-    if window.incarnation is None:
-        return no_evidence(Code.NOT_RUNNING, "was not running when it was asked to leave")
-    if exited is None:
-        text = "was asked to leave and was still running when the fault ended"
-        return no_evidence(Code.STILL_RUNNING, text)
-    if not has_code_0(exited):
-        text = f"did not leave in order: it ended by {how_it_ended(exited)}"
-        return no_evidence(Code.EXITED_INSTEAD, text)
-
-    said, dropped = window.own(LearnerLeft), window.own(MemberLeft)
-    suspected = window.own(MemberSuspected)
-    is_goodbye = dropped is not None and dropped.payload.reason == _GOODBYE
-    is_asked = said is not None and said.payload.reason is LeftBecause.ASKED
-    is_orderly = is_asked and suspected is None and (is_goodbye or not window.was_member)
-    left = dropped or exited
-    away_s = (window.restarted.time_s if window.restarted else window.end_s) - left.time_s
-    next_round_s, usual_gap_s = _rounds_around(left, history)
-    return Found(
-        code=window.lasted(away_s) if is_orderly else Code.NOT_ORDERLY,
-        text=_how_it_left(said, dropped, suspected)
-        + f", exited with code 0 and was away for {away_s:.1f} s"
-        + (f"; the next round came {next_round_s:.2f} s later" if next_round_s is not None else ""),
-        measured={
-            "left_after_s": max(0.0, exited.time_s - window.begin_s),
-            "said_goodbye": is_goodbye,
-            "was_suspected": suspected is not None,
-            "next_round_after_s": next_round_s,
-            "usual_gap_s": usual_gap_s,
-            "away_s": away_s,
-        },
-        proof=(said, dropped, suspected, exited, window.restarted),
-    )
+# ---------------------------------------------------------------- evidence
 
 
 def _how_it_left(
@@ -200,7 +179,7 @@ def _how_it_left(
         return f"left because of something else ({said.payload.reason})"
     if dropped is None:
         return "left without a goodbye that the syncer heard"
-    if dropped.payload.reason != _GOODBYE:
+    if dropped.payload.reason is not Leaving.SAID_GOODBYE:
         return f"left, and the syncer took it for {dropped.payload.reason}"
     return "said goodbye"
 

@@ -13,12 +13,12 @@ but a learner that died again.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import NodeExited
-from chaoslab.faults.base import Layer
+from chaoslab.faults.actions import start_all
+from chaoslab.faults.base import Fault, Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.lives import Life, lives
@@ -29,7 +29,7 @@ from chaoslab.faults.evidence.window import (
     evidence_windows,
     no_evidence,
 )
-from chaoslab.faults.process import Signal, start_all
+from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import was_ended_by
@@ -40,7 +40,7 @@ TOGETHER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ControlRejoinStorm:
+class ControlRejoinStorm(Fault):
     """Kill the targets and start all of them again at once, after `down`; as often as asked."""
 
     times: int = 1
@@ -50,13 +50,13 @@ class ControlRejoinStorm:
     up_s: float = 12.0
     """With `times` above 1: from a return to the next death."""
 
-    name: ClassVar[str] = "control.rejoin_storm"
-    summary: ClassVar[str] = "learners die, and all come back in the same instant"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "a zone whose machines all come back at once"
-    proof: ClassVar[str] = "exits by SIGKILL, and returns that were all under way at one time"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = True
+    name = "control.rejoin_storm"
+    summary = "learners die, and all come back in the same instant"
+    layer = Layer.PROCESS
+    imitates = "a zone whose machines all come back at once"
+    proof = "exits by SIGKILL, and returns that were all under way at one time"
+    needs = frozenset({Ability.KILL})
+    takes_away = True
 
     def __post_init__(self) -> None:
         if self.times < 1:

@@ -6,40 +6,32 @@
 Effects are keyed by the injection, so several such faults may be open on one link and heal apart.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
-from chaoslab.core.events import Json
-from chaoslab.faults.base import OneAct
-from chaoslab.faults.evidence.base import Evidence
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
+from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Networked, able
-from chaoslab.links.base import Shaping
+from chaoslab.links.base import Direction, Effect, Shaping
 from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
 
 
-class LinkFault(OneAct, ABC):
+class LinkFault(BaseFault):
     """A fault on the links of its targets. Subclasses say what they put on and how it is proved."""
 
     __slots__ = ()
 
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.LINK})
-    shares_targets: ClassVar[bool] = True
+    layer = Layer.STREAM
+    needs = frozenset({Ability.LINK})
+    shares_targets = True
+    duration_key = "for_s"
+
+    def __post_init__(self) -> None:
+        self.shapings()  # an effect that cannot be is refused when the plan is read
 
     @abstractmethod
     def shapings(self) -> tuple[Shaping, ...]:
         """What it puts on each link."""
-
-    @abstractmethod
-    def requested(self) -> dict[str, Json]:
-        """What was asked, in the units and under the keys of what is measured."""
-
-    @abstractmethod
-    def look(self, window: EvidenceWindow) -> Found:
-        """What the record shows of one target."""
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Shape every target's link."""
@@ -49,10 +41,21 @@ class LinkFault(OneAct, ABC):
         """Clear every target's link of this injection."""
         clear_all(injection, fleet)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """One piece for each target."""
-        requested = {**self.requested(), "for_s": injection.for_s}
-        return evidence_of_each(injection, history, self.look, requested)
+
+class OneEffect(LinkFault):
+    """A fault that puts one effect on each link, in each direction that is asked for."""
+
+    __slots__ = ()
+    direction: Direction
+
+    @property
+    @abstractmethod
+    def effect(self) -> Effect:
+        """The effect; PlanError for settings of which none can be made."""
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """The effect, each way that is asked for."""
+        return ((self.direction, self.effect),)
 
 
 def shape_all(injection: Injection, fleet: Fleet, shapings: Sequence[Shaping]) -> None:

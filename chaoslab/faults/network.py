@@ -4,9 +4,9 @@ What proves each is measured where bytes arrive, beside what was asked, within a
 Learners stay in training: nobody is taken away.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
@@ -25,7 +25,7 @@ from chaoslab.faults.evidence.links import (
     unclaimed,
 )
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
-from chaoslab.faults.link import LinkFault
+from chaoslab.faults.link import OneEffect
 from chaoslab.links.base import (
     Bandwidth,
     Direction,
@@ -34,7 +34,6 @@ from chaoslab.links.base import (
     LimitData,
     Loss,
     Per,
-    Shaping,
     Slice,
 )
 
@@ -48,7 +47,7 @@ _DROPS_LEAST = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkLatency(LinkFault):
+class NetworkLatency(OneEffect):
     """Every byte arrives later, each way by `mean`; a round trip takes the sum of both ways."""
 
     mean_s: float = 0.1
@@ -60,27 +59,22 @@ class NetworkLatency(LinkFault):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.latency"
-    summary: ClassVar[str] = "every byte of the link arrives later"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = (
-        "a longer route between regions; behind a proxy connecting stays as fast"
-    )
-    proof: ClassVar[str] = f"round trip of pings beside the stream, more than before; {DELAY}"
-    takes_away: ClassVar[bool] = False
+    name = "network.latency"
+    summary = "every byte of the link arrives later"
+    imitates = "a longer route between regions; behind a proxy connecting stays as fast"
+    proof = f"round trip of pings beside the stream, more than before; {DELAY}"
+    takes_away = False
 
     def __post_init__(self) -> None:
         if self.mean_s <= 0:
             raise PlanError("`mean` is a duration above 0s")
         self.shapings()
 
-    def shapings(self) -> tuple[Shaping, ...]:
-        """One delay each way."""
-        effect = Latency(mean_s=self.mean_s, jitter_s=self.jitter_s, shape=self.distribution)
-        return ((self.direction, effect),)
+    @property
+    def effect(self) -> Latency:
+        return Latency(mean_s=self.mean_s, jitter_s=self.jitter_s, shape=self.distribution)
 
-    def requested(self) -> dict[str, Json]:
-        """The round trip's growth."""
+    def requested(self) -> Mapping[str, Json]:
         return {"added_rtt_s": self._added_s, "jitter_s": self.jitter_s}
 
     def look(self, window: EvidenceWindow) -> Found:
@@ -92,8 +86,28 @@ class NetworkLatency(LinkFault):
         return len(self.direction.ways) * self.mean_s
 
 
+class _Slows(OneEffect):
+    """A fault by which a link carries less in each second."""
+
+    __slots__ = ()
+
+    takes_away = False
+
+    @property
+    @abstractmethod
+    def most_bytes_per_s(self) -> float:
+        """At which rate payloads should arrive."""
+
+    def requested(self) -> Mapping[str, Json]:
+        return {f"{way}_bytes_per_s": self.most_bytes_per_s for way in self.direction.ways}
+
+    def look(self, window: EvidenceWindow) -> Found:
+        """The rate at which payloads arrived."""
+        return look_paced(window, self.direction, self.most_bytes_per_s, RATE)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkBandwidth(LinkFault):
+class NetworkBandwidth(_Slows):
     """The link carries at most so many bytes per second in each direction that is asked for."""
 
     rate_bytes_per_s: float = 1e6
@@ -103,31 +117,22 @@ class NetworkBandwidth(LinkFault):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.bandwidth"
-    summary: ClassVar[str] = "the link carries only so many bytes per second"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "a thin or shared WAN link; never the interconnect of the chips"
-    proof: ClassVar[str] = f"throughput of real fragments where they arrive; {RATE}"
-    takes_away: ClassVar[bool] = False
+    name = "network.bandwidth"
+    summary = "the link carries only so many bytes per second"
+    imitates = "a thin or shared WAN link; never the interconnect of the chips"
+    proof = f"throughput of real fragments where they arrive; {RATE}"
 
-    def __post_init__(self) -> None:
-        self.shapings()
+    @property
+    def effect(self) -> Bandwidth:
+        return Bandwidth(rate_bytes_per_s=self.rate_bytes_per_s, per=self.per)
 
-    def shapings(self) -> tuple[Shaping, ...]:
-        """One limit each way."""
-        return ((self.direction, Bandwidth(rate_bytes_per_s=self.rate_bytes_per_s, per=self.per)),)
-
-    def requested(self) -> dict[str, Json]:
-        """The rate, by direction."""
-        return {f"{way}_bytes_per_s": self.rate_bytes_per_s for way in self.direction.ways}
-
-    def look(self, window: EvidenceWindow) -> Found:
-        """The rate at which payloads arrived."""
-        return look_paced(window, self.direction, self.rate_bytes_per_s, RATE)
+    @property
+    def most_bytes_per_s(self) -> float:
+        return self.rate_bytes_per_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkSlice(LinkFault):
+class NetworkSlice(_Slows):
     """The stream arrives in small pieces with a pause after each."""
 
     size_bytes: int = 1000
@@ -137,12 +142,10 @@ class NetworkSlice(LinkFault):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.slice"
-    summary: ClassVar[str] = "the stream arrives in small pieces, one after the other"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "a path that delivers in small pieces: a small MTU, a slow middlebox"
-    proof: ClassVar[str] = f"throughput of real fragments against size / delay; {RATE}"
-    takes_away: ClassVar[bool] = False
+    name = "network.slice"
+    summary = "the stream arrives in small pieces, one after the other"
+    imitates = "a path that delivers in small pieces: a small MTU, a slow middlebox"
+    proof = f"throughput of real fragments against size / delay; {RATE}"
 
     def __post_init__(self) -> None:
         if self.delay_s <= 0:
@@ -151,25 +154,18 @@ class NetworkSlice(LinkFault):
             )
         self.shapings()
 
-    def shapings(self) -> tuple[Shaping, ...]:
-        """One knife each way."""
-        return ((self.direction, Slice(size_bytes=self.size_bytes, delay_s=self.delay_s)),)
-
-    def requested(self) -> dict[str, Json]:
-        """The rate that size and delay come to, by direction."""
-        return {f"{way}_bytes_per_s": self._rate for way in self.direction.ways}
-
-    def look(self, window: EvidenceWindow) -> Found:
-        """The rate at which payloads arrived."""
-        return look_paced(window, self.direction, self._rate, RATE)
+    @property
+    def effect(self) -> Slice:
+        """Pieces of that size, and the pause after each."""
+        return Slice(size_bytes=self.size_bytes, delay_s=self.delay_s)
 
     @property
-    def _rate(self) -> float:
+    def most_bytes_per_s(self) -> float:
         return self.size_bytes / self.delay_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkLoss(LinkFault):
+class NetworkLoss(OneEffect):
     """A share of the packets is dropped below TCP, which sends them again."""
 
     share: Share = 0.01
@@ -177,22 +173,18 @@ class NetworkLoss(LinkFault):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.loss"
-    summary: ClassVar[str] = "packets are lost and TCP sends them again"
-    layer: ClassVar[Layer] = Layer.PACKET
-    imitates: ClassVar[str] = "a lossy path: TCP sends again and slows down"
-    proof: ClassVar[str] = f"packets of the link that the kernel counted and dropped; {SHARE}"
-    takes_away: ClassVar[bool] = False
+    name = "network.loss"
+    summary = "packets are lost and TCP sends them again"
+    layer = Layer.PACKET
+    imitates = "a lossy path: TCP sends again and slows down"
+    proof = f"packets of the link that the kernel counted and dropped; {SHARE}"
+    takes_away = False
 
-    def __post_init__(self) -> None:
-        self.shapings()
+    @property
+    def effect(self) -> Loss:
+        return Loss(share=self.share)
 
-    def shapings(self) -> tuple[Shaping, ...]:
-        """One rule each way."""
-        return ((self.direction, Loss(share=self.share)),)
-
-    def requested(self) -> dict[str, Json]:
-        """The share of packets to drop."""
+    def requested(self) -> Mapping[str, Json]:
         return {"dropped_share": self.share}
 
     def look(self, window: EvidenceWindow) -> Found:
@@ -203,9 +195,6 @@ class NetworkLoss(LinkFault):
         last, packets, dropped = counted[-1]
         for _, earlier, earlier_dropped in _packets(window.before)[-1:]:
             packets, dropped = packets - earlier, dropped - earlier_dropped
-        return self._judge(packets, dropped, window, last)
-
-    def _judge(self, packets: int, dropped: int, window: EvidenceWindow, counted: Event) -> Found:
         share = dropped / packets if packets else 0.0
         measured: Mapping[str, Json] = {
             "dropped_share": share,
@@ -220,12 +209,8 @@ class NetworkLoss(LinkFault):
         if not dropped:
             return no_evidence(Code.NO_EFFECT, text, **measured)
         is_near = SHARE.holds(share, self.share) and dropped >= _DROPS_LEAST
-        return Found(
-            code=Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE,
-            text=text,
-            measured=measured,
-            proof=(counted,),
-        )
+        code = Code.AS_ASKED if is_near else Code.OUT_OF_TOLERANCE
+        return Found(code=code, text=text, measured=measured, proof=(last,))
 
 
 def _packets(events: Iterable[Event]) -> list[tuple[Event, int, int]]:
@@ -238,7 +223,7 @@ def _packets(events: Iterable[Event]) -> list[tuple[Event, int, int]]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NetworkLimitData(LinkFault):
+class NetworkLimitData(OneEffect):
     """A connection ends once it has carried so many bytes; the next one has as many again."""
 
     size_bytes: int = 200_000
@@ -246,22 +231,17 @@ class NetworkLimitData(LinkFault):
     direction: Direction = Direction.UP
     """Which way bytes are counted; with both, each way for itself."""
 
-    name: ClassVar[str] = "network.limit_data"
-    summary: ClassVar[str] = "connections end after so many bytes, again and again"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "a middlebox that ends connections after so many bytes"
-    proof: ClassVar[str] = f"the learner's streams broke off, each with about so many bytes; {RATE}"
-    takes_away: ClassVar[bool] = True
+    name = "network.limit_data"
+    summary = "connections end after so many bytes, again and again"
+    imitates = "a middlebox that ends connections after so many bytes"
+    proof = f"the learner's streams broke off, each with about so many bytes; {RATE}"
+    takes_away = True
 
-    def __post_init__(self) -> None:
-        self.shapings()
+    @property
+    def effect(self) -> LimitData:
+        return LimitData(size_bytes=self.size_bytes)
 
-    def shapings(self) -> tuple[Shaping, ...]:
-        """One limit each way."""
-        return ((self.direction, LimitData(size_bytes=self.size_bytes)),)
-
-    def requested(self) -> dict[str, Json]:
-        """The bytes of a stream."""
+    def requested(self) -> Mapping[str, Json]:
         return {"bytes_of_a_stream": self.size_bytes}
 
     def look(self, window: EvidenceWindow) -> Found:

@@ -5,34 +5,25 @@ a partition cuts a whole group off in one moment. Who is cut off is taken away f
 must come back when the fault is healed.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from chaoslab.core.events import Json
-from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
-from chaoslab.faults.link import LinkFault
-from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, Shaping
+from chaoslab.faults.link import OneEffect
+from chaoslab.links.base import Blackhole, Direction, Freeze
 
 
-class _Silence(LinkFault):
+class _Silence(OneEffect):
     """Nothing gets through in one direction or both, until the heal."""
 
     __slots__ = ()
 
-    direction: Direction
-    effect: ClassVar[Effect]
+    proof = "traffic until then, and nothing more at the end that should hear it"
+    takes_away = True
 
-    proof: ClassVar[str] = "traffic until then, and nothing more at the end that should hear it"
-    takes_away: ClassVar[bool] = True
-
-    def shapings(self) -> tuple[Shaping, ...]:
-        """The effect, each way that is asked for."""
-        return ((self.direction, self.effect),)
-
-    def requested(self) -> dict[str, Json]:
-        """The direction that is to be silent."""
+    def requested(self) -> Mapping[str, Json]:
         return {"silent": self.direction.value}
 
     def look(self, window: EvidenceWindow) -> Found:
@@ -47,11 +38,10 @@ class NetworkBlackhole(_Silence):
     direction: Direction = Direction.BOTH
     """Which way nothing gets through: up to the syncer, down to the learner, or both."""
 
-    name: ClassVar[str] = "network.blackhole"
-    summary: ClassVar[str] = "everything that is sent vanishes without a word"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "a firewall or a route that drops without a word"
-    effect: ClassVar[Effect] = Blackhole()
+    name = "network.blackhole"
+    summary = "everything that is sent vanishes without a word"
+    imitates = "a firewall or a route that drops without a word"
+    effect = Blackhole()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,13 +51,10 @@ class NetworkFreeze(_Silence):
     direction: Direction = Direction.BOTH
     """Which way nothing gets through: up to the syncer, down to the learner, or both."""
 
-    name: ClassVar[str] = "network.freeze"
-    summary: ClassVar[str] = "the link stands still; nothing is lost"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = (
-        "a path that stalls and loses nothing: a full buffer, a stopped middlebox"
-    )
-    effect: ClassVar[Effect] = Freeze()
+    name = "network.freeze"
+    summary = "the link stands still; nothing is lost"
+    imitates = "a path that stalls and loses nothing: a full buffer, a stopped middlebox"
+    effect = Freeze()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,8 +68,7 @@ class NetworkPartition(_Silence):
     direction: Direction = Direction.BOTH
     """both: nobody hears anybody; up: the syncer does not hear them; down: they do not hear it."""
 
-    name: ClassVar[str] = "network.partition"
-    summary: ClassVar[str] = "a group of learners is cut off from the syncer and the others"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "a split between sites"
-    effect: ClassVar[Effect] = Freeze()
+    name = "network.partition"
+    summary = "a group of learners is cut off from the syncer and the others"
+    imitates = "a split between sites"
+    effect = Freeze()

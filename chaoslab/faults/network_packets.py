@@ -6,9 +6,8 @@ Netem does not count the packets that it changes, so the best evidence is weak: 
 effect and carried traffic. TCP repairs all three, so learners stay in training.
 """
 
-from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
@@ -18,36 +17,27 @@ from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import reports, round_trip_s, whole
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.faults.link import LinkFault
-from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder, Shaping
+from chaoslab.faults.link import OneEffect
+from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder
 
 
-class _Shaken(LinkFault):
+class _Shaken(OneEffect):
     """Something that happens to a share of the packets, by netem."""
 
     __slots__ = ()
 
     share: Share
-    direction: Direction
 
-    proof: ClassVar[str] = "weak at best: netem took it and traffic went on; nobody counts packets"
-    takes_away: ClassVar[bool] = False
+    layer = Layer.PACKET
+    proof = "weak at best: netem took it and traffic went on; nobody counts packets"
+    takes_away = False
 
-    @property
-    @abstractmethod
-    def _effect(self) -> Duplicate | Reorder | Corrupt: ...
-
-    def shapings(self) -> tuple[Shaping, ...]:
-        """One effect each way."""
-        return ((self.direction, self._effect),)
-
-    def requested(self) -> dict[str, Json]:
-        """The share of packets to affect."""
+    def requested(self) -> Mapping[str, Json]:
         return {"share": self.share}
 
     def look(self, window: EvidenceWindow) -> Found:
         """That it was put on a link that carried traffic: more is not to be had."""
-        shaped = window.first(LinkShaped, lambda e: e.payload.injection == window.injection)
+        shaped = window.first(LinkShaped, lambda e: e.payload.injection == window.injection.id)
         if shaped is None:
             return no_evidence(Code.NOT_APPLIED, "had a link on which nothing was put")
         seen = whole(window, reports(window.during))
@@ -56,7 +46,7 @@ class _Shaken(LinkFault):
             return no_evidence(Code.NO_TRAFFIC, "carried no traffic during the fault")
         return Found(
             code=Code.NOT_COUNTED,
-            text=f"carried traffic with {self._effect.kind} on its packets, by the word of netem; "
+            text=f"carried traffic with {self.effect.kind} on its packets, by the word of netem; "
             "nothing counted the packets that suffered",
             measured={
                 "share": None,
@@ -79,16 +69,12 @@ class NetworkDuplicate(_Shaken):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.duplicate"
-    summary: ClassVar[str] = "packets arrive twice; needs sch_netem"
-    layer: ClassVar[Layer] = Layer.PACKET
-    imitates: ClassVar[str] = "a routing fault that delivers packets twice"
-
-    def __post_init__(self) -> None:
-        self.shapings()
+    name = "network.duplicate"
+    summary = "packets arrive twice; needs sch_netem"
+    imitates = "a routing fault that delivers packets twice"
 
     @property
-    def _effect(self) -> Duplicate:
+    def effect(self) -> Duplicate:
         return Duplicate(share=self.share)
 
 
@@ -103,10 +89,9 @@ class NetworkReorder(_Shaken):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.reorder"
-    summary: ClassVar[str] = "packets overtake each other; needs sch_netem"
-    layer: ClassVar[Layer] = Layer.PACKET
-    imitates: ClassVar[str] = "routing over several paths of different length"
+    name = "network.reorder"
+    summary = "packets overtake each other; needs sch_netem"
+    imitates = "routing over several paths of different length"
 
     def __post_init__(self) -> None:
         if self.delay_s <= 0:
@@ -114,7 +99,7 @@ class NetworkReorder(_Shaken):
         self.shapings()
 
     @property
-    def _effect(self) -> Reorder:
+    def effect(self) -> Reorder:
         return Reorder(share=self.share, delay_s=self.delay_s)
 
 
@@ -127,14 +112,10 @@ class NetworkCorrupt(_Shaken):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.corrupt"
-    summary: ClassVar[str] = "packets arrive with a flipped bit; needs sch_netem"
-    layer: ClassVar[Layer] = Layer.PACKET
-    imitates: ClassVar[str] = "a bad cable or card; checksums turn it into loss"
-
-    def __post_init__(self) -> None:
-        self.shapings()
+    name = "network.corrupt"
+    summary = "packets arrive with a flipped bit; needs sch_netem"
+    imitates = "a bad cable or card; checksums turn it into loss"
 
     @property
-    def _effect(self) -> Corrupt:
+    def effect(self) -> Corrupt:
         return Corrupt(share=self.share)

@@ -5,17 +5,15 @@ trace          ─► rows of a CSV file, each from its time on: rate, latency, 
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkMeasured, Status
-from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import held
 from chaoslab.faults.evidence.links import (
@@ -59,23 +57,19 @@ class NetworkRegionProfile(LinkFault):
     rate_bytes_per_s: float | None = None
     """In each direction, in place of the profile's."""
 
-    name: ClassVar[str] = "network.region_profile"
-    summary: ClassVar[str] = "the link becomes a named path through the world"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "the WAN path between two regions"
-    proof: ClassVar[str] = (
+    name = "network.region_profile"
+    summary = "the link becomes a named path through the world"
+    imitates = "the WAN path between two regions"
+    proof = (
         f"round trip at least as far ({FAR}); payloads no faster ({SLOW}) where enough came through"
     )
-    takes_away: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        self.shapings()
+    takes_away = False
 
     def shapings(self) -> tuple[Shaping, ...]:
         """The profile's, with what is given in place of its own."""
         return self._path.shapings
 
-    def requested(self) -> dict[str, Json]:
+    def requested(self) -> Mapping[str, Json]:
         """The round trip's growth and the rates."""
         path = self._path
         return {
@@ -149,12 +143,14 @@ class NetworkTrace(LinkFault):
     direction: Direction = Direction.BOTH
     """up: to the syncer; down: to the learner."""
 
-    name: ClassVar[str] = "network.trace"
-    summary: ClassVar[str] = "the link changes as a recorded one did"
-    layer: ClassVar[Layer] = Layer.STREAM
-    imitates: ClassVar[str] = "a WAN path as it was recorded"
-    proof: ClassVar[str] = f"mean round trip ({DELAY}) or throughput ({SLOW}) over all rows"
-    takes_away: ClassVar[bool] = False
+    name = "network.trace"
+    summary = "the link changes as a recorded one did"
+    imitates = "a WAN path as it was recorded"
+    proof = f"mean round trip ({DELAY}) or throughput ({SLOW}) over all rows"
+    takes_away = False
+
+    def __post_init__(self) -> None:
+        """The file is read when the plan is checked, not here."""
 
     def shapings(self) -> tuple[Shaping, ...]:
         """Of all rows. PlanError if the file cannot be read."""
@@ -175,8 +171,7 @@ class NetworkTrace(LinkFault):
         """The next row: strengths change, connections stay."""
         shape_all(injection, fleet, self._points[step_index + 1].shapings(self.direction))
 
-    def requested(self) -> dict[str, Json]:
-        """The file of the trace and its number of rows."""
+    def requested(self) -> Mapping[str, Json]:
         return {"file": self.file, "rows": len(self._points)}
 
     def look(self, window: EvidenceWindow) -> Found:

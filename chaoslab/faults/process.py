@@ -5,30 +5,22 @@ node's and the syncer's words beside it. That the syncer did not notice a death 
 the syncer (check `detection`), not a doubt about the fault: the text says so, the status stays.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import median
-from typing import ClassVar
 
-from chaoslab.core.errors import FleetError, PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerLeft, LearnerNoticed, MemberLeft, NodeExited, NodeStarted
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.actions import EndsProcess
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import (
-    AFTERGLOW_S,
-    EvidenceWindow,
-    Found,
-    evidence_of_each,
-    no_evidence,
-)
+from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Notifiable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import has_code_0, how_it_ended, was_ended_by
-from chaoslab.record.journal import History
 
 
 class Signal(StrEnum):
@@ -43,22 +35,13 @@ class Signal(StrEnum):
     SIGBUS = "SIGBUS"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessKill(OneAct):
-    """Kill the node's whole tree of processes; heal by starting its next incarnation."""
+class EndsBySignal(EndsProcess):
+    """A fault that ends its targets by a signal, all at once."""
 
-    signal: Signal = Signal.SIGKILL
-    """SIGKILL ends it at once; SIGTERM and SIGINT let it leave in order."""
+    __slots__ = ()
+    signal: Signal
 
-    name: ClassVar[str] = "process.kill"
-    summary: ClassVar[str] = "end the process and all its children by a signal"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = (
-        "a crash, a kill for want of memory, a lost machine; no chip error, no device is damaged"
-    )
-    proof: ClassVar[str] = "exit status with that signal; the syncer dropped the member"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = True
+    duration_key = "down_s"
 
     def __post_init__(self) -> None:
         if self.signal not in list(Signal):
@@ -68,16 +51,8 @@ class ProcessKill(OneAct):
         """Send the signal to all targets at once."""
         fleet.signal(*injection.targets, signal=self.signal)
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Start the next incarnation of every victim."""
-        start_all(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """The exit of the life that was met, by the signal, and how long nobody replaced it."""
-        requested: dict[str, Json] = {"signal": str(self.signal), "down_s": injection.for_s}
-        return evidence_of_each(injection, history, self._look, requested)
-
-    def _look(self, window: EvidenceWindow) -> Found:
         exited = window.exited
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
@@ -86,20 +61,43 @@ class ProcessKill(OneAct):
         if not was_ended_by(exited, self.signal):
             text = f"ended by itself ({how_it_ended(exited)}), not by {self.signal}"
             return no_evidence(Code.EXITED_INSTEAD, text)
+        return self.look_at_death(window, exited)
+
+    @abstractmethod
+    def look_at_death(self, window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
+        """What the record shows of a target that the signal ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessKill(EndsBySignal):
+    """Kill the node's whole tree of processes; heal by starting its next incarnation."""
+
+    signal: Signal = Signal.SIGKILL
+    """SIGKILL ends it at once; SIGTERM and SIGINT let it leave in order."""
+
+    name = "process.kill"
+    summary = "end the process and all its children by a signal"
+    imitates = (
+        "a crash, a kill for want of memory, a lost machine; no chip error, no device is damaged"
+    )
+    proof = "exit status with that signal; the syncer dropped the member"
+
+    def look_at_death(self, window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
+        """How it ended, how soon that was noticed, and for how long it was down."""
         return death(window, exited)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessRestart(OneAct):
-    """Kill the node's tree and start its next incarnation at once, as a supervisor would."""
+class ProcessRestart(EndsProcess):
+    """Kill the node's tree and start its next incarnation at once, as a supervisor would.
 
-    name: ClassVar[str] = "process.restart"
-    summary: ClassVar[str] = "kill and start again at once"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "a crash that a supervisor answers at once"
-    proof: ClassVar[str] = "exit by SIGKILL, then the next incarnation started"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = True
+    The heal starts a target that died again meanwhile.
+    """
+
+    name = "process.restart"
+    summary = "kill and start again at once"
+    imitates = "a crash that a supervisor answers at once"
+    proof = "exit by SIGKILL, then the next incarnation started"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Kill all victims, then start all of them again."""
@@ -107,17 +105,31 @@ class ProcessRestart(OneAct):
         for name in injection.targets:
             fleet.restart(name)
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Start a victim that died again meanwhile; otherwise nothing is left to do."""
-        start_all(injection, fleet)
+    def requested(self) -> Mapping[str, Json]:
+        return {"restarts": 1}
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """The exit by SIGKILL, then the start."""
-        return evidence_of_each(injection, history, _look_restarted, {"restarts": 1})
+        exited, restarted = window.exited, window.restarted
+        if window.incarnation is None:
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
+        if exited is None or not was_ended_by(exited, Signal.SIGKILL):
+            text = f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}"
+            return no_evidence(Code.NOT_KILLED, text)
+        if restarted is None or restarted.seq < exited.seq:
+            text = "was killed and not started again before the fault ended"
+            return no_evidence(Code.NOT_RESTARTED, text)
+        down_s = restarted.time_s - exited.time_s
+        return Found(
+            code=Code.AS_ASKED,
+            text=f"was killed and started again {down_s:.2f} s later",
+            measured={"restarts": 1, "down_s": down_s},
+            proof=(exited, restarted),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessCrashLoop:
+class ProcessCrashLoop(EndsProcess):
     """Kill the node, then start it and kill it again several times before it may stay up."""
 
     times: int = 3
@@ -125,13 +137,10 @@ class ProcessCrashLoop:
     lives_s: float = 1.0
     """How long each of these lives lasts."""
 
-    name: ClassVar[str] = "process.crash_loop"
-    summary: ClassVar[str] = "start and die, several times in a row"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "a bad host on which every start crashes"
-    proof: ClassVar[str] = "as many exits by SIGKILL, each of another incarnation"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
-    takes_away: ClassVar[bool] = True
+    name = "process.crash_loop"
+    summary = "start and die, several times in a row"
+    imitates = "a bad host on which every start crashes"
+    proof = "as many exits by SIGKILL, each of another incarnation"
 
     def __post_init__(self) -> None:
         if self.times < 1:
@@ -151,21 +160,17 @@ class ProcessCrashLoop:
         """End one short life and begin the next; after the last one it stays down."""
         self._crash(injection, fleet, is_last=step_index == self.times - 1)
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Start it for good."""
-        start_all(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """Exits by SIGKILL, counted; fewer than asked are weak."""
-        requested: dict[str, Json] = {"crashes": self.times + 1, "life_s": self.lives_s}
-        return evidence_of_each(injection, history, self._look, requested)
+    def requested(self) -> Mapping[str, Json]:
+        """How many kills, and how long the lives between them."""
+        return {"crashes": self.times + 1, "life_s": self.lives_s}
 
     def _crash(self, injection: Injection, fleet: Fleet, *, is_last: bool) -> None:
         fleet.kill(*injection.targets)
         for name in () if is_last else injection.targets:
             fleet.restart(name)
 
-    def _look(self, window: EvidenceWindow) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
+        """Exits by SIGKILL, counted; fewer than asked are weak."""
         crashes = {
             e.payload.incarnation: e
             for e in window.of(NodeExited)
@@ -185,7 +190,7 @@ class ProcessCrashLoop:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessPreempt:
+class ProcessPreempt(EndsProcess):
     """Tell the node that it will lose its place, ask it to leave, end it if it does not.
 
     A node that hears the notice and is ended by force was preempted, too: `left_by_itself` tells.
@@ -196,15 +201,11 @@ class ProcessPreempt:
     grace_s: float = 5.0
     """From SIGTERM to SIGKILL."""
 
-    name: ClassVar[str] = "process.preempt"
-    summary: ClassVar[str] = "preemption notice, then SIGTERM, then SIGKILL"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = (
-        "a spot or maintenance preemption with notice; the machine itself stays"
-    )
-    proof: ClassVar[str] = "the node reported the notice and was gone when the grace ended"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.NOTICE})
-    takes_away: ClassVar[bool] = True
+    name = "process.preempt"
+    summary = "preemption notice, then SIGTERM, then SIGKILL"
+    imitates = "a spot or maintenance preemption with notice; the machine itself stays"
+    proof = "the node reported the notice and was gone when the grace ended"
+    needs = frozenset({Ability.KILL, Ability.NOTICE})
 
     def __post_init__(self) -> None:
         if self.notice_s < 0 or self.grace_s < 0:
@@ -225,16 +226,8 @@ class ProcessPreempt:
             *injection.targets, signal=Signal.SIGTERM if step_index == 0 else Signal.SIGKILL
         )
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Give every victim its place back."""
-        start_all(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """The node's own word on the notice, and its end in time."""
-        requested: dict[str, Json] = {"notice_s": self.notice_s, "grace_s": self.grace_s}
-        return evidence_of_each(injection, history, self._look, requested)
-
-    def _look(self, window: EvidenceWindow) -> Found:
         exited, noticed = window.exited, window.first(LearnerNoticed)
         if window.incarnation is None:
             return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
@@ -264,27 +257,12 @@ class ProcessPreempt:
                 "left_by_itself": by_itself,
                 "down_s": window.down_s(exited),
             },
-            proof=(
-                noticed,
-                window.first(LearnerLeft),
-                exited,
-                window.first(MemberLeft),
-            ),
+            proof=(noticed, window.first(LearnerLeft), exited, window.first(MemberLeft)),
         )
 
 
 _PREEMPTING = ("SIGHUP", Signal.SIGTERM, Signal.SIGKILL)
 """What a node that is preempted is sent, in order."""
-
-
-# ---------------------------------------------------------------- healing
-
-
-def start_all(injection: Injection, fleet: Fleet) -> None:
-    """Start every target that is not running. FleetError names those that are dead all the same."""
-    dead = [name for name in injection.targets if not fleet.restart(name).is_alive]
-    if dead:
-        raise FleetError(f"{', '.join(dead)} was to be started again and is dead")
 
 
 # ---------------------------------------------------------------- evidence
@@ -311,25 +289,6 @@ def death(window: EvidenceWindow, exited: Event[NodeExited]) -> Found:
             "dropped_after_s": dropped_s,
         },
         proof=(exited, dropped, window.restarted),
-    )
-
-
-def _look_restarted(window: EvidenceWindow) -> Found:
-    exited, restarted = window.exited, window.restarted
-    if window.incarnation is None:
-        return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
-    if exited is None or not was_ended_by(exited, Signal.SIGKILL):
-        text = f"was not killed{f' ({how_it_ended(exited)})' if exited else ''}"
-        return no_evidence(Code.NOT_KILLED, text)
-    if restarted is None or restarted.seq < exited.seq:
-        text = "was killed and not started again before the fault ended"
-        return no_evidence(Code.NOT_RESTARTED, text)
-    down_s = restarted.time_s - exited.time_s
-    return Found(
-        code=Code.AS_ASKED,
-        text=f"was killed and started again {down_s:.2f} s later",
-        measured={"restarts": 1, "down_s": down_s},
-        proof=(exited, restarted),
     )
 
 

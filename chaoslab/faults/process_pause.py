@@ -8,32 +8,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
-from typing import ClassVar
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     LearnerStep,
+    Leaving,
     MemberLeft,
     MemberSuspected,
     NodeProbed,
     PushAccepted,
 )
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import (
-    AFTERGLOW_S,
-    EvidenceWindow,
-    Found,
-    evidence_of_each,
-    no_evidence,
-    of,
-)
+from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of_life
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Pausable, Wedgeable, able
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
-from chaoslab.record.journal import History
 
 _STILL_S = 0.02
 """Two ticks of the kernel's accounting."""
@@ -43,47 +34,79 @@ _STEPS_GIVEN = 3
 """A hung learner's pushes are all of the step at which it hangs, but for one still on its way."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessPause(OneAct):
-    """Stop the node's whole tree, as SIGSTOP does: alive, silent, its sockets open."""
+class PausesProcess(BaseFault):
+    """A fault that stops its targets and lets them go on."""
 
-    name: ClassVar[str] = "process.pause"
-    summary: ClassVar[str] = "stop the process without ending it; its sockets stay open"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = (
-        "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
-    )
-    proof: ClassVar[str] = "process state T, probed from outside, and no report meanwhile"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.PAUSE})
-    takes_away: ClassVar[bool] = True
+    __slots__ = ()
+
+    layer = Layer.PROCESS
+    proof = "process state T, probed from outside, and no report meanwhile"
+    needs = frozenset({Ability.PAUSE})
+    takes_away = True
+    duration_key = "paused_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Stop the processes of all targets at once."""
         able(fleet, Pausable).pause(*injection.targets)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let every victim go on."""
+        """Let every target go on."""
         for name in injection.targets:
             able(fleet, Pausable).resume(name)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """State T from the first probe to the last, and silence."""
-        return evidence_of_each(injection, history, look_paused, {"paused_s": injection.for_s})
+        probes = window.of(NodeProbed)
+        stopped = [e for e in probes if e.payload.state == "T"]
+        if not stopped:
+            seen = ", ".join(window.probed_states) or "nobody looked"
+            return no_evidence(Code.NOT_STOPPED, f"was never seen stopped (state {seen})")
+        spoke = [
+            e
+            for e in window.during
+            if e.source == window.target
+            and not e.kind.startswith("node.")
+            and e.time_s > window.begin_s + AFTERGLOW_S
+        ]
+        held = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
+        paused_s = stopped[-1].time_s - held[0].time_s
+        code = window.lasted(paused_s)
+        text = f"was stopped (state T) for {paused_s:.1f} s"
+        if len(held) < len(probes):
+            code = Code.NOT_THROUGHOUT
+            text += f", but not all the time: {', '.join(window.probed_states)}"
+        if spoke:
+            code = Code.WORKED_MEANWHILE
+            text += f", but reported {len(spoke)} times meanwhile"
+        return Found(
+            code=code,
+            text=text,
+            measured={"paused_s": paused_s, "reports": len(spoke)},
+            proof=(held[0], stopped[-1], *spoke[:1]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessHang(OneAct):
+class ProcessPause(PausesProcess):
+    """Stop the node's whole tree, as SIGSTOP does: alive, silent, its sockets open."""
+
+    name = "process.pause"
+    summary = "stop the process without ending it; its sockets stay open"
+    imitates = "a machine that stands still: live migration, a hypervisor's pause, heavy swapping"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessHang(BaseFault):
     """Hang the learner's training thread while its process, sockets and heartbeats stay alive."""
 
-    name: ClassVar[str] = "process.hang"
-    summary: ClassVar[str] = "hang the training thread; heartbeats go on"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = (
-        "a collective or driver call that never returns while heartbeats go on"
-    )
-    proof: ClassVar[str] = "steps stand still, process neither stopped nor gone, connection open"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.WEDGE})
-    takes_away: ClassVar[bool] = True
+    name = "process.hang"
+    summary = "hang the training thread; heartbeats go on"
+    layer = Layer.PROGRAM
+    imitates = "a collective or driver call that never returns while heartbeats go on"
+    proof = "steps stand still, process neither stopped nor gone, connection open"
+    needs = frozenset({Ability.WEDGE})
+    takes_away = True
+    duration_key = "hung_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Ask the hook of every target to hang its training thread."""
@@ -95,44 +118,34 @@ class ProcessHang(OneAct):
         for name in injection.targets:
             able(fleet, Wedgeable).unwedge(name)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """It stepped, then stood still for far longer than it ever pauses, and was not gone."""
-        return evidence_of_each(injection, history, _look_hung, {"hung_s": injection.for_s})
+        earlier = _steps(window, window.before)
+        usual_s = _usual_interval_s(earlier) if earlier else 0.0
+        if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
+            return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
+        if otherwise := _not_hung(window):
+            return otherwise
+        last = [*earlier, *_steps(window, window.during)][-1]
+        hung_s = window.end_s - max(last.time_s, window.begin_s)
+        measured: dict[str, Json] = {"hung_s": hung_s, "usual_interval_s": usual_s}
+        if hung_s < _SILENCE * usual_s:
+            return no_evidence(
+                Code.NO_EFFECT,
+                f"was without a step for the last {hung_s:.1f} s of the fault, which is nothing "
+                f"unusual: it reports every {usual_s:.1f} s",
+                **measured,
+            )
+        noticed = (*window.of(MemberSuspected), *window.of(MemberLeft))[:1]
+        return Found(
+            code=window.lasted(hung_s),
+            text=f"lived and did not step for {hung_s:.1f} s (usually every {usual_s:.1f} s)",
+            measured=measured,
+            proof=(last, *noticed, *window.of(NodeProbed)[-1:]),
+        )
 
 
 # ---------------------------------------------------------------- evidence
-
-
-def look_paused(window: EvidenceWindow) -> Found:
-    """Whether the process was stopped and silent, from the first probe to the last."""
-    probes = window.of(NodeProbed)
-    stopped = [e for e in probes if e.payload.state == "T"]
-    if not stopped:
-        seen = ", ".join(window.probed_states) or "nobody looked"
-        return no_evidence(Code.NOT_STOPPED, f"was never seen stopped (state {seen})")
-    spoke = [
-        e
-        for e in window.during
-        if e.source == window.target
-        and not e.kind.startswith("node.")
-        and e.time_s > window.begin_s + AFTERGLOW_S
-    ]
-    held = [e for e in probes if e.payload.state == "T" or _stood_still(e, stopped[-1])]
-    paused_s = stopped[-1].time_s - held[0].time_s
-    code = window.lasted(paused_s)
-    text = f"was stopped (state T) for {paused_s:.1f} s"
-    if len(held) < len(probes):
-        code = Code.NOT_THROUGHOUT
-        text += f", but not all the time: {', '.join(window.probed_states)}"
-    if spoke:
-        code = Code.WORKED_MEANWHILE
-        text += f", but reported {len(spoke)} times meanwhile"
-    return Found(
-        code=code,
-        text=text,
-        measured={"paused_s": paused_s, "reports": len(spoke)},
-        proof=(held[0], stopped[-1], *spoke[:1]),
-    )
 
 
 def _stood_still(probe: Event[NodeProbed], stopped: Event[NodeProbed]) -> bool:
@@ -143,41 +156,15 @@ def _stood_still(probe: Event[NodeProbed], stopped: Event[NodeProbed]) -> bool:
     return 0.0 <= stopped.payload.cpu_s - probe.payload.cpu_s <= _STILL_S
 
 
-def _look_hung(window: EvidenceWindow) -> Found:
-    earlier = _steps(window, window.before)
-    usual_s = _usual_interval_s(earlier) if earlier else 0.0
-    if not earlier or window.begin_s - earlier[-1].time_s > _SILENCE * usual_s + AFTERGLOW_S:
-        return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
-    if otherwise := _not_hung(window):
-        return otherwise
-    last = [*earlier, *_steps(window, window.during)][-1]
-    hung_s = window.end_s - max(last.time_s, window.begin_s)
-    measured: dict[str, Json] = {"hung_s": hung_s, "usual_interval_s": usual_s}
-    if hung_s < _SILENCE * usual_s:
-        return no_evidence(
-            Code.NO_EFFECT,
-            f"was without a step for the last {hung_s:.1f} s of the fault, which is nothing "
-            f"unusual: it reports every {usual_s:.1f} s",
-            **measured,
-        )
-    noticed = (*window.of(MemberSuspected), *window.of(MemberLeft))[:1]
-    return Found(
-        code=window.lasted(hung_s),
-        text=f"lived and did not step for {hung_s:.1f} s (usually every {usual_s:.1f} s)",
-        measured=measured,
-        proof=(last, *noticed, *window.of(NodeProbed)[-1:]),
-    )
-
-
 def _steps(window: EvidenceWindow, events: Sequence[Event]) -> list[Event[LearnerStep]]:
     """The reports of the life that the fault met."""
-    return [e for e in of(events, LearnerStep) if e.payload.incarnation == window.incarnation]
+    return of_life(events, LearnerStep, window.incarnation)
 
 
 def _not_hung(window: EvidenceWindow) -> Found | None:
     """What else it did, when it did not hang."""
     states = window.probed_states
-    closed = window.first(MemberLeft, lambda e: e.payload.reason == "closed")
+    closed = window.first(MemberLeft, lambda e: e.payload.reason is Leaving.CLOSED)
     if window.exited:
         text = f"exited ({how_it_ended(window.exited)}) instead of hanging"
         return no_evidence(Code.EXITED_INSTEAD, text)

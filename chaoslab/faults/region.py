@@ -3,40 +3,37 @@
 A plan names the region as its target: `target: {region: eu}`.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkCounted, LinkShaped
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.actions import EndsProcess, start_all
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import openings, worst
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.link import clear_all, shape_all
-from chaoslab.faults.process import death, start_all
+from chaoslab.faults.process import Signal, death
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.links.base import Direction, Refuse, Shaping
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import was_ended_by
-from chaoslab.record.journal import History
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RegionOutage(OneAct):
+class RegionOutage(EndsProcess):
     """A region goes dark: its links refuse everybody, and its processes are killed.
 
     Healed, the links come first; the nodes start again as their next incarnations.
     """
 
-    name: ClassVar[str] = "region.outage"
-    summary: ClassVar[str] = "a whole region goes dark: links and processes at once"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "the loss of a zone or region: its processes and, together, its links"
-    proof: ClassVar[str] = "exit by SIGKILL, and a link without connections meanwhile"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL, Ability.LINK})
-    takes_away: ClassVar[bool] = True
-    shares_targets: ClassVar[bool] = False
+    name = "region.outage"
+    summary = "a whole region goes dark: links and processes at once"
+    imitates = "the loss of a zone or region: its processes and, together, its links"
+    proof = "exit by SIGKILL, and a link without connections meanwhile"
+    needs = frozenset({Ability.KILL, Ability.LINK})
+    duration_key = "down_s"
+    shares_targets = False
 
     def shapings(self) -> tuple[Shaping, ...]:
         """Both directions refuse connections."""
@@ -53,19 +50,17 @@ class RegionOutage(OneAct):
         clear_all(injection, fleet)
         start_all(injection, fleet)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def requested(self) -> Mapping[str, Json]:
+        return {"connections": 0}
+
+    def look(self, window: EvidenceWindow) -> Found:
         """The end of each process, and what its link did meanwhile."""
-        requested: dict[str, Json] = {"down_s": injection.for_s, "connections": 0}
-        return evidence_of_each(injection, history, _look, requested)
-
-
-def _look(window: EvidenceWindow) -> Found:
-    exited = window.exited
-    if window.incarnation is None:
-        return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
-    if exited is None or not was_ended_by(exited, "SIGKILL"):
-        return no_evidence(Code.NOT_KILLED, "was not killed")
-    return worst([death(window, exited), _look_at_link(window)])
+        exited = window.exited
+        if window.incarnation is None:
+            return no_evidence(Code.NOT_RUNNING, "was not running when the fault began")
+        if exited is None or not was_ended_by(exited, Signal.SIGKILL):
+            return no_evidence(Code.NOT_KILLED, "was not killed")
+        return worst([death(window, exited), _look_at_link(window)])
 
 
 def _look_at_link(window: EvidenceWindow) -> Found:

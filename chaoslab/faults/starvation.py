@@ -4,32 +4,23 @@ They are real: processes that compute, hold memory, or use a limit of memory up 
 kills. What is no such thing is called what it is (`by: imitation`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
-from typing import ClassVar
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import NodeCounted
 from chaoslab.core.units import Factor
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.actions import Stresses, start_all
+from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.pace import Stage, pace_of
-from chaoslab.faults.evidence.window import (
-    EvidenceWindow,
-    Found,
-    evidence_of_each,
-    no_evidence,
-)
-from chaoslab.faults.process import start_all
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import Stressable, able
 from chaoslab.fleet.stressors import HeldMemory, MemoryLimit, Neighbours
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import how_it_ended
-from chaoslab.record.journal import History
 
 _MiB = 1 << 20
 _BURNERS_MOST = 64
@@ -40,7 +31,7 @@ _HELD_SHARE = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeSteal(OneAct):
+class ComputeSteal(Stresses):
     """Busy neighbours: processes that compute on the very cores that the learner may use."""
 
     burners: int = 2
@@ -48,13 +39,12 @@ class ComputeSteal(OneAct):
     least_factor: Factor = 1.15
     """By how much longer the learner's steps take at least; less is weak evidence."""
 
-    name: ClassVar[str] = "compute.steal"
-    summary: ClassVar[str] = "other processes compute on the learner's cores"
-    layer: ClassVar[Layer] = Layer.SCHEDULER
-    imitates: ClassVar[str] = "a noisy neighbour, or data loading that competes for the cores"
-    proof: ClassVar[str] = "CPU time that they used, and step time by the learner's own before"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.CROWD})
-    takes_away: ClassVar[bool] = False
+    name = "compute.steal"
+    summary = "other processes compute on the learner's cores"
+    layer = Layer.SCHEDULER
+    imitates = "a noisy neighbour, or data loading that competes for the cores"
+    proof = "CPU time that they used, and step time by the learner's own before"
+    needs = frozenset({Ability.CROWD})
 
     def __post_init__(self) -> None:
         if not 1 <= self.burners <= _BURNERS_MOST:
@@ -62,45 +52,33 @@ class ComputeSteal(OneAct):
         if self.least_factor <= 1:
             raise PlanError("`least_factor` is above 1x", key="least_factor")
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Start the neighbours of every target."""
-        stressor = Neighbours(count=self.burners, for_s=injection.for_s)
-        for name in injection.targets:
-            able(fleet, Stressable).stress(name, injection.id, stressor)
+    def stressor(self, injection: Injection) -> Neighbours:
+        """The neighbours of each target."""
+        return Neighbours(count=self.burners, for_s=injection.for_s)
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """End the neighbours of every target."""
-        for name in injection.targets:
-            able(fleet, Stressable).relieve(name, injection.id)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """What they took, and what that did to the learner."""
-        requested: dict[str, Json] = {"burners": self.burners, "least_factor": self.least_factor}
-        return evidence_of_each(injection, history, partial(self._look, history), requested)
-
-    def _look(self, history: History, window: EvidenceWindow) -> Found:
         counted = _counted(window)
         used_s = (counted[-1].payload.cpu_s or 0.0) if counted else 0.0
         lasted_s = max(window.end_s - window.begin_s, 1e-9)
         if used_s < _BURNER_SHARE * lasted_s:
             text = f"had no busy neighbours: they used {used_s:.1f} s of the cores"
             return no_evidence(Code.NOT_APPLIED, text)
-        pace = pace_of(window, (Stage(offset_s=0.0, factor=self.least_factor),), history)
+        pace = pace_of(window, (Stage(offset_s=0.0, factor=self.least_factor),))
         if isinstance(pace, Found):
             return pace
-        measured = {**pace.data(), "burners_cpu_s": used_s}
         is_slow = pace.ratio >= self.least_factor
         return Found(
             code=Code.AS_ASKED if is_slow else Code.OUT_OF_TOLERANCE,
             text=f"took {pace.ratio:.2f}x its own step time beside {self.burners} processes that "
             f"used {used_s:.1f} s of its cores; at least {self.least_factor:g}x was asked",
-            measured=measured,
+            measured={**pace.data(), "burners_cpu_s": used_s},
             proof=(*pace.proof, counted[-1]),
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryPressure(OneAct):
+class MemoryPressure(Stresses):
     """A process beside the learner holds memory, and has touched every page of it.
 
     Refused where that is more than half of what the machine has left: it is to survive the run.
@@ -109,34 +87,23 @@ class MemoryPressure(OneAct):
     size_bytes: int = 256 * _MiB
     """For each target."""
 
-    name: ClassVar[str] = "memory.pressure"
-    summary: ClassVar[str] = "another process holds memory beside the learner"
-    layer: ClassVar[Layer] = Layer.MEMORY
-    imitates: ClassVar[str] = "a leak in a neighbour; a page cache that is pushed out"
-    proof: ClassVar[str] = "resident size of that process, and what the machine has left"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.CROWD})
-    takes_away: ClassVar[bool] = False
+    name = "memory.pressure"
+    summary = "another process holds memory beside the learner"
+    layer = Layer.MEMORY
+    imitates = "a leak in a neighbour; a page cache that is pushed out"
+    proof = "resident size of that process, and what the machine has left"
+    needs = frozenset({Ability.CROWD})
 
     def __post_init__(self) -> None:
         if self.size_bytes < _MiB:
             raise PlanError("`size` is at least 1MiB", key="size")
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Start a process beside every target that holds the memory."""
-        stressor = HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
-        for name in injection.targets:
-            able(fleet, Stressable).stress(name, injection.id, stressor)
+    def stressor(self, injection: Injection) -> HeldMemory:
+        """The process beside each target."""
+        return HeldMemory(size_bytes=self.size_bytes, for_s=injection.for_s)
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """End the process beside every target."""
-        for name in injection.targets:
-            able(fleet, Stressable).relieve(name, injection.id)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """What is really held, at the last look."""
-        return evidence_of_each(injection, history, self._look, {"size_bytes": self.size_bytes})
-
-    def _look(self, window: EvidenceWindow) -> Found:
         counted = _counted(window)
         held_bytes = (counted[-1].payload.rss_bytes or 0.0) if counted else 0.0
         share = held_bytes / self.size_bytes
@@ -165,7 +132,7 @@ class Killer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessOom(OneAct):
+class ProcessOom(Stresses):
     """The learner is killed for want of memory; heal by starting its next incarnation.
 
     By the kernel: the learner shares a limit of memory with processes that use it up, and is the
@@ -177,14 +144,13 @@ class ProcessOom(OneAct):
     limit_bytes: int = 256 * _MiB
     """What it shares; refused above half of what the machine has left."""
 
-    name: ClassVar[str] = "process.oom"
-    summary: ClassVar[str] = "the kernel kills the learner for want of memory"
-    layer: ClassVar[Layer] = Layer.MEMORY
-    imitates: ClassVar[str] = (
-        "a leak or an oversized batch in host memory; device memory is not touched"
-    )
-    proof: ClassVar[str] = "exit by SIGKILL, and the kernel's own count of such kills"
-    takes_away: ClassVar[bool] = True
+    name = "process.oom"
+    summary = "the kernel kills the learner for want of memory"
+    layer = Layer.MEMORY
+    imitates = "a leak or an oversized batch in host memory; device memory is not touched"
+    proof = "exit by SIGKILL, and the kernel's own count of such kills"
+    takes_away = True
+    duration_key = "down_s"
 
     def __post_init__(self) -> None:
         if self.limit_bytes < 16 * _MiB:
@@ -197,27 +163,27 @@ class ProcessOom(OneAct):
             return frozenset({Ability.KILL})
         return frozenset({Ability.KILL, Ability.MEMORY_LIMIT})
 
+    def stressor(self, injection: Injection) -> MemoryLimit:
+        """The limit that each target shares."""
+        return MemoryLimit(limit_bytes=self.limit_bytes, for_s=injection.for_s)
+
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Leave it no memory; or send the signal."""
         if self.by is Killer.IMITATION:
             fleet.kill(*injection.targets)
-            return
-        stressor = MemoryLimit(limit_bytes=self.limit_bytes, for_s=injection.for_s)
-        for name in injection.targets:
-            able(fleet, Stressable).stress(name, injection.id, stressor)
+        else:
+            Stresses.inject(self, injection, fleet)
 
     def heal(self, injection: Injection, fleet: Fleet) -> None:
         """No limit, and the next incarnation of whoever died."""
-        for name in injection.targets:
-            able(fleet, Stressable).relieve(name, injection.id)
+        Stresses.heal(self, injection, fleet)
         start_all(injection, fleet)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """Its end, and who says that it was for want of memory."""
-        requested: dict[str, Json] = {"by": self.by.value, "down_s": injection.for_s}
-        return evidence_of_each(injection, history, self._look, requested)
+    def requested(self) -> Mapping[str, Json]:
+        return {"by": self.by.value}
 
-    def _look(self, window: EvidenceWindow) -> Found:
+    def look(self, window: EvidenceWindow) -> Found:
+        """Its end, and who says that it was for want of memory."""
         exited, counted = window.exited, _counted(window)
         kills = (counted[-1].payload.oom_kills or 0) if counted else 0
         if window.incarnation is None:
@@ -248,4 +214,4 @@ class ProcessOom(OneAct):
 
 def _counted(window: EvidenceWindow) -> list[Event[NodeCounted]]:
     """What this fault's own stressor has measured on the target."""
-    return [e for e in window.of(NodeCounted) if e.payload.injection == window.injection]
+    return [e for e in window.of(NodeCounted) if e.payload.injection == window.injection.id]

@@ -11,7 +11,7 @@ A victim is not taken away: it steps, and takes part again with the first push a
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar, TypeAlias
@@ -22,19 +22,14 @@ from chaoslab.core.payloads import (
     LearnerPushed,
     PushAccepted,
     PushBounded,
+    PushRefusal,
     PushRejected,
     UpdateTampered,
 )
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.actions import AsksHook
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence, of
-from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import Hookable, able
-from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
 
-_HOOK = "updates"
 _SHARE = 0.7
 """Of the spoilt pushes, so many are seen at the syncer; the last may still be on the way."""
 _CALM_PUSHES = 5
@@ -42,75 +37,77 @@ _CALM_PUSHES = 5
 _TOLERANCE = 2.0
 """A measured factor within this factor of the one asked proves it."""
 
+_BEYOND_MEASURE = (PushRefusal.MALFORMED, PushRefusal.NOT_FINITE)
+"""Reasons to refuse an update whose values are too large for its encoding."""
+
 _Sent: TypeAlias = LearnerPushed | PushAccepted | PushBounded | PushRejected | UpdateTampered
 _Push: TypeAlias = tuple[int, int]
 """(round, fragment)"""
 
 
+class _Spoils(AsksHook):
+    """A fault on every push of a learner."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """What is done to a push, as the hook calls it."""
+
+    hook = "updates"
+
+    def asked(self) -> Mapping[str, Json]:
+        return {"kind": self.kind}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateNan(OneAct):
+class UpdateNan(_Spoils):
     """One value of every outer gradient that the victim pushes becomes NaN."""
 
-    name: ClassVar[str] = "update.nan"
-    summary: ClassVar[str] = "every update of the victim carries a NaN"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = "silent data corruption or divergence, as it shows in an update"
-    proof: ClassVar[str] = "the syncer's record of the pushes that the victim's hook spoilt"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
-    takes_away: ClassVar[bool] = False
+    name = "update.nan"
+    summary = "every update of the victim carries a NaN"
+    imitates = "silent data corruption or divergence, as it shows in an update"
+    proof = "the syncer's record of the pushes that the victim's hook spoilt"
+    kind = "nan"
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask every victim's hook."""
-        _spoil(injection, fleet, kind="nan")
-
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let go of every victim's hook."""
-        _let_go(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """Refused as not finite, or taken with a norm that is none."""
-        return evidence_of_each(injection, history, _look_nan, {"kind": "nan"})
+
+        def is_nonsense(event: Event[PushAccepted]) -> bool:
+            return event.payload.norm is not None and not math.isfinite(event.payload.norm)
+
+        return _answered(window, "{} updates with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateScaled(OneAct):
+class UpdateScaled(_Spoils):
     """Every outer gradient that the victim pushes is multiplied, under an honest header."""
 
     factor: float = 1000.0
     """How many times as large; below 0 it also points the other way."""
 
-    name: ClassVar[str] = "update.scaled"
-    summary: ClassVar[str] = "every update of the victim is many times too large"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = (
-        "a wrong learning rate, corruption or malice, as it shows in an update's size"
-    )
-    proof: ClassVar[str] = "norms of the victim's pushes at the syncer, against those before"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
-    takes_away: ClassVar[bool] = False
+    name = "update.scaled"
+    summary = "every update of the victim is many times too large"
+    imitates = "a wrong learning rate, corruption or malice, as it shows in an update's size"
+    proof = "norms of the victim's pushes at the syncer, against those before"
+    kind = "scaled"
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.factor) or abs(self.factor) in (0.0, 1.0):
             raise PlanError(f"`factor: {self.factor:g}` scales nothing: use 1000, or 0.001")
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask every victim's hook."""
-        _spoil(injection, fleet, kind="scaled", factor=self.factor)
+    def asked(self) -> Mapping[str, Json]:
+        return {"kind": self.kind, "factor": self.factor}
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let go of every victim's hook."""
-        _let_go(injection, fleet)
+    def requested(self) -> Mapping[str, Json]:
+        return {"factor": self.factor}
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """By how much its pushes grew, as the syncer measured them."""
-        return evidence_of_each(injection, history, self._look, {"factor": self.factor})
-
-    def _look(self, window: EvidenceWindow) -> Found:
         spoilt = _spoilt(window)
         if not spoilt:
             return _no_push(window)
         taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
-        refused = [e for e in _rejections(window, "malformed", "not_finite") if _push(e) in spoilt]
+        refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in spoilt]
         growths = _growths(window, taken)
         bounded = [e for e in window.of(PushBounded) if _push(e) in spoilt]
         measured: dict[str, Json] = {
@@ -133,68 +130,52 @@ class UpdateScaled(OneAct):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateStale(OneAct):
-    """Every pull is answered with an earlier push: old values, old counters, old base version."""
+class UpdateStale(_Spoils):
+    """Every pull is answered with an earlier push: old values, old counters, old base version.
 
-    name: ClassVar[str] = "update.stale"
-    summary: ClassVar[str] = "the victim repeats an old update in place of every new one"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = "a learner that sends what it computed long ago"
-    proof: ClassVar[str] = "the syncer's record of the pushes that the victim's hook replaced"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
-    takes_away: ClassVar[bool] = False
+    The first push of each fragment is the one that is then repeated.
+    """
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask every victim's hook; the first push of each fragment is the one it then repeats."""
-        _spoil(injection, fleet, kind="stale")
+    name = "update.stale"
+    summary = "the victim repeats an old update in place of every new one"
+    imitates = "a learner that sends what it computed long ago"
+    proof = "the syncer's record of the pushes that the victim's hook replaced"
+    kind = "stale"
 
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let go of every victim's hook."""
-        _let_go(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """Refused for their base version, or taken with one that is not the round's."""
-        return evidence_of_each(injection, history, _look_stale, {"kind": "stale"})
+        current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
+
+        def is_old(event: Event[PushAccepted]) -> bool:
+            return event.payload.base_version < current.get(_push(event), -1)
+
+        return _answered(window, "{} old updates in place of new ones", is_old, PushRefusal.STALE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdateDuplicate(OneAct):
+class UpdateDuplicate(_Spoils):
     """Every push is sent twice."""
 
-    name: ClassVar[str] = "update.duplicate"
-    summary: ClassVar[str] = "every update of the victim arrives twice"
-    layer: ClassVar[Layer] = Layer.PROGRAM
-    imitates: ClassVar[str] = "a retry that arrives twice"
-    proof: ClassVar[str] = "two answers of the syncer to each push that the victim's hook doubled"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.HOOKS})
-    takes_away: ClassVar[bool] = False
+    name = "update.duplicate"
+    summary = "every update of the victim arrives twice"
+    imitates = "a retry that arrives twice"
+    proof = "two answers of the syncer to each push that the victim's hook doubled"
+    kind = "duplicate"
 
-    def inject(self, injection: Injection, fleet: Fleet) -> None:
-        """Ask every victim's hook."""
-        _spoil(injection, fleet, kind="duplicate")
-
-    def heal(self, injection: Injection, fleet: Fleet) -> None:
-        """Let go of every victim's hook."""
-        _let_go(injection, fleet)
-
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
+    def look(self, window: EvidenceWindow) -> Found:
         """One is taken and one refused, if the syncer counts right."""
-        return evidence_of_each(injection, history, _look_duplicate, {"kind": "duplicate"})
+        once: set[_Push] = set()
 
+        def is_second(event: Event[PushAccepted]) -> bool:
+            """Accepted once more; the first answer to a push is none of the duplicate's."""
+            is_known = _push(event) in once
+            once.add(_push(event))
+            return is_known
 
-# ---------------------------------------------------------------- the hook
-
-
-def _spoil(injection: Injection, fleet: Fleet, **facts: Json) -> None:
-    for name in injection.targets:
-        able(fleet, Hookable).tell(name, _HOOK, **facts, for_s=injection.for_s)
-
-
-def _let_go(injection: Injection, fleet: Fleet) -> None:
-    """A victim that died took its hook with it."""
-    for name in injection.targets:
-        if fleet.nodes[name].is_alive:
-            able(fleet, Hookable).tell(name, _HOOK)
+        answers = [*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))]
+        twice = frozenset(push for push, count in Counter(answers).items() if count > 1)
+        reasons = (PushRefusal.REPLAY, PushRefusal.LATE)
+        return _answered(window, "{} updates twice", is_second, *reasons, among=twice)
 
 
 # ---------------------------------------------------------------- evidence
@@ -209,7 +190,9 @@ def _spoilt(window: EvidenceWindow) -> frozenset[_Push]:
     return frozenset(map(_push, window.of(UpdateTampered)))
 
 
-def _rejections(window: EvidenceWindow, *reasons: str) -> list[Event[PushRejected]]:
+def _rejections(
+    window: EvidenceWindow, reasons: Collection[PushRefusal]
+) -> list[Event[PushRejected]]:
     return [e for e in window.of(PushRejected) if e.payload.reason in reasons]
 
 
@@ -219,41 +202,11 @@ def _no_push(window: EvidenceWindow) -> Found:
     return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
 
 
-def _look_nan(window: EvidenceWindow) -> Found:
-    def is_nonsense(event: Event[PushAccepted]) -> bool:
-        return event.payload.norm is not None and not math.isfinite(event.payload.norm)
-
-    return _answered(window, "{} updates with a NaN", is_nonsense, "not_finite")
-
-
-def _look_stale(window: EvidenceWindow) -> Found:
-    current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
-
-    def is_old(event: Event[PushAccepted]) -> bool:
-        return event.payload.base_version < current.get(_push(event), -1)
-
-    return _answered(window, "{} old updates in place of new ones", is_old, "stale")
-
-
-def _look_duplicate(window: EvidenceWindow) -> Found:
-    once: set[_Push] = set()
-
-    def is_second(event: Event[PushAccepted]) -> bool:
-        """Accepted once more; the first answer to a push is none of the duplicate's."""
-        is_known = _push(event) in once
-        once.add(_push(event))
-        return is_known
-
-    answers = Counter([*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))])
-    twice = frozenset(push for push, count in answers.items() if count > 1)
-    return _answered(window, "{} updates twice", is_second, "replay", "late", among=twice)
-
-
 def _answered(
     window: EvidenceWindow,
     what: str,
     is_taken: Callable[[Event[PushAccepted]], bool],
-    *reasons: str,
+    *reasons: PushRefusal,
     among: frozenset[_Push] | None = None,
 ) -> Found:
     """How many of the spoilt pushes the syncer saw as what they are: refused so, or taken so.
@@ -265,7 +218,7 @@ def _answered(
         return _no_push(window)
     pushed = what.format(len(spoilt))
     candidates = spoilt if among is None else spoilt & among
-    refused = [e for e in _rejections(window, *reasons) if _push(e) in candidates]
+    refused = [e for e in _rejections(window, reasons) if _push(e) in candidates]
     taken = [e for e in window.of(PushAccepted) if is_taken(e) and _push(e) in candidates]
     seen = {*map(_push, refused), *map(_push, taken)}
     measured: dict[str, Json] = {

@@ -121,6 +121,12 @@ def test_a_fault_that_is_not_proved_caps_at_unknown_and_is_named(status: str) ->
     assert verdict.injections[0].status == status
 
 
+def test_a_code_that_another_package_brought_is_read_without_it() -> None:
+    story = Story().baseline().kill("learner-1").train(6).heal(status="weak").train(9).end()
+    story.altered(Kind.EVIDENCE_MEASURED, lambda _: {"code": "toy.woke_early"})
+    assert finding_of(judged(story), "evidence").codes == ("not_proved", "toy.woke_early")
+
+
 def test_evidence_on_some_targets_only_is_not_enough() -> None:
     story = (
         half_killed()

@@ -18,6 +18,7 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault, Layer, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Role
 from chaoslab.links.base import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
@@ -204,10 +205,14 @@ class FaultKit:
 
 
 def assert_all_failed(pieces: Sequence[Evidence]) -> None:
-    """One piece for each target, in order; all failed, all saying why."""
+    """One piece for each target, in order; all failed, all saying why.
+
+    A code that is not chaoslab's own must not be mistaken for one that is.
+    """
     assert [piece.target for piece in pieces] == list(VICTIMS)
     assert {piece.status for piece in pieces} == {Status.FAILED}
     assert all(piece.text.startswith(piece.target) for piece in pieces)
+    assert all(type(piece.code) is Code or "." in piece.code for piece in pieces)
 
 
 def setting_names(fault: object) -> set[str]:

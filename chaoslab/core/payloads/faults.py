@@ -118,7 +118,8 @@ class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
     status: Status
     """proved, weak or failed."""
     code: str | None = None
-    """Why it has that status: a `faults.evidence.codes.Code`, see docs/faults.md."""
+    """Why it has that status: a `faults.evidence.codes.Code`, see docs/faults.md, or one that the
+    fault's package brings."""
     requested: Mapping[str, Json]
     measured: Mapping[str, Json]
     text: str

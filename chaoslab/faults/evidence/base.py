@@ -2,10 +2,29 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
 
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import Status
-from chaoslab.faults.evidence.codes import Code
+from chaoslab.core.payloads import Lack, Status
+
+
+class EvidenceCode(StrEnum):
+    """Base of reason codes of evidence; each has a status, and `lack` if nothing was to break.
+
+    Those of chaoslab are in `codes`. A package with faults of its own may bring more: a subclass
+    whose members are `NAME = "family.name", Status.WEAK`. A record holds the status beside the
+    code, so that it is read without that package.
+    """
+
+    status: Status
+    lack: Lack | None
+
+    def __new__(cls, name: str, status: Status, lack: Lack | None = None) -> Self:
+        """One code with the status that it stands for."""
+        code = str.__new__(cls, name)
+        code._value_, code.status, code.lack = name, status, lack
+        return code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +32,7 @@ class Evidence:
     """Independent proof that a fault took effect on one target, or why there is none."""
 
     target: str
-    code: Code
+    code: EvidenceCode
     requested: Mapping[str, Json]
     measured: Mapping[str, Json]
     text: str

@@ -4,23 +4,12 @@ Each code belongs to one status. Programs decide by the code; the text of a piec
 people and may change.
 """
 
-from enum import StrEnum
-from typing import Self
-
 from chaoslab.core.payloads import Lack, Status
+from chaoslab.faults.evidence.base import EvidenceCode
 
 
-class Code(StrEnum):
-    """Why a piece of evidence has its status; `lack` where the fault found nothing to break."""
-
-    status: Status
-    lack: Lack | None
-
-    def __new__(cls, name: str, status: Status, lack: Lack | None = None) -> Self:
-        """One code with the status that it stands for."""
-        code = str.__new__(cls, name)
-        code._value_, code.status, code.lack = name, status, lack
-        return code
+class Code(EvidenceCode):
+    """Why a piece of evidence has its status."""
 
     AS_ASKED = "as_asked", Status.PROVED
     """The effect was measured in the strength and for the time that was asked."""

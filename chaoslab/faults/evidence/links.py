@@ -270,7 +270,7 @@ def unclaimed(window: EvidenceWindow) -> list[Event[LinkClosed]]:
         e.payload.injection
         for e in of([*window.before, *window.during], LinkShaped)
         if e.payload.effect in _BREAKING
-    } - {window.injection}
+    } - {window.injection.id}
     changed_s = [
         *(e.time_s for e in window.of(LinkShaped) if e.payload.injection in breaking),
         *(e.time_s for e in window.of(LinkCleared) if e.payload.injection in breaking),

@@ -11,7 +11,7 @@ from chaoslab.core.payloads import (
     NodeStarted,
     PushAccepted,
 )
-from chaoslab.faults.evidence.window import EvidenceWindow, of_life
+from chaoslab.faults.evidence.window import EvidenceWindow, of, of_life
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ def lives(window: EvidenceWindow) -> list[Life]:
 
 def _life(started: Event[NodeStarted], window: EvidenceWindow) -> Life:
     number, seen = started.payload.incarnation, window.during
-    exited = next(iter(of_life(seen, NodeExited, number)), None)
+    exited = next((e for e in of(seen, NodeExited) if e.payload.incarnation == number), None)
     return Life(
         started=started,
         ready=next(iter(of_life(seen, LearnerStarted, number)), None),

@@ -16,9 +16,8 @@ from statistics import fmean, median
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of, of_life
 from chaoslab.record.exits import how_it_ended
-from chaoslab.record.journal import History
 
 _CALM_S = 20.0
 """How far back a learner's own pace is looked for."""
@@ -103,10 +102,7 @@ class Pace:
 
 
 def pace_of(
-    window: EvidenceWindow,
-    stages: Sequence[Stage],
-    history: History,
-    untouched: Collection[str] = (),
+    window: EvidenceWindow, stages: Sequence[Stage], untouched: Collection[str] = ()
 ) -> Pace | Found:
     """The pace under these stages; why there is no evidence, if there is none.
 
@@ -124,29 +120,17 @@ def pace_of(
         return no_evidence(Code.NOT_STEPPING, "was not stepping when the fault began")
     own_s = max(median(map(_step_s, calm)), median(map(_step_s, recent)))
     during = _steps(window.during, window)
-    others = _others(window, history, untouched)
+    others = _others(window, untouched)
     samples = tuple(_samples(during, stages, window, own_s * others))
     if len(samples) < _LEAST_SAMPLES:
         text = f"reported {len(samples)} whole samples during the fault, too few to tell"
         return no_evidence(Code.TOO_FEW_SAMPLES, text)
-    return Pace(
-        own_s=own_s,
-        samples=samples,
-        others=others,
-        proof=(calm[-1], during[-1]),
-    )
+    return Pace(own_s=own_s, samples=samples, others=others, proof=(calm[-1], during[-1]))
 
 
-def look_slowed(
-    window: EvidenceWindow,
-    stages: Sequence[Stage],
-    history: History,
-    untouched: Collection[str],
-    *,
-    tolerance: float,
-) -> Found:
+def look_slowed(window: EvidenceWindow, stages: Sequence[Stage], *, tolerance: float) -> Found:
     """Whether it was as slow as asked, for as long, and stage by stage in the right order."""
-    pace = pace_of(window, stages, history, untouched)
+    pace = pace_of(window, stages, set(window.history.learners) - set(window.injection.targets))
     if isinstance(pace, Found):
         return pace
     shown = (pace.ratio - 1) / (pace.asked - 1) if pace.asked > 1 else 0.0
@@ -182,12 +166,12 @@ def _other_causes(window: EvidenceWindow) -> list[str]:
     doubts = [
         f"{e.payload.because} at {e.time_s:.1f} s"
         for e in window.of(NodeRelieved)
-        if e.payload.injection == window.injection and e.payload.because
+        if e.payload.injection == window.injection.id and e.payload.because
     ]
     throttled = [
         (e.payload.throttled_s, e.time_s - window.begin_s)
         for e in window.of(NodeCounted)
-        if e.payload.injection == window.injection and e.payload.throttled_s is not None
+        if e.payload.injection == window.injection.id and e.payload.throttled_s is not None
     ]
     for kept_s, lasted_s in throttled[-1:]:
         if kept_s < _THROTTLED_SHARE * lasted_s:
@@ -200,11 +184,7 @@ def _other_causes(window: EvidenceWindow) -> list[str]:
 
 def _steps(events: Iterable[Event], window: EvidenceWindow) -> list[Event[LearnerStep]]:
     """The reports of the life that the fault met, with a step in them."""
-    return [
-        e
-        for e in of(events, LearnerStep)
-        if e.payload.incarnation == window.incarnation and _step_s(e) > 0
-    ]
+    return [e for e in of_life(events, LearnerStep, window.incarnation) if _step_s(e) > 0]
 
 
 def _step_s(event: Event[LearnerStep]) -> float:
@@ -232,11 +212,11 @@ def _samples(
                 yield _Sample(asked=stage.factor, ratio=ratio, length_s=length_s)
 
 
-def _others(window: EvidenceWindow, history: History, untouched: Collection[str]) -> float:
+def _others(window: EvidenceWindow, untouched: Collection[str]) -> float:
     """The median slowdown of those learners; at least 1."""
     found = []
     for learner in untouched:
-        steps = [e for e in of(history.about(learner), LearnerStep) if _step_s(e)]
+        steps = [e for e in of(window.history.about(learner), LearnerStep) if _step_s(e)]
         before = [e for e in steps if window.begin_s - _CALM_S < e.time_s <= window.begin_s]
         during = [e for e in steps if window.begin_s < e.time_s - _length_s(e) < window.end_s]
         if min(len(before), len(during)) >= _LEAST_SAMPLES:

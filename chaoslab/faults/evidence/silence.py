@@ -90,7 +90,7 @@ def _silenced_by(window: EvidenceWindow, way: Direction, until_s: float) -> str 
 
 def _silences(window: EvidenceWindow, shaped: LinkShaped, way: Direction) -> bool:
     return (
-        shaped.injection != window.injection
+        shaped.injection != window.injection.id
         and shaped.effect in _SILENCING
         and way in Direction(shaped.direction).ways
     )
@@ -98,7 +98,7 @@ def _silences(window: EvidenceWindow, shaped: LinkShaped, way: Direction) -> boo
 
 def _own_effect(window: EvidenceWindow) -> Event[LinkShaped] | None:
     """What the link reported of this injection first."""
-    return window.first(LinkShaped, lambda e: e.payload.injection == window.injection)
+    return window.first(LinkShaped, lambda e: e.payload.injection == window.injection.id)
 
 
 def _last_heard_s(seen: Sequence[Event[LinkMeasured]]) -> float:

@@ -10,32 +10,24 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar, cast
 
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import (
-    CheckpointFound,
-    ClockRead,
     FaultHealed,
     FaultHealing,
     FaultInjecting,
     FaultStepped,
-    LearnerJoined,
-    LearnerLeft,
-    LearnerStarted,
-    LearnerStep,
-    MemberJoined,
-    MemberLeft,
-    MemberSuspected,
     NodeExited,
     NodeProbed,
     NodeStarted,
+    OfLearner,
     Payload,
-    PushAccepted,
     Status,
     kind_of,
 )
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.faults.evidence.base import Evidence, EvidenceCode
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
@@ -50,21 +42,7 @@ _DEAD = frozenset({"Z", "gone"})
 _LIFE_KINDS = (Kind.NODE_STARTED, Kind.NODE_EXITED)
 _MEMBER_KINDS = (Kind.MEMBER_JOINED, Kind.MEMBER_LEFT)
 _P = TypeVar("_P", bound=Payload)
-_L = TypeVar(
-    "_L",
-    CheckpointFound,
-    ClockRead,
-    LearnerJoined,
-    LearnerLeft,
-    LearnerStarted,
-    LearnerStep,
-    MemberJoined,
-    MemberLeft,
-    MemberSuspected,
-    NodeExited,
-    PushAccepted,
-)
-"""A payload that names the life of a node that it is about."""
+_L = TypeVar("_L", bound=OfLearner)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,17 +50,16 @@ class EvidenceWindow:
     """One target of one injection: what the record says about it before and during the fault."""
 
     target: str
-    asked_s: float | None
-    """For how long the fault was asked; None: until the end."""
+    injection: Injection
     begin_s: float
     end_s: float
     before: tuple[Event, ...]
     during: tuple[Event, ...]
-    injection: str = ""
-    """Which one it is."""
-    steps: int = 0
-    """Later steps of it that were carried out."""
-    others: tuple[tuple[float, float], ...] = ()
+    history: History
+    """The whole record, for what happened elsewhere."""
+    steps: int
+    """Later steps of the injection that were carried out."""
+    others: tuple[tuple[float, float], ...]
     """From when to when other faults were upon the target, and a little longer."""
 
     @property
@@ -119,8 +96,7 @@ class EvidenceWindow:
 
     def own(self, kind: type[_L]) -> Event[_L] | None:
         """The first event during the fault of the life that the fault met."""
-        life = self.incarnation
-        return None if life is None else next(iter(of_life(self.during, kind, life)), None)
+        return next(iter(of_life(self.during, kind, self.incarnation)), None)
 
     def of(self, kind: type[_P]) -> list[Event[_P]]:
         """The events with this payload during the fault."""
@@ -141,7 +117,8 @@ class EvidenceWindow:
 
     def lasted(self, measured_s: float) -> Code:
         """AS_ASKED if that is long enough for what was asked, else TOO_SHORT."""
-        is_long = self.asked_s is None or measured_s >= LONG_ENOUGH * self.asked_s
+        for_s = self.injection.for_s
+        is_long = for_s is None or measured_s >= LONG_ENOUGH * for_s
         return Code.AS_ASKED if is_long else Code.TOO_SHORT
 
 
@@ -151,8 +128,8 @@ def of(events: Iterable[Event], kind: type[_P]) -> list[Event[_P]]:
     return [cast("Event[_P]", event) for event in events if event.kind is wanted]
 
 
-def of_life(events: Iterable[Event], kind: type[_L], life: int) -> list[Event[_L]]:
-    """Those with this payload that are about this life of a node."""
+def of_life(events: Iterable[Event], kind: type[_L], life: int | None) -> list[Event[_L]]:
+    """Those with this payload that are about this life of a learner."""
     return [event for event in of(events, kind) if event.payload.incarnation == life]
 
 
@@ -160,7 +137,7 @@ def of_life(events: Iterable[Event], kind: type[_L], life: int) -> list[Event[_L
 class Found:
     """What a fault concludes from a window. `text` goes on from the target's name."""
 
-    code: Code
+    code: EvidenceCode
     text: str
     measured: Mapping[str, Json]
     proof: tuple[Event | None, ...] = ()
@@ -171,7 +148,7 @@ class Found:
         return self.code.status
 
 
-def no_evidence(code: Code, text: str, **measured: Json) -> Found:
+def no_evidence(code: EvidenceCode, text: str, **measured: Json) -> Found:
     """A finding without proof: the fault is not shown, and why."""
     return Found(code=code, text=text, measured=measured)
 
@@ -220,17 +197,17 @@ def _window(target: str, injection: Injection, begin: Event, history: History) -
         (e for e in history.of(FaultHealing) if e.payload.injection == injection.id), None
     )
     about = history.about(target)
-    starts = bisect_left(about, begin.seq, key=_seq)
-    ends = len(about) if healing is None else bisect_left(about, healing.seq, key=_seq)
+    starts = bisect_left(about, begin.seq, key=attrgetter("seq"))
+    ends = len(about) if healing is None else bisect_left(about, healing.seq, key=attrgetter("seq"))
     stepped = [e for e in history.of(FaultStepped) if e.payload.injection == injection.id]
     return EvidenceWindow(
         target=target,
-        asked_s=injection.for_s,
+        injection=injection,
         begin_s=begin.time_s,
         end_s=healing.time_s if healing else history.end_s,
         before=tuple(about[:starts]),
         during=tuple(about[starts:ends]),
-        injection=injection.id,
+        history=history,
         steps=sum(1 for e in stepped if healing is None or e.seq < healing.seq),
         others=tuple(_others(target, injection, history)),
     )
@@ -241,10 +218,6 @@ def _others(target: str, injection: Injection, history: History) -> Iterator[tup
     for begin in history.of(FaultInjecting):
         if begin.payload.injection != injection.id and target in begin.payload.targets:
             yield begin.time_s, healed_s.get(begin.payload.injection, math.inf)
-
-
-def _seq(event: Event) -> int:
-    return event.seq
 
 
 def _rounded(value: Json) -> Json:

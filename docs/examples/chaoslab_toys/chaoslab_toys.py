@@ -11,10 +11,11 @@ from typing import Any, ClassVar
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.core.events import Kind
-from chaoslab.faults.base import Layer, OneAct
-from chaoslab.faults.evidence.base import Evidence
+from chaoslab.core.payloads import NodeProbed, Status
+from chaoslab.faults.base import BaseFault, Layer
+from chaoslab.faults.evidence.base import EvidenceCode
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each, no_evidence
+from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Ability, Fleet, Node, NodeSpec
 from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.local.settings import Local
@@ -67,17 +68,25 @@ class Nice(Local):
         return NiceFleets(niceness=self.niceness)
 
 
+class NapCode(EvidenceCode):
+    """Why the evidence of a nap has its status, where no code of chaoslab says it."""
+
+    WOKE_EARLY = "toy.woke_early", Status.WEAK
+    """It was stopped, and ran again before the fault ended."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nap(OneAct):
+class Nap(BaseFault):
     """Stop nodes for a while; they do not know it."""
 
-    name: ClassVar[str] = "toy.nap"
-    summary: ClassVar[str] = "stop the process for a while"
-    layer: ClassVar[Layer] = Layer.PROCESS
-    imitates: ClassVar[str] = "a machine that stands still"
-    proof: ClassVar[str] = "process state T, probed from outside"
-    needs: ClassVar[frozenset[Ability]] = frozenset({Ability.PAUSE})
-    takes_away: ClassVar[bool] = True
+    name = "toy.nap"
+    summary = "stop the process for a while"
+    layer = Layer.PROCESS
+    imitates = "a machine that stands still"
+    proof = "process state T, probed from outside"
+    needs = frozenset({Ability.PAUSE})
+    takes_away = True
+    duration_key = "napped_s"
 
     def inject(self, injection: Injection, fleet: Fleet) -> None:
         """Stop every target."""
@@ -88,23 +97,20 @@ class Nap(OneAct):
         for name in injection.targets:
             able(fleet, Pausable).resume(name)
 
-    def evidence(self, injection: Injection, history: History) -> tuple[Evidence, ...]:
-        """For each target, what the probes saw."""
-        return evidence_of_each(injection, history, _look, {"napped_s": injection.for_s})
-
-
-def _look(window: EvidenceWindow) -> Found:
-    probes = [event for event in window.during if event.kind is Kind.NODE_PROBED]
-    stopped = [event for event in probes if event.data["state"] == "T"]
-    if not stopped:
-        return no_evidence(Code.NOT_STOPPED, "was never seen stopped")
-    napped_s = stopped[-1].time_s - stopped[0].time_s
-    return Found(
-        code=window.lasted(napped_s),
-        text=f"was stopped for {napped_s:.1f} s",
-        measured={"napped_s": napped_s},
-        proof=(stopped[0], stopped[-1]),
-    )
+    def look(self, window: EvidenceWindow) -> Found:
+        """What the probes of one target saw."""
+        probes = window.of(NodeProbed)
+        stopped = [event for event in probes if event.payload.state == "T"]
+        if not stopped:
+            return no_evidence(Code.NOT_STOPPED, "was never seen stopped")
+        napped_s = stopped[-1].time_s - stopped[0].time_s
+        is_awake = probes[-1] is not stopped[-1]
+        return Found(
+            code=NapCode.WOKE_EARLY if is_awake else window.lasted(napped_s),
+            text=f"was stopped for {napped_s:.1f} s",
+            measured={"napped_s": napped_s},
+            proof=(stopped[0], stopped[-1]),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

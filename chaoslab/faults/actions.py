@@ -1,0 +1,100 @@
+"""Bases of faults by what they do to their targets: end them, ask their hooks, starve them.
+
+    EndsProcess   the subclass ends the target        heal: its next incarnation starts
+    AsksHook      the target's test hook is asked     heal: the hook lets go
+    Stresses      the fleet puts a stressor on it     heal: the stressor is taken away
+
+Faults on links have theirs in `link`.
+"""
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from chaoslab.core.errors import FleetError
+from chaoslab.core.events import Json
+from chaoslab.faults.base import BaseFault, Layer
+from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.protocols import Hookable, Stressable, able
+from chaoslab.fleet.stressors import Stressor
+from chaoslab.plan.model import Injection
+
+
+class EndsProcess(BaseFault):
+    """A fault after which a process is gone, or gone for a moment."""
+
+    __slots__ = ()
+
+    layer = Layer.PROCESS
+    needs = frozenset({Ability.KILL})
+    takes_away = True
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Start the next incarnation of every target that is not running."""
+        start_all(injection, fleet)
+
+
+def start_all(injection: Injection, fleet: Fleet) -> None:
+    """Start every target that is not running. FleetError names those that are dead all the same."""
+    dead = [name for name in injection.targets if not fleet.restart(name).is_alive]
+    if dead:
+        raise FleetError(f"{', '.join(dead)} was to be started again and is dead")
+
+
+class AsksHook(BaseFault):
+    """A fault that the node carries out itself, by one of its test hooks."""
+
+    __slots__ = ()
+
+    hook: ClassVar[str]
+    """Which hook, by its name in the node's program."""
+
+    layer = Layer.PROGRAM
+    needs = frozenset({Ability.HOOKS})
+    takes_away = False
+
+    @abstractmethod
+    def asked(self) -> Mapping[str, Json]:
+        """What the hook is asked to do."""
+
+    def requested(self) -> Mapping[str, Json]:
+        """The same, for the evidence."""
+        return self.asked()
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Ask every target's hook."""
+        for name in injection.targets:
+            able(fleet, Hookable).tell(name, self.hook, **self.asked(), for_s=injection.for_s)
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Let go of every target's hook; in a target that died it is gone."""
+        for name in injection.targets:
+            if fleet.nodes[name].is_alive:
+                able(fleet, Hookable).tell(name, self.hook)
+
+
+class Stresses(BaseFault):
+    """A fault that starves its targets of CPU time or memory."""
+
+    __slots__ = ()
+
+    takes_away = False
+
+    @abstractmethod
+    def stressor(self, injection: Injection) -> Stressor:
+        """What is put on each target."""
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Put the stressor on every target."""
+        stress_all(injection, fleet, self.stressor(injection))
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Take it from every target."""
+        for name in injection.targets:
+            able(fleet, Stressable).relieve(name, injection.id)
+
+
+def stress_all(injection: Injection, fleet: Fleet, stressor: Stressor) -> None:
+    """Put a stressor on every target, or change the one that the injection put there."""
+    for name in injection.targets:
+        able(fleet, Stressable).stress(name, injection.id, stressor)

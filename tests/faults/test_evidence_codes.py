@@ -1,0 +1,36 @@
+"""Codes of evidence: those of chaoslab, and those that a fault of another package brings."""
+
+from chaoslab.core.payloads import Lack, Leaving, PushRefusal, Status
+from chaoslab.diloco.syncer.decisions import LeaveReason, Refusal
+from chaoslab.faults.evidence.base import Evidence, EvidenceCode
+from chaoslab.faults.evidence.codes import Code
+from chaoslab.faults.evidence.window import no_evidence
+
+
+class OwnCode(EvidenceCode):
+    """What a package with a fault of its own declares."""
+
+    DOZED = "toy.dozed", Status.WEAK
+    NO_BED = "toy.no_bed", Status.FAILED, Lack.AT_START
+
+
+def test_a_code_of_another_package_has_its_status_like_those_of_chaoslab() -> None:
+    evidence = Evidence(
+        target="learner-0", code=OwnCode.DOZED, requested={}, measured={}, text="learner-0 dozed"
+    )
+    assert (evidence.status, evidence.code.value, evidence.code.lack) == (
+        Status.WEAK,
+        "toy.dozed",
+        None,
+    )
+    assert no_evidence(OwnCode.NO_BED, "had no bed").status is Status.FAILED
+    assert OwnCode.NO_BED.lack is Lack.AT_START
+
+
+def test_codes_of_chaoslab_have_no_dot_which_those_of_others_have() -> None:
+    assert not [code for code in Code if "." in code]
+
+
+def test_reasons_in_the_record_are_those_that_the_syncer_gives() -> None:
+    assert {one.value for one in PushRefusal} == {one.value for one in Refusal}
+    assert {one.value for one in Leaving} == {one.value for one in LeaveReason}
