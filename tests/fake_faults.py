@@ -8,7 +8,7 @@ from chaoslab.core.events import Kind
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
@@ -24,6 +24,8 @@ class FakeKill:
     proof: ClassVar[str] = "the exit"
     needs: ClassVar[frozenset[Ability]] = frozenset({Ability.KILL})
     takes_away: ClassVar[bool] = True
+    brings_in: ClassVar[bool] = False
+    roles: ClassVar[frozenset[Role]] = frozenset({Role.LEARNER})
 
     beat_offsets: tuple[float, ...] = ()
     heals: bool = True

@@ -1,22 +1,25 @@
-"""Bases of faults by what they do to their targets: end them, ask their hooks, starve them.
+"""Bases of faults by what they do: end a process, ask a hook, starve a node, shape a link.
 
     EndsProcess   the subclass ends the target        heal: its next incarnation starts
     AsksHook      the target's test hook is asked     heal: the hook lets go
     Stresses      the fleet puts a stressor on it     heal: the stressor is taken away
+    LinkFault     its link is shaped                  heal: the link is cleared of the injection
 
-Faults on links have theirs in `link`.
+Stressors and effects on links are kept by injection, so several such faults may be open on one
+target and heal apart.
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.fleet.protocols import Hookable, Stressable, able
+from chaoslab.fleet.protocols import Hookable, Networked, Stressable, able
 from chaoslab.fleet.stressors import Stressor
+from chaoslab.links.base import Direction, Effect, Shaping
 from chaoslab.plan.model import Injection
 
 
@@ -98,3 +101,58 @@ def stress_all(injection: Injection, fleet: Fleet, stressor: Stressor) -> None:
     """Put a stressor on every target, or change the one that the injection put there."""
     for name in injection.targets:
         able(fleet, Stressable).stress(name, injection.id, stressor)
+
+
+class LinkFault(BaseFault):
+    """A fault on the links of its targets. Subclasses say what they put on and how it is proved."""
+
+    __slots__ = ()
+
+    layer = Layer.STREAM
+    needs = frozenset({Ability.LINK})
+    shares_targets = True
+    duration_key = "for_s"
+
+    def __post_init__(self) -> None:
+        self.shapings()  # an effect that cannot be is refused when the plan is read
+
+    @abstractmethod
+    def shapings(self) -> tuple[Shaping, ...]:
+        """What it puts on each link."""
+
+    def inject(self, injection: Injection, fleet: Fleet) -> None:
+        """Shape every target's link."""
+        shape_all(injection, fleet, self.shapings())
+
+    def heal(self, injection: Injection, fleet: Fleet) -> None:
+        """Clear every target's link of this injection."""
+        clear_all(injection, fleet)
+
+
+class OneEffect(LinkFault):
+    """A fault that puts one effect on each link, in each direction that is asked for."""
+
+    __slots__ = ()
+    direction: Direction
+
+    @property
+    @abstractmethod
+    def effect(self) -> Effect:
+        """The effect; PlanError for settings of which none can be made."""
+
+    def shapings(self) -> tuple[Shaping, ...]:
+        """The effect, each way that is asked for."""
+        return ((self.direction, self.effect),)
+
+
+def shape_all(injection: Injection, fleet: Fleet, shapings: Sequence[Shaping]) -> None:
+    """Put all of it on the link of every target, the targets as close together as possible."""
+    for direction, effect in shapings:
+        for name in injection.targets:
+            able(fleet, Networked).links[name].shape(injection.id, direction, effect)
+
+
+def clear_all(injection: Injection, fleet: Fleet) -> None:
+    """Take everything of this injection from the link of every target; safe to repeat."""
+    for name in injection.targets:
+        able(fleet, Networked).links[name].clear(injection.id)

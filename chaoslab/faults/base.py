@@ -7,7 +7,7 @@ A fault is a frozen dataclass whose fields are its YAML parameters; their defaul
 docstrings are its documentation. It is stateless: whatever healing needs is in the injection.
 Later steps exist for faults that go on happening (a crash loop, a preemption after its notice).
 To add one: one class, one line in the catalogue, one run of the contract kit. Most are a subclass
-of `BaseFault`, or of a base in `actions` or `link` that also carries out what several faults do.
+of `BaseFault`, or of a base in `actions` that also carries out what several faults do.
 """
 
 from abc import abstractmethod
@@ -67,6 +67,10 @@ class Fault(Protocol):
     """What counts as evidence, one line."""
     takes_away: ClassVar[bool]
     """Whether a victim is gone from training meanwhile, so that it must rejoin."""
+    brings_in: ClassVar[bool]
+    """Whether its targets are not there before it, but join by it."""
+    roles: ClassVar[frozenset[Role]]
+    """What its targets may run."""
 
     @property
     def needs(self) -> frozenset[Ability]:
@@ -95,13 +99,6 @@ class Fault(Protocol):
 
 
 @runtime_checkable
-class BringsIn(Protocol):
-    """What a fault says in addition whose targets are not there before it, but join by it."""
-
-    brings_in: ClassVar[bool]
-
-
-@runtime_checkable
 class ShapesLinks(Protocol):
     """What a fault says in addition when it acts on the links of its targets."""
 
@@ -117,14 +114,6 @@ class ShapesLinks(Protocol):
         ...
 
 
-@runtime_checkable
-class ChoosesRole(Protocol):
-    """What a fault says in addition that does not act on learners, or not only on them."""
-
-    roles: ClassVar[frozenset[Role]]
-    """What its targets may run."""
-
-
 class BaseFault(Fault):
     """Base of faults that are proved on each target by itself, and done at once unless they say so.
 
@@ -132,6 +121,9 @@ class BaseFault(Fault):
     """
 
     __slots__ = ()
+
+    brings_in = False
+    roles = frozenset({Role.LEARNER})
 
     duration_key: ClassVar[str] = ""
     """Key under which evidence tells for how long the fault was requested; empty: nowhere."""

@@ -30,7 +30,7 @@ from chaoslab.faults.evidence.window import (
     no_evidence,
 )
 from chaoslab.faults.process import Signal
-from chaoslab.fleet.base import Ability, Fleet
+from chaoslab.fleet.base import Ability, Fleet, Role
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import was_ended_by
 from chaoslab.record.journal import History
@@ -57,6 +57,8 @@ class ControlRejoinStorm(Fault):
     proof = "exits by SIGKILL, and returns that were all under way at one time"
     needs = frozenset({Ability.KILL})
     takes_away = True
+    brings_in = False
+    roles = frozenset({Role.LEARNER})
 
     def __post_init__(self) -> None:
         if self.times < 1:
@@ -169,11 +171,6 @@ class _Storm:
             (one.member.time_s, one.complete_s) for one in self.returns if one.member
         )
 
-    @property
-    def donors(self) -> Mapping[str, int]:
-        """How many each donor helped."""
-        return Counter(str(one.donor) for one in self.returns if one.donor)
-
 
 def _storms(windows: Iterable[EvidenceWindow], times: int) -> list[_Storm]:
     """Storm k is the k-th return of every target."""
@@ -206,9 +203,7 @@ def _together(storms: Sequence[_Storm]) -> str:
 
 def _measured(storms: Sequence[_Storm]) -> Mapping[str, Json]:
     """Of all storms the worst; donors of all together."""
-    donors: Counter[str] = Counter()
-    for storm in storms:
-        donors.update(storm.donors)
+    donors = Counter(one.donor for storm in storms for one in storm.returns if one.donor)
     return {
         "start_spread_s": max((storm.start_spread_s for storm in storms), default=None),
         "join_spread_s": max((storm.join_spread_s for storm in storms), default=None),

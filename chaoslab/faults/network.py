@@ -12,6 +12,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkCounted
 from chaoslab.core.units import Share
+from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import (
@@ -25,7 +26,6 @@ from chaoslab.faults.evidence.links import (
     unclaimed,
 )
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
-from chaoslab.faults.link import OneEffect
 from chaoslab.links.base import (
     Bandwidth,
     Direction,

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
+from chaoslab.faults.actions import OneEffect, clear_all, shape_all
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.faults.link import OneEffect, clear_all, shape_all
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset
 from chaoslab.plan.model import Injection

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chaoslab.core.events import Json
+from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
-from chaoslab.faults.link import OneEffect
 from chaoslab.links.base import Blackhole, Direction, Freeze
 
 

@@ -13,11 +13,11 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.core.payloads import LinkShaped
 from chaoslab.core.units import Share
+from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import reports, round_trip_s, whole
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.faults.link import OneEffect
 from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder
 
 

@@ -5,7 +5,7 @@ trace          ─► rows of a CSV file, each from its time on: rate, latency, 
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +14,7 @@ from statistics import fmean
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkMeasured, Status
+from chaoslab.faults.actions import LinkFault, shape_all
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import held
 from chaoslab.faults.evidence.links import (
@@ -28,7 +29,6 @@ from chaoslab.faults.evidence.links import (
     worst,
 )
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.faults.link import LinkFault, shape_all
 from chaoslab.faults.network import DELAY, RATE
 from chaoslab.fleet.base import Fleet
 from chaoslab.links.base import Direction, Shaping
@@ -123,7 +123,7 @@ class NetworkRegionProfile(LinkFault):
 def _is_scarce(window: EvidenceWindow, way: Direction, paced: Found) -> bool:
     """Whether a rate is in doubt because hardly anything was sent that way."""
     timed = [e for e in whole(window, reports(window.during, way)) if e.payload.bytes_per_s]
-    return paced.status is Status.WEAK and len(timed) < _ENOUGH
+    return paced.code.status is Status.WEAK and len(timed) < _ENOUGH
 
 
 def _beside(found: Found, scarce: Sequence[Found]) -> Found:
@@ -183,7 +183,7 @@ class NetworkTrace(LinkFault):
         found = []
         if any(point.latency_s is not None for point in self._points):
             found.append(self._look_at_delays(window))
-        if any(point.rate_bytes_per_s is not None for point in self._points):
+        if self._has_rates:
             found += [self._look_at_rates(window, way) for way in self.direction.ways]
         if not found:
             return no_evidence(Code.NOT_APPLIED, "was asked for nothing")
@@ -202,6 +202,10 @@ class NetworkTrace(LinkFault):
     def _points(self) -> tuple[TracePoint, ...]:
         return _read(self.file) if self.file else ()
 
+    @property
+    def _has_rates(self) -> bool:
+        return any(point.rate_bytes_per_s is not None for point in self._points)
+
     def _look_at_delays(self, window: EvidenceWindow) -> Found:
         usual_s = round_trip_s(reports(window.calm))
         seen = [
@@ -213,10 +217,9 @@ class NetworkTrace(LinkFault):
             text = "carried no traffic before or during the fault"
             return no_evidence(Code.NO_BASELINE, text)
         ways = len(self.direction.ways)
-        asked_s = ways * fmean(self._at(window, e, _latency_s) for e, _ in seen)
+        asked_s = ways * fmean(self._row(window, e).latency_s or 0.0 for e, _ in seen)
         added_s = fmean(rtt_s for _, rtt_s in seen) - usual_s
-        has_rates = any(point.rate_bytes_per_s is not None for point in self._points)
-        tolerance = FAR if has_rates else DELAY
+        tolerance = FAR if self._has_rates else DELAY
         shown = [
             pinged(event, rtt_s)
             for event, rtt_s in seen
@@ -239,7 +242,7 @@ class NetworkTrace(LinkFault):
         tolerance: Tolerance,
     ) -> bool:
         """As late as its own row asks for, in about."""
-        asked_s = len(self.direction.ways) * self._at(window, event, _latency_s)
+        asked_s = len(self.direction.ways) * (self._row(window, event).latency_s or 0.0)
         return tolerance.wide.holds(max(0.0, added_s), asked_s)
 
     def _look_at_rates(self, window: EvidenceWindow, way: Direction) -> Found:
@@ -248,8 +251,9 @@ class NetworkTrace(LinkFault):
         if rate is None:
             text = f"carried nothing {way} that was large enough to time"
             return no_evidence(Code.NOT_MEASURED, text)
-        sizes = [(e.payload.payload_bytes, self._at(window, e, _rate)) for e in seen]
-        asked = sum(size for size, _ in sizes) / sum(size / limit for size, limit in sizes)
+        limits = [self._row(window, e).rate_bytes_per_s or math.inf for e in seen]
+        sizes = [e.payload.payload_bytes for e in seen]
+        asked = sum(sizes) / sum(s / limit for s, limit in zip(sizes, limits, strict=True))
         usual = payload_rate(reports(window.calm, way))
         text = (
             f"took payloads {way} at {rate / 1e3:,.1f} kB/s; at most {asked / 1e3:,.1f} kB/s "
@@ -270,27 +274,10 @@ class NetworkTrace(LinkFault):
             proof=(seen[0], seen[-1]),
         )
 
-    def _at(
-        self,
-        window: EvidenceWindow,
-        event: Event[LinkMeasured],
-        value: Callable[[TracePoint], float],
-    ) -> float:
-        """What the rows asked for in the middle of a report's window."""
-        moment_s = event.time_s - event.payload.window_s / 2 - window.begin_s
-        return value(_row_at(self._points, moment_s))
-
-
-def _row_at(points: Sequence[TracePoint], moment_s: float) -> TracePoint:
-    return [point for point in points if point.at_s <= max(0.0, moment_s)][-1]
-
-
-def _latency_s(point: TracePoint) -> float:
-    return point.latency_s or 0.0
-
-
-def _rate(point: TracePoint) -> float:
-    return point.rate_bytes_per_s or math.inf
+    def _row(self, window: EvidenceWindow, event: Event[LinkMeasured]) -> TracePoint:
+        """The row that held in the middle of a report's window."""
+        moment_s = max(0.0, event.time_s - event.payload.window_s / 2 - window.begin_s)
+        return [point for point in self._points if point.at_s <= moment_s][-1]
 
 
 @cache

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkCounted, LinkShaped
-from chaoslab.faults.actions import EndsProcess, start_all
+from chaoslab.faults.actions import EndsProcess, clear_all, shape_all, start_all
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import openings, worst
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.faults.link import clear_all, shape_all
 from chaoslab.faults.process import Signal, death
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.links.base import Direction, Refuse, Shaping

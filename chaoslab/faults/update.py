@@ -10,6 +10,7 @@ A victim is not taken away: it steps, and takes part again with the first push a
 """
 
 import math
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,19 @@ class _Spoils(AsksHook):
     def asked(self) -> Mapping[str, Json]:
         return {"kind": self.kind}
 
+    def look(self, window: EvidenceWindow) -> Found:
+        """What the syncer made of the pushes that the hook spoilt, by the hook's own word."""
+        spoilt = frozenset(map(_push, window.of(UpdateTampered)))
+        if not spoilt:
+            text = "pushed nothing that its hook could have spoilt while the fault was on"
+            has_pushed = window.first(LearnerPushed) is not None
+            return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
+        return self.look_at_pushes(window, spoilt)
+
+    @abstractmethod
+    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
+        """What the syncer made of these."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateNan(_Spoils):
@@ -69,13 +83,15 @@ class UpdateNan(_Spoils):
     proof = "the syncer's record of the pushes that the victim's hook spoilt"
     kind = "nan"
 
-    def look(self, window: EvidenceWindow) -> Found:
+    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
         """Refused as not finite, or taken with a norm that is none."""
 
         def is_nonsense(event: Event[PushAccepted]) -> bool:
             return event.payload.norm is not None and not math.isfinite(event.payload.norm)
 
-        return _answered(window, "{} updates with a NaN", is_nonsense, PushRefusal.NOT_FINITE)
+        return _answered(
+            window, spoilt, "{} updates with a NaN", is_nonsense, PushRefusal.NOT_FINITE
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,11 +117,8 @@ class UpdateScaled(_Spoils):
     def requested(self) -> Mapping[str, Json]:
         return {"factor": self.factor}
 
-    def look(self, window: EvidenceWindow) -> Found:
+    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
         """By how much its pushes grew, as the syncer measured them."""
-        spoilt = _spoilt(window)
-        if not spoilt:
-            return _no_push(window)
         taken = [e for e in window.of(PushAccepted) if _push(e) in spoilt]
         refused = [e for e in _rejections(window, _BEYOND_MEASURE) if _push(e) in spoilt]
         growths = _growths(window, taken)
@@ -142,14 +155,16 @@ class UpdateStale(_Spoils):
     proof = "the syncer's record of the pushes that the victim's hook replaced"
     kind = "stale"
 
-    def look(self, window: EvidenceWindow) -> Found:
+    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
         """Refused for their base version, or taken with one that is not the round's."""
         current = {_push(e): e.payload.base_version for e in window.of(LearnerPushed)}
 
         def is_old(event: Event[PushAccepted]) -> bool:
             return event.payload.base_version < current.get(_push(event), -1)
 
-        return _answered(window, "{} old updates in place of new ones", is_old, PushRefusal.STALE)
+        return _answered(
+            window, spoilt, "{} old updates in place of new ones", is_old, PushRefusal.STALE
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +177,7 @@ class UpdateDuplicate(_Spoils):
     proof = "two answers of the syncer to each push that the victim's hook doubled"
     kind = "duplicate"
 
-    def look(self, window: EvidenceWindow) -> Found:
+    def look_at_pushes(self, window: EvidenceWindow, spoilt: frozenset[_Push]) -> Found:
         """One is taken and one refused, if the syncer counts right."""
         once: set[_Push] = set()
 
@@ -175,7 +190,7 @@ class UpdateDuplicate(_Spoils):
         answers = [*map(_push, window.of(PushAccepted)), *map(_push, window.of(PushRejected))]
         twice = frozenset(push for push, count in Counter(answers).items() if count > 1)
         reasons = (PushRefusal.REPLAY, PushRefusal.LATE)
-        return _answered(window, "{} updates twice", is_second, *reasons, among=twice)
+        return _answered(window, spoilt, "{} updates twice", is_second, *reasons, among=twice)
 
 
 # ---------------------------------------------------------------- evidence
@@ -185,25 +200,15 @@ def _push(event: Event[_Sent]) -> _Push:
     return event.payload.round, event.payload.fragment
 
 
-def _spoilt(window: EvidenceWindow) -> frozenset[_Push]:
-    """The pushes that the victim's hook spoilt, by its own word."""
-    return frozenset(map(_push, window.of(UpdateTampered)))
-
-
 def _rejections(
     window: EvidenceWindow, reasons: Collection[PushRefusal]
 ) -> list[Event[PushRejected]]:
     return [e for e in window.of(PushRejected) if e.payload.reason in reasons]
 
 
-def _no_push(window: EvidenceWindow) -> Found:
-    text = "pushed nothing that its hook could have spoilt while the fault was on"
-    has_pushed = window.first(LearnerPushed) is not None
-    return no_evidence(Code.NOT_APPLIED if has_pushed else Code.NO_PUSH, text)
-
-
 def _answered(
     window: EvidenceWindow,
+    spoilt: frozenset[_Push],
     what: str,
     is_taken: Callable[[Event[PushAccepted]], bool],
     *reasons: PushRefusal,
@@ -213,9 +218,6 @@ def _answered(
 
     `among`: only these can have been.
     """
-    spoilt = _spoilt(window)
-    if not spoilt:
-        return _no_push(window)
     pushed = what.format(len(spoilt))
     candidates = spoilt if among is None else spoilt & among
     refused = [e for e in _rejections(window, reasons) if _push(e) in candidates]

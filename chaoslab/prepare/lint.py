@@ -24,7 +24,7 @@ from chaoslab.checks.rejoin import Rejoin
 from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
 from chaoslab.core.units import Relative, show_duration, show_share
-from chaoslab.faults.base import BringsIn, Fault
+from chaoslab.faults.base import Fault
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
 from chaoslab.plan.schedule import Schedule
@@ -250,4 +250,4 @@ def _takes_learners(fault: FaultSpec) -> bool:
 
 
 def _brings_in(fault: FaultSpec) -> bool:
-    return isinstance(fault.settings, BringsIn) and fault.settings.brings_in
+    return isinstance(fault.settings, Fault) and fault.settings.brings_in

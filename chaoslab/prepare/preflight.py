@@ -14,7 +14,7 @@ from functools import cache
 import click
 
 from chaoslab.core.errors import AbilityError, HarnessBug, PlanError
-from chaoslab.faults.base import ChoosesRole, Fault, ShapesLinks
+from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
@@ -67,14 +67,13 @@ def _refuse_two_disks(injection: Injection, asked: frozenset[Ability]) -> None:
 
 def refuse_wrong_roles(injection: Injection, fault: Fault) -> None:
     """PlanError if a target runs something that this fault does not act on."""
-    roles = fault.roles if isinstance(fault, ChoosesRole) else frozenset({Role.LEARNER})
     hits_syncer = SYNCER in injection.targets
     who = _who(injection)
-    if hits_syncer and Role.SYNCER not in roles:
+    if hits_syncer and Role.SYNCER not in fault.roles:
         raise PlanError(
             f"{who} acts on learners; the syncer has faults of its own, such as syncer.kill"
         )
-    if Role.LEARNER not in roles and injection.targets != (SYNCER,):
+    if Role.LEARNER not in fault.roles and injection.targets != (SYNCER,):
         raise PlanError(f"{who} acts on the syncer: write `target: {{syncer: all}}`")
     if hits_syncer and injection.for_s is None:
         raise PlanError(

@@ -15,7 +15,7 @@ from functools import partial
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payloads import NodeProbed, Obstacle
-from chaoslab.faults.base import BringsIn, Fault, ShapesLinks
+from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.fleet.base import Role
 from chaoslab.plan.model import Injection, Limits
@@ -57,7 +57,7 @@ class _Open:
     @property
     def is_for_good(self) -> bool:
         """Whether it brought learners in that stay: they are learners like any other now."""
-        return self.heals_s is None and _brings_in(self.fault)
+        return self.heals_s is None and self.fault.brings_in
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class Injector:
             f"{name} has not contributed since it was brought in at {one.injected_s:.1f} s"
             for one in self._opened
             for name in one.injection.targets
-            if _brings_in(one.fault) and not progress.has_contributed_since(name, one.injected_s)
+            if one.fault.brings_in and not progress.has_contributed_since(name, one.injected_s)
         ]
         return held + missed + awaited
 
@@ -220,7 +220,7 @@ class Injector:
             trigger=str(injection.trigger),
             for_s=injection.for_s,
             takes_away=fault.takes_away,
-            brings_in=_brings_in(fault),
+            brings_in=fault.brings_in,
             asked_s=asked_s,
             **facts,
         )
@@ -321,11 +321,11 @@ class Injector:
         return forbidden(
             injection,
             takes_away=fault.takes_away,
-            brings_in=_brings_in(fault),
+            brings_in=fault.brings_in,
             limits=self.limits,
             progress=self.recorder.progress,
             away=self.away,
-            affected=_held(one for one in binding if not _brings_in(one.fault)),
+            affected=_held(one for one in binding if not one.fault.brings_in),
             held=_held(one for one in binding if not _go_together(one.fault, fault)),
         )
 
@@ -375,10 +375,6 @@ def _facts(piece: Evidence) -> Mapping[str, Json]:
 
 def _held(opened: Iterable[_Open]) -> frozenset[str]:
     return frozenset(name for one in opened for name in one.injection.targets)
-
-
-def _brings_in(fault: Fault) -> bool:
-    return isinstance(fault, BringsIn) and fault.brings_in
 
 
 def _go_together(one: Fault, other: Fault) -> bool:

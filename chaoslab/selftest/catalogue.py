@@ -31,27 +31,14 @@ def _trial(
     )  # fmt: skip
 
 
-def _syncer(
-    name: str, plan: str, wrong: str, check: str, codes: str | Sequence[str], *culprits: str
-) -> Trial:
-    return _trial(name, plan, wrong, check, codes, *culprits, programs={"syncer": name})
-
-
-def _learner(
-    name: str, plan: str, wrong: str, check: str, codes: str | Sequence[str], *culprits: str
-) -> Trial:
-    return _trial(name, plan, wrong, check, codes, *culprits, programs={"learner": name})
-
-
-def _fleet(
-    name: str, plan: str, wrong: str, check: str, codes: str | Sequence[str], *culprits: str
-) -> Trial:
-    return _trial(name, plan, wrong, check, codes, *culprits, fleet=name)
-
-
-def _control(name: str, plan: str, *, learner: str = "", fleet: str = "") -> Trial:
-    programs = {"learner": learner} if learner else {}
-    return _trial(name, plan, "", "", (), programs=programs, fleet=fleet)
+def _mutants(role: str, *trials: tuple[str, ...]) -> tuple[Trial, ...]:
+    """Trials of one mutant each, of a role or of the fleet: its name, then as for `_trial`."""
+    return tuple(
+        _trial(*trial, fleet=trial[0])
+        if role == "fleet"
+        else _trial(*trial, programs={role: trial[0]})
+        for trial in trials
+    )
 
 
 # fmt: off
@@ -74,112 +61,110 @@ _UNEXPECTED = (
            programs={"learner": "mute_rejoiner"}, settings=[_CLEANUP_ALONE]),
 )
 
-_SYNCERS = (
-    _syncer("patient_syncer", "killed", "the syncer waits for everyone",
-            "continuity", Code.GAP_TOO_LONG),
-    _syncer("deaf_syncer", "killed", "the syncer loses the pushes of one learner",
-            "ledger", Code.PUSH_LOST, VICTIM),
-    _syncer("double_merger", "calm", "the syncer merges pushes of one learner twice",
-            "ledger", Code.MERGED_TWICE, VICTIM),
-    _syncer("replaying_syncer", "echoed", "the syncer accepts again what it accepted before",
-            "ledger", Code.ACCEPTED_TWICE, VICTIM),
-    _syncer("padded_syncer", "calm", "the syncer counts committed tokens twice",
-            "ledger", Code.RUNNING_SUM_WRONG),
-    _syncer("unfair_syncer", "calm", "the work of one learner weighs less than its tokens",
-            "contribution_share", Code.WEIGHT_WRONG, VICTIM),
-    _syncer("two_faced_syncer", "calm", "the syncer publishes other bytes to one learner",
-            "agreement", Code.ADOPTED_OTHER_STATE, VICTIM),
-    _syncer("keeping_syncer", "paused", "the syncer drops a member and keeps it",
-            "rejoin", Code.FORMER_SELF_ACCEPTED, VICTIM),
-    _syncer("blind_syncer", "paused", "the syncer misses nobody",
-            "detection", Code.NOT_MISSED, VICTIM),
-    _syncer("idle_syncer", "calm", "the syncer publishes versions and merges nothing",
-            "versions", Code.NOTHING_CHANGED),
-    _syncer("uphill_syncer", "calm", "the loss runs away, and all books are in order",
-            "numeric_health", Code.LOSS_TOO_HIGH),
-    _syncer("forgetful_syncer", "restarted",
-            "the syncer forgets its momentum when it is restarted",
-            "succession", Code.CAME_BACK_WITH_OTHER_MOMENTUM),
+_SYNCERS = _mutants(
+    "syncer",
+    ("patient_syncer", "killed", "the syncer waits for everyone", "continuity", Code.GAP_TOO_LONG),
+    ("deaf_syncer", "killed", "the syncer loses the pushes of one learner",
+     "ledger", Code.PUSH_LOST, VICTIM),
+    ("double_merger", "calm", "the syncer merges pushes of one learner twice",
+     "ledger", Code.MERGED_TWICE, VICTIM),
+    ("replaying_syncer", "echoed", "the syncer accepts again what it accepted before",
+     "ledger", Code.ACCEPTED_TWICE, VICTIM),
+    ("padded_syncer", "calm", "the syncer counts committed tokens twice",
+     "ledger", Code.RUNNING_SUM_WRONG),
+    ("unfair_syncer", "calm", "the work of one learner weighs less than its tokens",
+     "contribution_share", Code.WEIGHT_WRONG, VICTIM),
+    ("two_faced_syncer", "calm", "the syncer publishes other bytes to one learner",
+     "agreement", Code.ADOPTED_OTHER_STATE, VICTIM),
+    ("keeping_syncer", "paused", "the syncer drops a member and keeps it",
+     "rejoin", Code.FORMER_SELF_ACCEPTED, VICTIM),
+    ("blind_syncer", "paused", "the syncer misses nobody", "detection", Code.NOT_MISSED, VICTIM),
+    ("idle_syncer", "calm", "the syncer publishes versions and merges nothing",
+     "versions", Code.NOTHING_CHANGED),
+    ("uphill_syncer", "calm", "the loss runs away, and all books are in order",
+     "numeric_health", Code.LOSS_TOO_HIGH),
+    ("forgetful_syncer", "restarted", "the syncer forgets its momentum when it is restarted",
+     "succession", Code.CAME_BACK_WITH_OTHER_MOMENTUM),
+    ("rewound_syncer", "restarted", "the syncer comes back without the last version",
+     "succession", Code.VERSION_LOST),
+    ("careless_syncer", "unpowered", "the syncer does not wait for its disk",
+     "succession", Code.VERSION_LOST),
+)
+
+_LEARNERS = _mutants(
+    "learner",
+    ("mute_rejoiner", "killed", "the victim comes back and never contributes again",
+     "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
+    ("stale_rejoiner", "killed", "the victim comes back with old weights",
+     "agreement", Code.JOINED_WITH_OTHER_STATE, VICTIM),
+    ("early_leaver", "calm", "a healthy learner leaves early, as if training had ended",
+     "unasked", Code.LEFT_EARLY, OTHER_VICTIM),
+    ("repeating_learner", "killed", "the victim trains again on what it had trained on",
+     "rejoin", Code.DATA_REPEATED, VICTIM),
+    ("no_reconnect", "refused", "a learner never dials again",
+     "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
+    ("hammering_dialler", "refused", "a learner dials without a pause",
+     "retries", Code.DIALLED_TOO_OFTEN, VICTIM),
+    ("false_clock", "killed", "a survivor reports a fifth of its step times",
+     "survivors", Code.STEP_TIMES_FALSE, OTHER_VICTIM),
+    ("double_counter", "calm", "a learner counts every token twice",
+     "ledger", Code.TOKENS_PER_STEP_DIFFER, VICTIM),
+    ("malformed_learner", "calm", "hundreds of a learner's lines are no events",
+     "refused", Code.LINES_REFUSED, VICTIM),
+    ("wrong_adopter", "calm", "learners adopt something else than was published",
+     "agreement", Code.ENDED_WITH_OTHER_STATE, VICTIM, OTHER_VICTIM),
+    ("stubborn_learner", "disobeyed", "faults have no effect on learners",
+     "evidence", Evidence.STILL_WORKING),
+    ("false_hanger", "disobeyed", "a learner that was told to hang only says so",
+     "evidence", Evidence.STILL_WORKING),
+)
+
+_FLEETS = _mutants(
+    "fleet",
+    ("idle_kill", "killed", "the kill kills nobody", "evidence", Evidence.STILL_RUNNING),
+    ("stray_kill", "killed", "the kill hits another learner",
+     "unasked", Code.EXIT_NOT_ASKED, OTHER_VICTIM),
+    ("eager_restart", "killed", "somebody else starts the victim at once",
+     "evidence", Evidence.TOO_SHORT),
+    ("idle_heal", "killed", "the heal does nothing", "rejoin", Code.NOT_RESTARTED, VICTIM),
+    ("idle_resume", "paused", "a stopped process is not resumed, and the fleet says that it was",
+     "heal", Code.HEAL_FAILED),
+    ("messy_fleet", "left_behind", "a process is left behind", "residue", Code.LEFT_OVER),
+    ("foreign_undo", "calm", "the run's book names a folder of somebody else",
+     "residue", Code.LEFT_OVER),
+)
+
+_SEVERAL = (
     _trial("believing_syncer", "calm", "the syncer takes a stranger for a learner",
            "strangers", Code.NEVER_STARTED, OTHER_VICTIM,
            programs={"syncer": "believing_syncer", "learner": "intruding_learner"}),
-    _syncer("rewound_syncer", "restarted", "the syncer comes back without the last version",
-            "succession", Code.VERSION_LOST),
-    _syncer("careless_syncer", "unpowered", "the syncer does not wait for its disk",
-            "succession", Code.VERSION_LOST),
-)
-
-_LEARNERS = (
-    _learner("mute_rejoiner", "killed", "the victim comes back and never contributes again",
-             "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
-    _learner("stale_rejoiner", "killed", "the victim comes back with old weights",
-             "agreement", Code.JOINED_WITH_OTHER_STATE, VICTIM),
     _trial("crashing_rejoiner", "killed",
            "a later life of the victim crashes, and the heal starts it silently again",
            "unasked", Code.EXIT_NOT_ASKED, VICTIM,
            programs={"learner": "crashing_rejoiner"},
            settings=["faults.dies.fault=process.restart", "faults.dies.for=8s"]),
-    _learner("early_leaver", "calm", "a healthy learner leaves early, as if training had ended",
-             "unasked", Code.LEFT_EARLY, OTHER_VICTIM),
-    _learner("repeating_learner", "killed",
-             "the victim trains again on what it had trained on",
-             "rejoin", Code.DATA_REPEATED, VICTIM),
-    _learner("no_reconnect", "refused", "a learner never dials again",
-             "rejoin", Code.NOTHING_ACCEPTED, VICTIM),
-    _learner("hammering_dialler", "refused", "a learner dials without a pause",
-             "retries", Code.DIALLED_TOO_OFTEN, VICTIM),
     _trial("waiting_learner", "killed", "survivors wait for the syncer, and that for everyone",
            "survivors", Code.STOOD_STILL,
            programs={"syncer": "patient_syncer", "learner": "waiting_learner"}),
-    _learner("false_clock", "killed", "a survivor reports a fifth of its step times",
-             "survivors", Code.STEP_TIMES_FALSE, OTHER_VICTIM),
-    _learner("double_counter", "calm", "a learner counts every token twice",
-             "ledger", Code.TOKENS_PER_STEP_DIFFER, VICTIM),
-    _learner("malformed_learner", "calm", "hundreds of a learner's lines are no events",
-             "refused", Code.LINES_REFUSED, VICTIM),
-    _learner("wrong_adopter", "calm", "learners adopt something else than was published",
-             "agreement", Code.ENDED_WITH_OTHER_STATE, VICTIM, OTHER_VICTIM),
-    _learner("stubborn_learner", "disobeyed", "faults have no effect on learners",
-             "evidence", Evidence.STILL_WORKING),
-    _learner("false_hanger", "disobeyed", "a learner that was told to hang only says so",
-             "evidence", Evidence.STILL_WORKING),
-)
-
-_FLEETS = (
-    _fleet("idle_kill", "killed", "the kill kills nobody",
-           "evidence", Evidence.STILL_RUNNING),
-    _fleet("stray_kill", "killed", "the kill hits another learner",
-           "unasked", Code.EXIT_NOT_ASKED, OTHER_VICTIM),
-    _fleet("eager_restart", "killed", "somebody else starts the victim at once",
-           "evidence", Evidence.TOO_SHORT),
-    _fleet("idle_heal", "killed", "the heal does nothing",
-           "rejoin", Code.NOT_RESTARTED, VICTIM),
-    _fleet("idle_resume", "paused",
-           "a stopped process is not resumed, and the fleet says that it was",
-           "heal", Code.HEAL_FAILED),
-    _fleet("messy_fleet", "left_behind", "a process is left behind",
-           "residue", Code.LEFT_OVER),
-    _fleet("foreign_undo", "calm", "the run's book names a folder of somebody else",
-           "residue", Code.LEFT_OVER),
     _trial("briefly_stalled_harness", "killed",
            "training pauses, and the harness stands still for a part of it",
            "continuity", (Code.GAP_TOO_LONG, Code.MACHINE_HELD_UP),
            programs={"syncer": "patient_syncer"}, fleet="briefly_stalled_harness",
            settings=["faults.dies.for=7s"]),
 )
+"""Several mutants at once, or a mutant on an altered plan."""
 # fmt: on
 
 CONTROLS = (
-    *(
-        _control(f"{plan}_plan", plan)
-        for plan in sorted(path.stem for path in PLANS.glob("*.yaml"))
-    ),
-    _control("kill_half", "kill_half"),
-    _control("stalled_harness", "killed", fleet="stalled_harness"),
-    _control("refused_intruder", "calm", learner="intruding_learner"),
+    *(Trial(name=f"{own.stem}_plan", plan=own.stem) for own in sorted(PLANS.glob("*.yaml"))),
+    Trial(name="kill_half", plan="kill_half"),
+    Trial(name="stalled_harness", plan="killed", fleet="stalled_harness"),
+    Trial(name="refused_intruder", plan="calm", programs={"learner": "intruding_learner"}),
 )
 """The plans of the trials and one that comes with chaoslab, without a defect; a harness that stands
 still while training goes on; and a stranger that a sound syncer turns away."""
 
-TRIALS: tuple[Trial, ...] = (*_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_FLEETS, *CONTROLS)
+TRIALS: tuple[Trial, ...] = (
+    *_PLANS, *_UNEXPECTED, *_SYNCERS, *_LEARNERS, *_FLEETS, *_SEVERAL, *CONTROLS
+)  # fmt: skip
 """In the order in which they are run."""

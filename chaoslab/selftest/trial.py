@@ -30,10 +30,10 @@ class Trial:
     """Something wrong, and who must find it."""
 
     name: str
-    wrong: str
-    """What is wrong, as half a sentence; empty for a control."""
     plan: str
     """One of selftest's own, by its name in `plans/`, or a plan that comes with chaoslab."""
+    wrong: str = ""
+    """What is wrong, as half a sentence; empty for a control."""
     programs: Mapping[str, str] = field(default_factory=dict)
     """By role: the mutant that stands in for it."""
     fleet: str = ""

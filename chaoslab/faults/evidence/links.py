@@ -29,13 +29,13 @@ from chaoslab.core.payloads import (
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import Span, held
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
-from chaoslab.links.base import Direction
+from chaoslab.links.base import Blackhole, Direction, HalfOpen, LimitData, Refuse, Reset
 
 FRESH_S = 3.0
 """A link whose end has reported, and heard, within this time was carrying traffic."""
 _CHUNK_BYTES, _CHUNKS = 1 << 20, 4
 """Payloads arrive, and are counted, in at least about so many pieces of at most so many bytes."""
-_BREAKING = frozenset({"reset", "refuse", "half_open", "blackhole", "limit_data"})
+_BREAKING = frozenset(e.kind for e in (Reset, Refuse, HalfOpen, Blackhole, LimitData))
 """Effects that end streams, when they come or when they go."""
 _NOTHING = 0.1
 """Less than this share of what was asked is nothing that could be told from chance."""
@@ -309,10 +309,10 @@ def reports(events: Iterable[Event], way: Direction | None = None) -> list[Event
 
 def worst(found: Sequence[Found]) -> Found:
     """One finding out of several about one target: the worst status, all that was measured."""
-    first = min(found, key=lambda one: _WORST_FIRST.index((one.status, one.code.lack)))
+    first = min(found, key=lambda one: _WORST_FIRST.index((one.code.status, one.code.lack)))
     return Found(
         code=first.code,
-        text=" and ".join(one.text for one in found if one.status is first.status),
+        text=" and ".join(one.text for one in found if one.code.status is first.code.status),
         measured={key: value for one in found for key, value in one.measured.items()},
         proof=tuple(event for one in found for event in one.proof),
     )

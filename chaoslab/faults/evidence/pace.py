@@ -11,7 +11,7 @@ fault on this one, and is taken off.
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from statistics import fmean, median
+from statistics import fmean, harmonic_mean, median
 
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerStep, NodeCounted, NodeRelieved
@@ -72,23 +72,20 @@ class Pace:
         Without what slowed everybody. One step that took a second says no more than one that took
         a tenth of it: the time that all of them took is what counts.
         """
-        whole_s = sum(sample.length_s for sample in self.samples)
-        return whole_s / sum(s.length_s / s.ratio for s in self.samples)
+        return harmonic_mean([s.ratio for s in self.samples], [s.length_s for s in self.samples])
 
     @property
     def asked(self) -> float:
         """What was asked for, over the same time."""
-        whole_s = sum(sample.length_s for sample in self.samples)
-        return whole_s / sum(s.length_s / s.asked for s in self.samples)
+        return harmonic_mean([s.asked for s in self.samples], [s.length_s for s in self.samples])
 
     @property
     def held(self) -> float:
         """For which share of the time in which something was asked for it is seen."""
         telling = [s for s in self.samples if s.asked > 1]
+        shown = [s for s in telling if s.ratio >= 1 + _BARELY_SHARE * (s.asked - 1)]
         whole_s = sum(s.length_s for s in telling)
-        least = [1 + _BARELY_SHARE * (s.asked - 1) for s in telling]
-        shown = (s.length_s for s, r in zip(telling, least, strict=True) if s.ratio >= r)
-        return sum(shown) / whole_s if whole_s else 0.0
+        return sum(s.length_s for s in shown) / whole_s if whole_s else 0.0
 
     def data(self) -> dict[str, Json]:
         """What evidence records of it."""

@@ -15,14 +15,14 @@ from chaoslab.core.payloads import LinkCleared, LinkMeasured, LinkShaped
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import FRESH_S, lasted_s, reports, worst
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.links.base import Direction
+from chaoslab.links.base import Blackhole, Direction, Freeze, Refuse
 
 _JUST_S = 1.5
 """A link that heard something within this time was carrying traffic right then: 4 pings a second
 and their answers travel each way, and a busy machine delays some."""
 _APART_S = 1.0
 """Two faults that silence one link cannot be told apart if they come closer together than this."""
-_SILENCING = frozenset({"freeze", "blackhole", "refuse"})
+_SILENCING = frozenset(effect.kind for effect in (Freeze, Blackhole, Refuse))
 """Effects under which nothing arrives."""
 
 

@@ -24,7 +24,6 @@ from chaoslab.core.payloads import (
     NodeStarted,
     OfLearner,
     Payload,
-    Status,
     kind_of,
 )
 from chaoslab.faults.evidence.base import Evidence, EvidenceCode
@@ -141,11 +140,6 @@ class Found:
     text: str
     measured: Mapping[str, Json]
     proof: tuple[Event | None, ...] = ()
-
-    @property
-    def status(self) -> Status:
-        """Whether the fault is proved."""
-        return self.code.status
 
 
 def no_evidence(code: EvidenceCode, text: str, **measured: Json) -> Found:
