@@ -44,9 +44,18 @@ class _Slowing(Stresses):
     layer = Layer.SCHEDULER
     proof = "step time by the learner's own before, less what slowed the others; `tolerance` of it"
 
+    @property
     @abstractmethod
-    def stages(self, injection: Injection) -> tuple[Stage, ...]:
-        """How slow from when on; the first at once, each other one at a step."""
+    def course(self) -> tuple[Stage, ...]:
+        """How slow from when on, at most; the first at once, each other one at a step."""
+
+    def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
+        """How slow in this injection."""
+        return self.course
+
+    def steps(self) -> tuple[float, ...]:
+        """The beginning of each stage after the first."""
+        return tuple(stage.offset_s for stage in self.course[1:])
 
     @property
     def needs(self) -> frozenset[Ability]:
@@ -104,15 +113,9 @@ class ComputeSlow(_Slowing):
         if self.ramp_s < 0 or self.ramp_steps < 1:
             raise PlanError("`ramp` is at least 0s, in at least one of `ramp_steps`")
 
-    def steps(self) -> tuple[float, ...]:
-        """Each step of the ramp after the first."""
-        return tuple(stage.offset_s for stage in self._ramp()[1:])
-
-    def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
+    @property
+    def course(self) -> tuple[Stage, ...]:
         """The ramp, and then the whole factor."""
-        return self._ramp()
-
-    def _ramp(self) -> tuple[Stage, ...]:
         steps = self.ramp_steps if self.ramp_s else 1
         return tuple(
             Stage(
@@ -149,17 +152,16 @@ class ComputeJitter(_Slowing):
         if self.times < 2 or self.every_s <= 0:
             raise PlanError("`times` is at least 2, and `every` a duration above 0s")
 
-    def steps(self) -> tuple[float, ...]:
-        """The beginning of each stretch after the first."""
-        return tuple(self.every_s * stretch for stretch in range(1, self.times))
+    @property
+    def course(self) -> tuple[Stage, ...]:
+        """One stage for each stretch."""
+        offsets_s = (self.every_s * stretch for stretch in range(self.times))
+        return tuple(Stage(offset_s=offset_s, factor=self.factor) for offset_s in offsets_s)
 
     def stages(self, injection: Injection) -> tuple[Stage, ...]:
-        """One for each stretch; the same in every run."""
+        """Each with a factor of its own; the same in every run."""
         rng = random.Random(f"{self.seed} {injection.spec} {injection.number}")
-        return tuple(
-            Stage(offset_s=self.every_s * stretch, factor=rng.uniform(1, self.factor))
-            for stretch in range(self.times)
-        )
+        return tuple(replace(one, factor=rng.uniform(1, self.factor)) for one in self.course)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,15 +194,9 @@ class ComputeThermal(_Slowing):
         if not 0 <= self.tooth_share < 1:
             raise PlanError("`tooth_share` is at least 0% and below 100%", key="tooth_share")
 
-    def steps(self) -> tuple[float, ...]:
-        """Each change after the first."""
-        return tuple(stage.offset_s for stage in self._course()[1:])
-
-    def stages(self, injection: Injection) -> tuple[Stage, ...]:  # noqa: ARG002 - nothing is drawn
+    @property
+    def course(self) -> tuple[Stage, ...]:
         """Three steps up, the teeth, three steps down."""
-        return self._course()
-
-    def _course(self) -> tuple[Stage, ...]:
         beyond, third_s = self.factor - 1, self.ramp_s / 3
         teeth = max(1, round(self.hold_s / self.tooth_s))
         let_go = [1.0, 1.0 - self.tooth_share]

@@ -23,7 +23,7 @@ def test_a_code_of_another_package_has_its_status_like_those_of_chaoslab() -> No
         "toy.dozed",
         None,
     )
-    assert no_evidence(OwnCode.NO_BED, "had no bed").status is Status.FAILED
+    assert no_evidence(OwnCode.NO_BED, "had no bed").code.status is Status.FAILED
     assert OwnCode.NO_BED.lack is Lack.AT_START
 
 

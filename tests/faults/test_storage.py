@@ -11,9 +11,9 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.storage import (
     StorageCorruptCheckpoint,
     StorageLoseCheckpoint,
+    StoragePowerLoss,
     StorageTruncateCheckpoint,
 )
-from chaoslab.faults.storage_power import StoragePowerLoss
 from chaoslab.faults.storage_room import StorageDiskFull, StorageSlowDisk
 from tests.contracts.fault_kit import FaultKit
 from tests.faults.test_process import Record
