@@ -8,6 +8,7 @@ The one place where fleets and links are named. To add one: its settings class, 
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
+from functools import cache
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
@@ -34,6 +35,7 @@ LINKS: Mapping[str, type[LinksSettings]] = {
 }
 
 
+@cache
 def kinds() -> Kinds:
     """All; PackageError names a package that brings what cannot be used."""
     return Kinds(faults=faults(), checks=checks(), fleets=fleets(), links=links())

@@ -7,26 +7,22 @@
 Nothing is started here.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from chaoslab.core.errors import PlanError
 from chaoslab.faults.base import ShapesLinks
 from chaoslab.links.base import Shaping
 from chaoslab.links.profiles import profile
-from chaoslab.plan.model import NO_LINKS, REGION, FaultPlan, FaultSpec
+from chaoslab.plan.file import Mistake
+from chaoslab.plan.model import NO_LINKS, REGION, FaultPlan
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.kinds import fleet_of, links_of
 from chaoslab.prepare.setup import LinkSetup
 
 
 def link_setup(plan: FaultPlan) -> LinkSetup:
-    """How the learners of a plan reach the syncer.
-
-    PlanError, with its place, for an unknown profile and for an effect or a trace that cannot be.
-    """
-    for spec in plan.faults:
-        if isinstance(spec.settings, ShapesLinks):
-            _refuse_impossible(spec, spec.settings)
+    """How the learners of a plan reach the syncer; PlanError for an unknown profile."""
     kind = link_kind(plan)
     factory = fleet_of(plan).links(kind, links_of(plan, kind), plan.seed)
     return LinkSetup(factory=factory, standing=standing(plan))
@@ -51,10 +47,7 @@ def standing(plan: FaultPlan) -> Mapping[str, tuple[Shaping, ...]]:
     """By learner: what its region's profile puts on its link from the start."""
     profiles = plan.fleet.profiles
     regions = {name: labels.get(REGION) for name, labels in plan.labels.items()}
-    try:
-        shapings = {region: profile(name).shapings for region, name in profiles.items()}
-    except PlanError as error:
-        raise PlanError(f"fleet.profiles: {error.message}", where=_file(plan)) from error
+    shapings = {region: profile(name).shapings for region, name in profiles.items()}
     return {
         name: shapings[region]
         for name, region in regions.items()
@@ -73,20 +66,22 @@ def caveats(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
     return tuple(dict.fromkeys(said for _, effect in asked for said in links.caveats(effect)))
 
 
-def _refuse_impossible(spec: FaultSpec, fault: ShapesLinks) -> None:
+def unlinkable(plan: FaultPlan) -> Iterator[Mistake]:
+    """Unknown profiles, and faults with an effect or a trace that cannot be."""
+    for number, spec in enumerate(plan.faults):
+        if isinstance(spec.settings, ShapesLinks) and (why := _refusal(spec.settings.shapings)):
+            yield ("faults", number), f"{spec.fault}: {why}"
+    for region, name in plan.fleet.profiles.items():
+        if why := _refusal(partial(profile, name)):
+            yield ("fleet", "profiles", region), why
+
+
+def _refusal(ask: Callable[[], object]) -> str:
+    """The message of the PlanError that this raises; empty if it raises none."""
     try:
-        fault.shapings()
+        ask()
     except PlanError as error:
-        said = f"{spec.fault} (fault {spec.id!r}): {error.message}"
-        raise PlanError(said, where=spec.where) from error
-
-
-def _file(plan: FaultPlan) -> str:
-    """Of the plan, as its entries name it; empty if none of them was read from a file."""
-    for where in (*(one.where for one in plan.faults), *(one.where for one in plan.expect)):
-        file, *place = where.rsplit(":", 2)
-        if len(place) == 2 and all(part.isdecimal() for part in place):
-            return file
+        return error.message
     return ""
 
 

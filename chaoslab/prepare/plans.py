@@ -21,7 +21,7 @@ from chaoslab.plan.model import FaultPlan
 from chaoslab.plan.schedule import RosterEntry, Schedule, roster_of, schedule
 from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.launch import programs, task_trial
-from chaoslab.prepare.links import link_kind, link_setup
+from chaoslab.prepare.links import link_kind, link_setup, unlinkable
 from chaoslab.prepare.lint import doubtful, impossible
 from chaoslab.prepare.preflight import refuse_impossible, untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
@@ -71,7 +71,7 @@ class Prepared:
 def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
     plan, document = decode(asked)
-    document.refuse(missing(plan))
+    document.refuse((*missing(plan), *unlinkable(plan)))
     if fleet_of(plan).runs_here:
         document.refuse(untrainable(plan))
     roster = roster_of(plan)

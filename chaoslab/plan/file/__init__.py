@@ -32,7 +32,6 @@ across fields belongs in `__post_init__` and raises PlanError.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -47,7 +46,7 @@ from chaoslab.plan.file.document import Branch, Document, Mistake, Tree, overrid
 from chaoslab.plan.file.references import missing
 from chaoslab.plan.file.shape import UNKNOWN_KEY
 from chaoslab.plan.file.variables import interpolate
-from chaoslab.plan.file.whole import Kinds, plan_shape
+from chaoslab.plan.file.whole import Kinds
 from chaoslab.plan.file.writing import written
 from chaoslab.plan.model import FaultPlan
 
@@ -90,7 +89,7 @@ def load(
         document.environment = None
     interpolate(document)
     _name_faults(document)
-    found = _decoded(document, _adapter_of(kinds))
+    found = _decoded(document, kinds.adapter)
     for key in ("faults", "expect"):
         specs = enumerate(found.get(key, ()))
         found[key] = tuple(replace(spec, where=document.where((key, n))) for n, spec in specs)
@@ -118,7 +117,7 @@ def resolved_yaml(plan: FaultPlan, *, secrets: Secrets | None = None) -> str:
 
 def json_schema(kinds: Kinds) -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of plan files, one variant for each fault and check."""
-    schema = _adapter_of(kinds).json_schema(schema_generator=_Untitled)
+    schema = kinds.adapter.json_schema(schema_generator=_Untitled)
     dialect = GenerateJsonSchema.schema_dialect
     return {"$schema": dialect, **schema, "title": "chaoslab fault plan"}
 
@@ -154,19 +153,6 @@ def _name_faults(document: Document) -> None:
         if isinstance(fault, dict) and "id" not in fault:
             short = str(fault.get("fault", "fault")).rpartition(".")[2]
             fault["id"] = f"{short.replace('_', '-')}-{number}"
-
-
-def _adapter_of(kinds: Kinds) -> TypeAdapter[dict[str, Any]]:
-    return _adapter(
-        *(tuple(one.items()) for one in (kinds.faults, kinds.checks, kinds.fleets, kinds.links))
-    )
-
-
-@cache
-def _adapter(*kinds: tuple[tuple[str, type], ...]) -> TypeAdapter[dict[str, Any]]:
-    """What decodes plans with these kinds; building it is most of the work of a load."""
-    faults, checks, fleets, links = map(dict, kinds)
-    return TypeAdapter(plan_shape(Kinds(faults=faults, checks=checks, fleets=fleets, links=links)))
 
 
 def _decoded(document: Document, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:

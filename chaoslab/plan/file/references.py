@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
+from symtable import symtable
 
 from chaoslab.plan.model import FaultPlan, Training
 
@@ -100,31 +101,16 @@ def _trouble_with_task(task: str) -> str:
     if origin is None or origin.suffix != ".py" or not origin.is_file():
         return ""  # compiled, frozen, or a folder of modules: its names cannot be read
     try:
-        tree = ast.parse(origin.read_bytes(), str(origin))
+        source = origin.read_bytes()
+        nodes = ast.walk(ast.parse(source, str(origin)))
+        symbols = symtable(source, str(origin), "exec").get_symbols()  # type: ignore[arg-type]
     except (SyntaxError, ValueError, OSError) as error:
         return f"{origin} cannot be read as Python: {error}"
-    names = set(_bound(tree))
-    if name in names or not names.isdisjoint(("*", "__getattr__")):
+    names = {one.get_name() for one in symbols if one.is_assigned() or one.is_imported()}
+    imports_all = any(isinstance(node, ast.alias) and node.name == "*" for node in nodes)
+    if imports_all or not names.isdisjoint((name, "__getattr__")):
         return ""
     return f"{origin} does not define {name!r}: write def {name}(data), or another name"
-
-
-def _bound(scope: ast.AST) -> Iterator[str]:
-    """The names that running a module binds, whichever of its branches it takes."""
-    for node in ast.iter_child_nodes(scope):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                yield name
-            case ast.ClassDef(name=name):
-                yield name
-            case ast.alias(name=name, asname=other):
-                yield other or name.partition(".")[0]
-            case ast.Name(id=name, ctx=ast.Store()):
-                yield name
-            case ast.Lambda():
-                pass
-            case _:
-                yield from _bound(node)
 
 
 def _trouble_with_module(name: str) -> str:

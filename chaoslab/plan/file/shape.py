@@ -45,7 +45,7 @@ from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, cor
 from typing_extensions import TypedDict
 
 from chaoslab.core import units
-from chaoslab.core.errors import HarnessBug, PlanError
+from chaoslab.core.errors import HarnessBug, PackageError, PlanError
 from chaoslab.plan.file.conventions import (
     Hint,
     class_doc,
@@ -93,10 +93,15 @@ def arguments(kind: type, found: Found) -> Found:
 
 
 def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shape]:
-    """The plan's keys of a dataclass and the shape of each, marked required or not."""
+    """The plan's keys of a dataclass and the shape of each, marked required or not.
+
+    Settings, of type `object`, are left out: their keys are added by `with_settings`.
+    """
     hints, docs = hints_of(kind), field_docs(kind)
     keys: dict[str, Shape] = {}
     for field in fields_of(kind):
+        if hints[field.name] is object:
+            continue  # settings, whose keys stand beside these
         example = field.metadata.get("example") or _example(field.name, hints[field.name])
         default = None if is_required(field) else default_of(field)
         is_shown = default not in (None, (), {})
@@ -108,6 +113,14 @@ def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shap
             is_required=is_required(field),
         )
     return keys
+
+
+def with_settings(keys: Mapping[str, Shape], name: str, kind: type) -> dict[str, Shape]:
+    """These keys and those of a fault, a check, a fleet or links; PackageError if two are equal."""
+    settings = keys_of(kind)
+    if clash := sorted(settings.keys() & keys.keys()):
+        raise PackageError(f"{name} has a setting {clash[0]!r}, which its entry has already")
+    return {**keys, **settings}
 
 
 def entry(

@@ -8,11 +8,12 @@ Plain records (training, baseline, limits) need nothing here: `shape.record` ser
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import WithJsonSchema
+from pydantic import TypeAdapter, WithJsonSchema
 
-from chaoslab.core.errors import HarnessBug, PackageError, PlanError
+from chaoslab.core.errors import PlanError
 from chaoslab.plan.file.conventions import class_doc, field_docs
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
@@ -27,6 +28,7 @@ from chaoslab.plan.file.shape import (
     plain,
     record,
     text,
+    with_settings,
 )
 from chaoslab.plan.file.targets import FOR, OUTAGE, TARGET
 from chaoslab.plan.file.variables import TYPES
@@ -49,7 +51,7 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _NAMED = "a name: use letters, digits, - and _, beginning with a letter or a digit"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Kinds:
     """What a plan may name, each by its name with the frozen dataclass of its settings."""
 
@@ -57,6 +59,11 @@ class Kinds:
     checks: Mapping[str, type] = field(default_factory=dict)
     fleets: Mapping[str, type] = field(default_factory=dict)
     links: Mapping[str, type] = field(default_factory=dict)
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[dict[str, Any]]:
+        """What decodes plans with these kinds; building it is most of the work of a load."""
+        return TypeAdapter(plan_shape(self))
 
 
 def plan_shape(kinds: Kinds) -> Shape:
@@ -101,17 +108,13 @@ def _fleet(fleets: Mapping[str, type], links: Mapping[str, type]) -> Shape:
     Settings of a fleet that is not chosen are passed over, so that `--fleet` may choose another.
     """
     docs = field_docs(FleetSpec)
-    keys = keys_of(FleetSpec, {object: Any})
-    del keys["settings"], keys["links_settings"]  # their keys stand beside `kind`
+    keys = keys_of(FleetSpec)
     kind, link = choice(str, [*fleets], noun="fleet"), choice(str, [*links], noun="kind of links")
     keys["kind"] = entry(kind, _kinds("Where nodes run.", fleets), default="local")
     keys["links"] = entry(link, _kinds(docs["links"], links))
     keys["programs"] = entry(_PROGRAMS, docs["programs"])
     for name, kind in (*fleets.items(), *links.items()):
-        settings = keys_of(kind)
-        if clash := sorted(settings.keys() & keys.keys()):
-            raise PackageError(f"{name} has a setting {clash[0]!r}, which `fleet` has already")
-        keys |= settings
+        keys = with_settings(keys, name, kind)
 
     def build(found: Found) -> FleetSpec:
         chosen = found.get("links")
@@ -175,7 +178,6 @@ _VARIABLES: Final = Annotated[
 
 def _fault(name: str, kind: type) -> Shape:
     """The shape of one entry of `faults`: the keys of every fault and the settings of this one."""
-    settings = keys_of(kind)
     is_syncers = tuple(getattr(kind, "roles", ())) == (_SYNCER,)
     common = {
         "id": entry(text(_NAME, _NAMED), "Names the fault in triggers and in the record."),
@@ -192,9 +194,6 @@ def _fault(name: str, kind: type) -> Shape:
         "for": entry(FOR, "How long until it is healed; `rest`: not before the run ends."),
         "outage": entry(OUTAGE, "A length that is drawn for each injection, in place of `for`."),
     }
-    clash = sorted(set(settings) & set(common))
-    if clash:
-        raise HarnessBug(f"{name} has a setting {clash[0]!r}, which every fault has already")
 
     def build(found: Found) -> FaultSpec:
         lengths = [found[key] for key in ("for", "outage") if key in found]
@@ -210,20 +209,18 @@ def _fault(name: str, kind: type) -> Shape:
             outage=lengths[0],
         )
 
-    return mapping(kind.__name__, common | settings, build, doc=class_doc(kind))
+    keys = with_settings(common, name, kind)
+    return mapping(kind.__name__, keys, build, doc=class_doc(kind))
 
 
 def _check(name: str, kind: type) -> Shape:
     """The shape of one entry of `expect`."""
-    settings = keys_of(kind)
-    if "check" in settings:
-        raise HarnessBug(f"the check {name} has a setting 'check', which names every check")
     keys = {"check": entry(Literal[name], _summary(kind), is_required=True)}
 
     def build(found: Found) -> CheckSpec:
         return CheckSpec(check=name, settings=kind(**arguments(kind, found)))
 
-    return mapping(kind.__name__, keys | settings, build, doc=class_doc(kind))
+    return mapping(kind.__name__, with_settings(keys, name, kind), build, doc=class_doc(kind))
 
 
 def _summary(kind: type) -> str | None:

@@ -7,7 +7,6 @@ Everything is written out, defaults included, in the plan's own keys and units; 
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from functools import singledispatch
 from typing import get_args
@@ -23,16 +22,10 @@ from chaoslab.plan.file.conventions import (
     tuple_in,
 )
 from chaoslab.plan.file.document import Tree
-from chaoslab.plan.model import (
-    AbortRule,
-    CheckSpec,
-    Distribution,
-    FaultPlan,
-    FaultSpec,
-    FleetSpec,
-    Outage,
-    Target,
-)
+from chaoslab.plan.model import AbortRule, Distribution, FaultPlan, Outage, Target
+
+_INLINE = (object, Outage)
+"""Types of fields whose keys stand beside those of their owner: settings, and `for`."""
 
 
 @singledispatch
@@ -43,12 +36,16 @@ def written(part: object) -> dict[str, Tree]:
 
 def _fields(part: object) -> dict[str, Tree]:
     hints = hints_of(type(part))
-    values = {field.name: getattr(part, field.name) for field in fields_of(type(part))}
-    return {
-        key_of(name): written_value(name, hints[name], value)
-        for name, value in values.items()
-        if value is not None and value != {}
-    }
+    entry: dict[str, Tree] = {}
+    for field in fields_of(type(part)):
+        value = getattr(part, field.name)
+        if value is None or value == {} or not field.compare:
+            continue
+        if hints[field.name] in _INLINE:
+            entry |= written(value)
+        else:
+            entry[key_of(field.name)] = written_value(field.name, hints[field.name], value)
+    return entry
 
 
 def written_value(field: str, hint: Hint, value: object) -> Tree:
@@ -76,32 +73,8 @@ def _(plan: FaultPlan) -> dict[str, Tree]:
 
 
 @written.register
-def _(fault: FaultSpec) -> dict[str, Tree]:
-    entry: dict[str, Tree] = {"id": fault.id, "fault": fault.fault, **written(fault.settings)}
-    entry["target"] = written(fault.target)
-    if fault.at is not None:
-        entry["at"] = written(fault.at)
-    if fault.arrivals is not None:
-        entry["arrivals"] = written(fault.arrivals)
-    return entry | written(fault.outage)
-
-
-@written.register
-def _(check: CheckSpec) -> dict[str, Tree]:
-    return {"check": check.check, **written(check.settings)}
-
-
-@written.register
 def _(rule: AbortRule) -> dict[str, Tree]:
     return {"when": {**_fields(rule)}}
-
-
-@written.register
-def _(fleet: FleetSpec) -> dict[str, Tree]:
-    entry = _fields(replace(fleet, settings=None, links_settings=None))
-    for settings in (fleet.settings, fleet.links_settings):
-        entry |= written(settings) if settings is not None else {}
-    return entry
 
 
 @written.register

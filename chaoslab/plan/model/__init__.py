@@ -5,7 +5,7 @@
                                               ├─ `faults`    targets, triggers, durations
                                               └─ `frame`     baseline, limits, abort, checks
                             │ schedule
-                            └─► Injections (`injection`), no random choice left
+                            └─► Injections (`faults`), no random choice left
 
 Nothing here reads a file or knows a fault or a check by name. Quantities are in base units:
 seconds, bytes, shares of one. Every error is a PlanError.
@@ -16,6 +16,7 @@ from chaoslab.plan.model.faults import (
     Arrivals,
     Distribution,
     FaultSpec,
+    Injection,
     Outage,
     Phase,
     Pick,
@@ -24,7 +25,6 @@ from chaoslab.plan.model.faults import (
 )
 from chaoslab.plan.model.fleet import NO_LINKS, PROGRAMS, REGION, FleetSpec
 from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
-from chaoslab.plan.model.injection import Injection
 from chaoslab.plan.model.training import (
     Algorithm,
     Grace,

@@ -5,8 +5,10 @@
 Each part validates itself; here are only the contradictions between parts.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import show_duration
@@ -114,19 +116,18 @@ class FaultPlan:
     def _regions(self) -> Mapping[str, Sequence[str]]:
         """Names by region; counts take, in order, the learners that no region names."""
         learners, regions = self.training.roster, self.fleet.regions
-        named = [name for some in regions.values() if isinstance(some, tuple) for name in some]
-        named += [name for name, labels in self.fleet.labels.items() if REGION in labels]
-        grouped = self._grouped()
-        named += [name for names in grouped.values() for name in names]
-        for name in named:
-            if named.count(name) > 1:
-                listed = [
-                    one for some in regions.values() if isinstance(some, tuple) for one in some
-                ]
+        found: dict[str, list[str]] = {}
+        for name, group in self.training.grouped():
+            if group.region is not None:
+                found.setdefault(group.region, []).append(name)
+        listed = [name for some in regions.values() if isinstance(some, tuple) for name in some]
+        labelled = [name for name, labels in self.fleet.labels.items() if REGION in labels]
+        named = Counter((*listed, *labelled, *chain.from_iterable(found.values())))
+        for name, times in named.items():
+            if times > 1:
                 key = "fleet.regions" if name in listed else "fleet.labels"
                 raise PlanError(f"{name} is in two regions: list it once", key=key)
         free = [name for name in learners if name not in named]
-        found: dict[str, Sequence[str]] = {**grouped}
         for region, some in regions.items():
             number = some if isinstance(some, int) else 0
             if number > len(free):
@@ -136,14 +137,6 @@ class FaultPlan:
                     key="fleet.regions",
                 )
             more = some if isinstance(some, tuple) else free[:number]
-            found[region] = [*found.get(region, ()), *more]
+            found.setdefault(region, []).extend(more)
             free = free[number:]
-        return found
-
-    def _grouped(self) -> Mapping[str, Sequence[str]]:
-        """Names by region, for groups of learners with a region."""
-        found: dict[str, list[str]] = {}
-        for name, group in self.training.grouped():
-            if group.region is not None:
-                found.setdefault(group.region, []).append(name)
         return found

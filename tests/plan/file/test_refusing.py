@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.core.errors import ExitCode, HarnessBug, PlanError
+from chaoslab.core.errors import ExitCode, HarnessBug, PackageError, PlanError
 from chaoslab.plan.file import Kinds
 from chaoslab.plan.file import load as load_file
 from tests.plan.file.catalogue import HEAD, KILL, KINDS, Loader, one_fault
@@ -318,5 +318,5 @@ def test_a_setting_that_no_plan_could_write_is_our_own_mistake(tmp_path: Path) -
     path.write_text(HEAD)
     for name, kind in (("things", set), ("target", str)):
         odd = make_dataclass("Odd", [(name, kind)])
-        with pytest.raises(HarnessBug, match=name):
+        with pytest.raises((HarnessBug, PackageError), match=name):
             load_file(path, Kinds(faults={"a.odd": odd}))
