@@ -30,7 +30,6 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
-    GetCoreSchemaHandler,
     PlainValidator,
     StrictBool,
     StrictFloat,
@@ -41,7 +40,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, core_schema
+from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
 from chaoslab.core import units
@@ -207,36 +206,19 @@ def refusal(text: str) -> PydanticCustomError:
     return PydanticCustomError("plan", "{text}", {"text": text})
 
 
-class Variants:
+def variants(tag: str, shapes: Mapping[str, Shape]) -> Shape:
     """The shape of a mapping whose `tag` key says which of several shapes it has."""
 
-    def __init__(self, tag: str, shapes: Mapping[str, Shape]) -> None:
-        self.tag, self.shapes = tag, shapes
-
-    def __get_pydantic_core_schema__(
-        self, source: object, handler: GetCoreSchemaHandler
-    ) -> CoreSchema:
-        """The hook by which pydantic asks an annotation for its schema."""
-        if not self.shapes:
-            return core_schema.no_info_before_validator_function(
-                self._check_tag, core_schema.none_schema()
-            )
-        choices = {name: handler.generate_schema(shape) for name, shape in self.shapes.items()}
-        union = core_schema.tagged_union_schema(choices, discriminator=self.tag)
-        return core_schema.no_info_before_validator_function(self._check_tag, union)
-
-    def _check_tag(self, value: object) -> object:
-        if not isinstance(value, dict) or not isinstance(value.get(self.tag), str):
-            example = min(self.shapes, default="…")
-            raise refusal(f"`{self.tag}` is missing: write {{{self.tag}: {example}, …}}")
-        if value[self.tag] not in self.shapes:
-            mistake = InitErrorDetails(
-                type=refusal(nearest(value[self.tag], self.shapes, noun=self.tag)),
-                loc=(self.tag,),
-                input=value[self.tag],
-            )
-            raise ValidationError.from_exception_data("plan", [mistake])
+    def check(value: object) -> object:
+        if not isinstance(value, dict) or not isinstance(value.get(tag), str):
+            raise PlanError(f"`{tag}` is missing: write {{{tag}: {min(shapes, default='…')}, …}}")
+        if value[tag] not in shapes:
+            raise PlanError(nearest(value[tag], shapes, noun=tag), key=tag)
         return value
+
+    union = _union[tuple(shapes.values())] if shapes else Any
+    known = Annotated[union, Field(discriminator=tag)] if len(shapes) > 1 else union
+    return Annotated[known, BeforeValidator(lambda value: built(check, value))]
 
 
 # ---------------------------------------------------------------- one field, one value

@@ -5,7 +5,7 @@ for: 6s | rest                                    outage: {dist: lognormal, medi
 """
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Final, Literal
 
 from chaoslab.core import units
 from chaoslab.core.errors import PlanError
@@ -14,7 +14,6 @@ from chaoslab.plan.file.document import nearest
 from chaoslab.plan.file.shape import (
     Found,
     Shape,
-    Variants,
     choice,
     entry,
     mapping,
@@ -22,6 +21,7 @@ from chaoslab.plan.file.shape import (
     quantity_shape,
     shape_of,
     text_form,
+    variants,
 )
 from chaoslab.plan.model import Distribution, Outage, Pick, Target
 
@@ -116,4 +116,4 @@ _OUTAGES: Final = {
     "weibull": _drawn(Distribution.WEIBULL, "mean", "shape"),
     "lognormal": _drawn(Distribution.LOGNORMAL, "median", "sigma"),
 }
-OUTAGE: Final = Annotated[Any, Variants("dist", _OUTAGES)]
+OUTAGE: Final = variants("dist", _OUTAGES)

@@ -19,7 +19,6 @@ from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
     Found,
     Shape,
-    Variants,
     arguments,
     choice,
     entry,
@@ -28,6 +27,7 @@ from chaoslab.plan.file.shape import (
     plain,
     record,
     text,
+    variants,
     with_settings,
 )
 from chaoslab.plan.file.targets import FOR, OUTAGE, TARGET
@@ -71,8 +71,8 @@ def plan_shape(kinds: Kinds) -> Shape:
     faults, checks = kinds.faults, kinds.checks
     special = {
         FleetSpec: _fleet(kinds.fleets, kinds.links),
-        FaultSpec: Annotated[Any, Variants("fault", {n: _fault(n, k) for n, k in faults.items()})],
-        CheckSpec: Annotated[Any, Variants("check", {n: _check(n, k) for n, k in checks.items()})],
+        FaultSpec: variants("fault", {name: _fault(name, kind) for name, kind in faults.items()}),
+        CheckSpec: variants("check", {name: _check(name, kind) for name, kind in checks.items()}),
         AbortRule: _ABORT,
     }
     keys = {
