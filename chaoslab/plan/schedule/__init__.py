@@ -9,10 +9,12 @@ the others. A target is not hit again by the same fault during an outage: the ti
 failure runs from its repair. Nothing here knows what a fault does.
 """
 
+from dataclasses import replace
+
 from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, FaultSpec, Injection
-from chaoslab.plan.schedule.arrivals import arriving
-from chaoslab.plan.schedule.blast_radius import Draft, hold
+from chaoslab.plan.schedule.arrivals import arriving, draft
+from chaoslab.plan.schedule.blast_radius import hold
 from chaoslab.plan.schedule.chance import outage_s, stream
 from chaoslab.plan.schedule.lines import Dropped, Schedule, from_lines, preview, to_lines
 from chaoslab.plan.schedule.targets import (
@@ -47,7 +49,7 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
     """
     learners = frozenset(entry.name for entry in roster if entry.role == LEARNER)
     known_names(roster, plan.limits.protected, "limits.protected")
-    drafts: list[Draft] = []
+    drafts: list[Injection] = []
     victims: tuple[str, ...] = ()
     for spec in plan.faults:
         try:
@@ -57,7 +59,7 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
         victims = found[0].targets if spec.at is not None else victims
         drafts += found
     reserve = frozenset(entry.name for entry in roster if entry.role == RESERVE)
-    kept, dropped = hold(drafts, plan.limits, learners, reserve)
+    kept, dropped = hold(plan, drafts, learners, reserve)
     if plan.faults and not kept:
         raise PlanError(
             f"with seed {plan.seed} no fault falls into the run: use a shorter `mtbf`, a later "
@@ -65,27 +67,14 @@ def schedule(plan: FaultPlan, roster: Roster) -> Schedule:
         )
     return Schedule(
         seed=plan.seed,
-        injections=tuple(_numbered(number, draft) for number, draft in enumerate(kept)),
+        injections=tuple(replace(one, number=number) for number, one in enumerate(kept)),
         dropped=tuple(dropped),
-    )
-
-
-def _numbered(number: int, draft: Draft) -> Injection:
-    return Injection(
-        number=number,
-        spec=draft.spec.id,
-        fault=draft.spec.fault,
-        settings=draft.spec.settings,
-        targets=draft.targets,
-        trigger=draft.trigger,
-        for_s=draft.for_s,
-        watched=draft.watched,
     )
 
 
 def _drafts(
     plan: FaultPlan, spec: FaultSpec, roster: Roster, victims: tuple[str, ...]
-) -> list[Draft]:
+) -> list[Injection]:
     """Injections of one fault, in the order of time."""
     if spec.arrivals is not None:
         return arriving(plan, spec, spec.arrivals, roster, victims)
@@ -99,4 +88,4 @@ def _drafts(
     announcers = watched(spec.at, spec.target, roster, protected=protected)
     targets = choose(spec.target, roster, rng, protected=protected, victims=victims)
     for_s = outage_s(spec.outage, rng)
-    return [Draft(spec=spec, targets=targets, trigger=spec.at, for_s=for_s, watched=announcers)]
+    return [draft(spec, targets, spec.at, for_s, announcers)]

@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import Arrivals, Distribution, FaultPlan, FaultSpec, Trigger
-from chaoslab.plan.schedule.blast_radius import Draft
+from chaoslab.plan.model import Arrivals, Distribution, FaultPlan, FaultSpec, Injection, Trigger
 from chaoslab.plan.schedule.chance import gap_s, outage_s, stream
 from chaoslab.plan.schedule.targets import Roster, choose
 
@@ -27,7 +26,7 @@ def arriving(
     arrivals: Arrivals,
     roster: Roster,
     victims: tuple[str, ...],
-) -> list[Draft]:
+) -> list[Injection]:
     """Injections of a fault, in the order of time."""
     if arrivals.per == "target":
         rng = stream(plan.seed, spec.id)
@@ -39,21 +38,21 @@ def arriving(
     found = list(islice(series, MOST + 1))
     if len(found) > MOST:
         raise PlanError(f"more than {MOST} injections would come: use a longer `mtbf`")
-    found.sort(key=lambda draft: draft.trigger.time_s or 0.0)
+    found.sort(key=lambda one: one.trigger.time_s or 0.0)
     return found[: arrivals.most]
 
 
-def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> Iterator[Draft]:
+def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> Iterator[Injection]:
     """Renewal process: failure, repair, then the time to the next failure."""
     rng = stream(plan.seed, spec.id, name)
     if arrivals.dist is Distribution.TRACE:
         for time_s in _trace(plan, arrivals):
-            yield _draft(spec, (name,), time_s, outage_s(spec.outage, rng))
+            yield draft(spec, (name,), Trigger(time_s=time_s), outage_s(spec.outage, rng))
         return
     time_s, end_s = _to_ms(arrivals.start_s + gap_s(arrivals, rng)), _end_s(plan, arrivals)
     while time_s < end_s:
         for_s = outage_s(spec.outage, rng)
-        yield _draft(spec, (name,), time_s, for_s)
+        yield draft(spec, (name,), Trigger(time_s=time_s), for_s)
         if for_s is None:
             return
         time_s = _to_ms(time_s + for_s + gap_s(arrivals, rng))
@@ -61,7 +60,7 @@ def _of_one(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, name: str) -> 
 
 def _of_fleet(
     plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals, roster: Roster, victims: tuple[str, ...]
-) -> Iterator[Draft]:
+) -> Iterator[Injection]:
     """Failures at times independent of outages; targets are drawn from those not down, if any."""
     rng = stream(plan.seed, spec.id)
     until_s: dict[str, float] = {}
@@ -77,7 +76,7 @@ def _of_fleet(
         for_s = outage_s(spec.outage, rng)
         end_s = math.inf if for_s is None else time_s + for_s
         until_s |= {name: max(end_s, until_s.get(name, 0.0)) for name in names}
-        yield _draft(spec, names, time_s, for_s)
+        yield draft(spec, names, Trigger(time_s=time_s), for_s)
 
 
 def _fleet_times(plan: FaultPlan, spec: FaultSpec, arrivals: Arrivals) -> Iterator[float]:
@@ -102,8 +101,24 @@ def _end_s(plan: FaultPlan, arrivals: Arrivals) -> float:
     return min(end_s for end_s in ends if end_s is not None)
 
 
-def _draft(spec: FaultSpec, targets: tuple[str, ...], time_s: float, for_s: float | None) -> Draft:
-    return Draft(spec=spec, targets=targets, trigger=Trigger(time_s=time_s), for_s=for_s)
+def draft(
+    spec: FaultSpec,
+    targets: tuple[str, ...],
+    trigger: Trigger,
+    for_s: float | None,
+    watched: tuple[str, ...] = (),
+) -> Injection:
+    """An injection of a fault, without its number yet."""
+    return Injection(
+        number=0,
+        spec=spec.id,
+        fault=spec.fault,
+        settings=spec.settings,
+        targets=targets,
+        trigger=trigger,
+        for_s=for_s,
+        watched=watched,
+    )
 
 
 def _to_ms(time_s: float) -> float:

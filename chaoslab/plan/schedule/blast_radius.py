@@ -1,34 +1,23 @@
 """Limits of a schedule, checked before the start as far as times are known.
 
-    planned drafts ── objection ──► PlanError: which injection breaks which limit
-    drawn drafts   ── objection ──► dropped, with the reason
+    planned injections ── objection ──► PlanError: which one breaks which limit
+    drawn injections   ── objection ──► dropped, with the reason
 
 Times are comparable along one line only: seconds since the start, or seconds after round 48. What
 overlaps between two lines is known only in the run, where the same limits are checked again.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import FaultSpec, Limits, Trigger
+from chaoslab.plan.model import FaultPlan, FaultSpec, Injection, Limits
 from chaoslab.plan.schedule.lines import Dropped
 
 Line: TypeAlias = tuple[str, ...]
 """Origin of times: () is the start of the run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """An injection without a number yet."""
-
-    spec: FaultSpec
-    targets: tuple[str, ...]
-    trigger: Trigger
-    for_s: float | None
-    watched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,29 +37,29 @@ class _Span:
 
 
 def hold(
-    drafts: Iterable[Draft],
-    limits: Limits,
+    plan: FaultPlan,
+    drafts: Sequence[Injection],
     learners: frozenset[str],
     reserve: frozenset[str] = frozenset(),
-) -> tuple[list[Draft], list[Dropped]]:
-    """The drafts that keep the limits, in order, and the drawn ones that break them.
+) -> tuple[list[Injection], list[Dropped]]:
+    """The injections that keep the limits, in order, and the drawn ones that break them.
 
-    `learners` are there from the start, `reserve` are not. PlanError for a planned draft that
+    `learners` are there from the start, `reserve` are not. PlanError for a planned injection that
     breaks a limit, or that is impossible for a learner that is (or is not) there.
     """
-    blast = _Blast(limits=limits, learners=learners)
-    drafts = list(drafts)
-    _refuse_who_is_not_where(drafts, learners, reserve)
+    specs = {spec.id: spec for spec in plan.faults}
+    blast = _Blast(limits=plan.limits, learners=learners)
+    _refuse_who_is_not_where(specs, drafts, learners, reserve)
     for draft in drafts:
-        if draft.spec.at is not None:
-            blast.add_planned(draft)
-    drawn = [draft for draft in drafts if draft.spec.at is None]
+        if specs[draft.spec].at is not None:
+            blast.add_planned(draft, where=specs[draft.spec].where)
+    drawn = [draft for draft in drafts if specs[draft.spec].at is None]
     reasons = {id(draft): blast.add_drawn(draft) for draft in sorted(drawn, key=_time_s)}
     kept = [draft for draft in drafts if not reasons.get(id(draft))]
     return kept, [
         Dropped(
-            spec=draft.spec.id,
-            fault=draft.spec.fault,
+            spec=draft.spec,
+            fault=draft.fault,
             targets=draft.targets,
             time_s=_time_s(draft),
             reason=reasons[id(draft)],
@@ -90,18 +79,17 @@ class _Blast:
     lines: dict[str, tuple[Line, float]] = field(default_factory=dict)
     """End of each planned fault: its line, and the seconds along it."""
 
-    def add_planned(self, draft: Draft) -> None:
-        line, start_s = self._begin(draft)
+    def add_planned(self, draft: Injection, *, where: str) -> None:
+        line, start_s = self._begin(draft, where)
         end_s = _end_s(start_s, draft.for_s)
         reason = self._add(line, _span(draft, start_s, end_s))
         if reason:
             raise PlanError(
-                f"fault {draft.spec.id!r} on {_hit(draft)} {draft.trigger}: {reason}",
-                where=draft.spec.where,
+                f"fault {draft.spec!r} on {_hit(draft)} {draft.trigger}: {reason}", where=where
             )
-        self.lines[draft.spec.id] = (line, end_s)
+        self.lines[draft.spec] = (line, end_s)
 
-    def add_drawn(self, draft: Draft) -> str:
+    def add_drawn(self, draft: Injection) -> str:
         """Add a draft, in the order of time; the reason if it is impossible, "" if it was added."""
         start_s = _time_s(draft)
         on_line = self.spans.get((), [])
@@ -109,7 +97,7 @@ class _Blast:
         end_s = _end_s(start_s, draft.for_s)
         return self._add((), _span(draft, start_s, end_s))
 
-    def _begin(self, draft: Draft) -> tuple[Line, float]:
+    def _begin(self, draft: Injection, where: str) -> tuple[Line, float]:
         """Line on which a planned fault begins, and the seconds along it."""
         trigger = draft.trigger
         if trigger.time_s is not None:
@@ -117,8 +105,8 @@ class _Blast:
         if trigger.after is not None:
             line, end_s = self.lines.get(trigger.after, (("after", trigger.after), 0.0))
             if end_s == math.inf:
-                text = f"fault {draft.spec.id!r} waits for {trigger.after!r}, which is never healed"
-                raise PlanError(text, where=draft.spec.where)
+                text = f"fault {draft.spec!r} waits for {trigger.after!r}, which is never healed"
+                raise PlanError(text, where=where)
             return line, end_s + trigger.offset_s
         return (str(trigger),), 0.0
 
@@ -154,41 +142,43 @@ class _Blast:
 
 
 def _refuse_who_is_not_where(
-    drafts: Iterable[Draft], learners: frozenset[str], reserve: frozenset[str]
+    specs: Mapping[str, FaultSpec],
+    drafts: Sequence[Injection],
+    learners: frozenset[str],
+    reserve: frozenset[str],
 ) -> None:
     """Refuse to add learners that are there, and to hit a reserve that is never added."""
-    drafts = list(drafts)
     coming = {name for draft in drafts if _brings_in(draft) for name in draft.targets}
     for draft in drafts:
         there = sorted(learners & set(draft.targets)) if _brings_in(draft) else []
         if there:
             raise PlanError(
-                f"fault {draft.spec.id!r} brings learners in, and {', '.join(there)} are there "
+                f"fault {draft.spec!r} brings learners in, and {', '.join(there)} are there "
                 "from the start: target the reserve, as in `target: {reserve: all}`",
-                where=draft.spec.where,
+                where=specs[draft.spec].where,
             )
         if never := sorted((reserve & set(draft.targets)) - coming):
             raise PlanError(
-                f"fault {draft.spec.id!r} is on {', '.join(never)} of the reserve, and no fault "
+                f"fault {draft.spec!r} is on {', '.join(never)} of the reserve, and no fault "
                 "brings it in: add one of `fault: control.scale_up`",
-                where=draft.spec.where,
+                where=specs[draft.spec].where,
             )
 
 
-def _hit(draft: Draft) -> str:
+def _hit(draft: Injection) -> str:
     return ", ".join(draft.targets) or "the node that announces it"
 
 
-def _brings_in(draft: Draft) -> bool:
-    return getattr(draft.spec.settings, "brings_in", False)
+def _brings_in(draft: Injection) -> bool:
+    return getattr(draft.settings, "brings_in", False)
 
 
-def _span(draft: Draft, start_s: float, end_s: float) -> _Span:
+def _span(draft: Injection, start_s: float, end_s: float) -> _Span:
     """Span of a draft; a learner that was added for good is not under a fault."""
-    settings = draft.spec.settings
+    settings = draft.settings
     end_s = start_s if _brings_in(draft) and math.isinf(end_s) else end_s
     return _Span(
-        spec=draft.spec.id,
+        spec=draft.spec,
         targets=frozenset(draft.targets),
         is_away=getattr(settings, "takes_away", True),
         is_sharing=getattr(settings, "shares_targets", False),
@@ -206,5 +196,5 @@ def _end_s(start_s: float, for_s: float | None) -> float:
     return math.inf if for_s is None else round(start_s + for_s, 6)
 
 
-def _time_s(draft: Draft) -> float:
+def _time_s(draft: Injection) -> float:
     return draft.trigger.time_s or 0.0
