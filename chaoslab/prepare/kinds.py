@@ -8,7 +8,7 @@ The one place where fleets and links are named. To add one: its settings class, 
 
 from collections.abc import Mapping
 from dataclasses import is_dataclass
-from functools import cache
+from functools import cache, partial
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
@@ -38,32 +38,22 @@ LINKS: Mapping[str, type[LinksSettings]] = {
 @cache
 def kinds() -> Kinds:
     """All; PackageError names a package that brings what cannot be used."""
-    return Kinds(faults=faults(), checks=checks(), fleets=fleets(), links=links())
-
-
-def fleets() -> Mapping[str, type[FleetSettings]]:
-    """By their names in a plan."""
-    return brought(Group.FLEETS, FLEETS, lambda _, thing: _why_no_settings(thing, FleetSettings))
-
-
-def links() -> Mapping[str, type[LinksSettings]]:
-    """By their names in a plan."""
-    return brought(Group.LINKS, LINKS, lambda _, thing: _why_no_settings(thing, LinksSettings))
+    return Kinds(
+        faults=faults(),
+        checks=brought(Group.CHECKS, CHECKS, partial(_why_not, Check)),
+        fleets=brought(Group.FLEETS, FLEETS, partial(_why_no_settings, FleetSettings)),
+        links=brought(Group.LINKS, LINKS, partial(_why_no_settings, LinksSettings)),
+    )
 
 
 def faults() -> Mapping[str, type[Fault]]:
-    """By their full names."""
-    return brought(Group.FAULTS, FAULTS, lambda name, thing: _why_not(name, thing, Fault))
-
-
-def checks() -> Mapping[str, type[Check]]:
-    """By their names."""
-    return brought(Group.CHECKS, CHECKS, lambda name, thing: _why_not(name, thing, Check))
+    """Faults by their full names."""
+    return brought(Group.FAULTS, FAULTS, partial(_why_not, Fault))
 
 
 def fleet_of(plan: FaultPlan) -> FleetSettings:
     """The settings of a plan's fleet."""
-    found = plan.fleet.settings or fleets()[plan.fleet.kind]()
+    found = plan.fleet.settings or kinds().fleets[plan.fleet.kind]()
     if not isinstance(found, FleetSettings):
         raise HarnessBug(f"{found!r} are no settings of a fleet")
     return found
@@ -71,13 +61,13 @@ def fleet_of(plan: FaultPlan) -> FleetSettings:
 
 def links_of(plan: FaultPlan, kind: str) -> LinksSettings:
     """Those of its links, which are of this kind."""
-    found = plan.fleet.links_settings or links()[kind]()
+    found = plan.fleet.links_settings or kinds().links[kind]()
     if not isinstance(found, LinksSettings):
         raise HarnessBug(f"{found!r} are no settings of links")
     return found
 
 
-def _why_no_settings(thing: object, protocol: type) -> str:
+def _why_no_settings(protocol: type, _: str, thing: object) -> str:
     if not (isinstance(thing, type) and is_dataclass(thing)):
         return "it is not the class of a dataclass"
     try:
@@ -87,7 +77,7 @@ def _why_no_settings(thing: object, protocol: type) -> str:
     return f"it lacks a member of {protocol.__module__}.{protocol.__name__}" if lacks else ""
 
 
-def _why_not(name: str, thing: object, protocol: type) -> str:
+def _why_not(protocol: type, name: str, thing: object) -> str:
     """Faults and checks need not be made without arguments: their settings may be required."""
     if not (isinstance(thing, type) and is_dataclass(thing)):
         return "it is not the class of a dataclass"

@@ -18,9 +18,8 @@ from chaoslab.core.events import Json
 from chaoslab.core.secrets import Secrets, reference
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.task_trial import TaskTrial
-from chaoslab.plan.model import Algorithm, FaultPlan, Inner, Training
+from chaoslab.plan.model import SYNCER, Algorithm, FaultPlan, Inner, Training
 
-SYNCER = "syncer"
 EVALUATOR = "evaluator"
 _EVALUATIONS = 10
 _PROGRAMS = {
@@ -74,13 +73,14 @@ class Launch:
 
         If it is held, training goes on when the stop rule is met, until SIGTERM.
         """
+        kept = _EVALUATIONS if self.plan.is_evaluated else None
         return self._node(
             SYNCER,
             Role.SYNCER,
             "--address", self.node_site.listen,
             "--snapshots", self._shared_snapshots,
             "--tokens", self._shared_tokens,
-            "--settings-json", json.dumps(settings(self.plan.training, kept=self._kept)),
+            "--settings-json", json.dumps(settings(self.plan.training, kept=kept)),
             *(["--hold"] if is_held else []),
         )  # fmt: skip
 
@@ -127,11 +127,6 @@ class Launch:
         )  # fmt: skip
 
     @property
-    def _kept(self) -> int | None:
-        """As many snapshots as are evaluated, if any are."""
-        return _EVALUATIONS if self.plan.is_evaluated else None
-
-    @property
     def _training(self) -> Training:
         return self.plan.training
 
@@ -148,7 +143,7 @@ class Launch:
         return self.node_site.cache or str(compilation_cache())
 
     def _model(self) -> tuple[str, ...]:
-        training = self.plan.training
+        training = self._training
         named = ("--task", training.task) if training.task else ("--model", training.model)
         return (*named, "--data", self.secrets.text(training.data))
 

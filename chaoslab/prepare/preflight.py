@@ -20,9 +20,9 @@ from chaoslab.fleet.settings import FleetFactory
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
 from chaoslab.links.base import Links, Shaping, require
 from chaoslab.plan.file import Mistake
-from chaoslab.plan.model import FaultPlan, Injection
+from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule
-from chaoslab.prepare.launch import SYNCER, task_trial
+from chaoslab.prepare.launch import task_trial
 from chaoslab.prepare.setup import LinkSetup
 
 _DISKS = frozenset({Ability.VOLUME, Ability.CUT_POWER})

@@ -20,8 +20,8 @@ from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import RunOutcome
 from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked
-from chaoslab.plan.model import FaultPlan, Injection
-from chaoslab.prepare.launch import EVALUATOR, SYNCER, Launch
+from chaoslab.plan.model import SYNCER, FaultPlan, Injection
+from chaoslab.prepare.launch import EVALUATOR, Launch
 from chaoslab.record.exits import has_code_0, how_it_ended
 from chaoslab.record.journal import RECORD_FORMAT, Journal
 from chaoslab.record.run_directory import RunDirectory, fingerprint

@@ -17,8 +17,7 @@ from chaoslab.core.events import Kind
 from chaoslab.core.payloads import NodeStarted, RunOutcome
 from chaoslab.core.realtime import realtime_priority
 from chaoslab.fleet.base import Role
-from chaoslab.plan.model import FaultPlan
-from chaoslab.prepare.launch import SYNCER
+from chaoslab.plan.model import SYNCER, FaultPlan
 from chaoslab.record.exits import how_it_ended
 from chaoslab.run.event_recorder import EventRecorder
 from chaoslab.run.injector import Injector

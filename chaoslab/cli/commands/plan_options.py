@@ -5,7 +5,7 @@ from functools import wraps
 
 import click
 
-from chaoslab.prepare.kinds import fleets
+from chaoslab.prepare.kinds import kinds
 from chaoslab.prepare.plans import Asked
 
 
@@ -21,7 +21,7 @@ def plan_options(function: Callable[..., None]) -> Callable[..., None]:
         help="Override a key of the plan; repeatable.",
     )
     @click.option("--seed", type=int, help="Another schedule: other targets, other times.")
-    @click.option("--fleet", type=click.Choice([*fleets()]), help="Run on this fleet.")
+    @click.option("--fleet", type=click.Choice([*kinds().fleets]), help="Run on this fleet.")
     @wraps(function)
     def with_asked(
         *context: click.Context,

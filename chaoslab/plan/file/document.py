@@ -55,9 +55,7 @@ class Problem:
         return tuple(int(part) for part in self.where.split(":")[-2:] if part.isdecimal())
 
     def __str__(self) -> str:
-        return (
-            f"{self.where}: {self.key}: {self.text}" if self.key else f"{self.where}: {self.text}"
-        )
+        return ": ".join(filter(None, (self.where, self.key, self.text)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,12 +106,7 @@ class Document:
     def error(self) -> PlanError:
         """All mistakes as one PlanError with a line for each, in the order of the file."""
         self.problems.sort(key=Problem.position)
-        if len(self.problems) == 1:
-            only = self.problems[0]
-            return PlanError(
-                f"{only.key}: {only.text}" if only.key else only.text, where=only.where
-            )
-        return PlanError("\n".join(str(problem) for problem in self.problems))
+        return PlanError("\n".join(map(str, self.problems)))
 
 
 def read(path: Path) -> Document:

@@ -34,6 +34,7 @@ from chaoslab.plan.file.targets import FOR, OUTAGE, TARGET
 from chaoslab.plan.file.variables import TYPES
 from chaoslab.plan.model import (
     PROGRAMS,
+    SYNCER,
     AbortRule,
     Arrivals,
     CheckSpec,
@@ -45,8 +46,6 @@ from chaoslab.plan.model import (
 )
 
 _VERSION: Final = 1
-_SYNCER = "syncer"
-"""The role of the one node that a fault which acts on it alone can hit."""
 _NAME = r"[A-Za-z0-9][A-Za-z0-9_-]*"
 _NAMED = "a name: use letters, digits, - and _, beginning with a letter or a digit"
 
@@ -178,7 +177,7 @@ _VARIABLES: Final = Annotated[
 
 def _fault(name: str, kind: type) -> Shape:
     """The shape of one entry of `faults`: the keys of every fault and the settings of this one."""
-    is_syncers = tuple(getattr(kind, "roles", ())) == (_SYNCER,)
+    is_syncers = tuple(getattr(kind, "roles", ())) == (SYNCER,)
     common = {
         "id": entry(text(_NAME, _NAMED), "Names the fault in triggers and in the record."),
         "fault": entry(Literal[name], _summary(kind), is_required=True),

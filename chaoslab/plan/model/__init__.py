@@ -1,9 +1,8 @@
 """Fault plan as frozen data that is validated when it is created.
 
-    YAML ─► plan_file ─► FaultPlan (`whole`) ─┬─ `training`  the run under test
-                                              ├─ `fleet`     where it runs
+    YAML ─► plan.file ─► FaultPlan (`whole`) ─┬─ `training`  the run under test
                                               ├─ `faults`    targets, triggers, durations
-                                              └─ `frame`     baseline, limits, abort, checks
+                                              └─ `frame`     fleet, baseline, limits, abort, checks
                             │ schedule
                             └─► Injections (`faults`), no random choice left
 
@@ -12,6 +11,7 @@ seconds, bytes, shares of one. Every error is a PlanError.
 """
 
 from chaoslab.plan.model.faults import (
+    SYNCER,
     SYNCER_PHASES,
     Arrivals,
     Distribution,
@@ -23,8 +23,17 @@ from chaoslab.plan.model.faults import (
     Target,
     Trigger,
 )
-from chaoslab.plan.model.fleet import NO_LINKS, PROGRAMS, REGION, FleetSpec
-from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.model.frame import (
+    NO_LINKS,
+    PROGRAMS,
+    REGION,
+    AbortRule,
+    Baseline,
+    CheckSpec,
+    Control,
+    FleetSpec,
+    Limits,
+)
 from chaoslab.plan.model.training import (
     Algorithm,
     Grace,
@@ -40,6 +49,7 @@ __all__ = [
     "NO_LINKS",
     "PROGRAMS",
     "REGION",
+    "SYNCER",
     "SYNCER_PHASES",
     "AbortRule",
     "Algorithm",

@@ -15,7 +15,8 @@ from typing import Literal
 
 from chaoslab.core.errors import PlanError
 
-_SYNCER = "syncer"
+SYNCER = "syncer"
+"""Name, and role, of the node that merges the learners' work."""
 _LIKE = {"hold": "5s", "after_round": "48"}
 
 
@@ -70,9 +71,9 @@ class Trigger:
             raise PlanError(f"`{key}` needs `phase`: {{phase: written, {key}: {_LIKE[key]}}}")
         if self.hold_s < 0 or self.after_round < 0:
             raise PlanError("`hold` and `after_round` must be at least 0")
-        if self.phase in SYNCER_PHASES and self.of not in (None, _SYNCER):
+        if self.phase in SYNCER_PHASES and self.of not in (None, SYNCER):
             raise PlanError(f"`{self.phase}` is a phase of the syncer: leave `of` out")
-        if self.of == _SYNCER and self.phase not in SYNCER_PHASES:
+        if self.of == SYNCER and self.phase not in SYNCER_PHASES:
             raise PlanError(
                 f"`of: syncer` needs a phase of the syncer: {', '.join(sorted(SYNCER_PHASES))}; "
                 "otherwise write `of: learner-1`, or leave `of` out"
@@ -96,7 +97,7 @@ class Trigger:
             return f"at loss {self.loss:g}"
         if self.phase is not None:
             late = f" after round {self.after_round}" if self.after_round else ""
-            whose = _SYNCER if self.phase in SYNCER_PHASES else self.of or "the first learner"
+            whose = SYNCER if self.phase in SYNCER_PHASES else self.of or "the first learner"
             waits = f", where it waits for at most {self.hold_s:g} s" if self.hold_s else ""
             return f"when {whose} is at {self.phase}{late}{waits}"
         return f"{self.offset_s:g} s after {self.after}"

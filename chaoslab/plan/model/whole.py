@@ -13,8 +13,15 @@ from itertools import chain
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import show_duration
 from chaoslab.plan.model.faults import Distribution, FaultSpec
-from chaoslab.plan.model.fleet import REGION, FleetSpec
-from chaoslab.plan.model.frame import AbortRule, Baseline, CheckSpec, Control, Limits
+from chaoslab.plan.model.frame import (
+    REGION,
+    AbortRule,
+    Baseline,
+    CheckSpec,
+    Control,
+    FleetSpec,
+    Limits,
+)
 from chaoslab.plan.model.training import Training
 
 _SEED_BITS = 63

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from random import Random
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.model import SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
+from chaoslab.plan.model import SYNCER, SYNCER_PHASES, FaultPlan, Pick, Target, Trigger
 from chaoslab.plan.schedule.chance import some
 
 LEARNER = "learner"
 RESERVE = "reserve"
 """Role of a learner that is not there at the start."""
-SYNCER = "syncer"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
