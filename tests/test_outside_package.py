@@ -49,7 +49,7 @@ def test_what_a_package_brings_is_known_everywhere(
     assert (unknown.returncode, "did you mean `nice`?" in unknown.stderr) == (2, True)
     without = chaoslab(dict(os.environ), ROOT, "plan", f"{TOYS}/nap.yaml")
     assert without.returncode == 2
-    assert "unknown value `nice`" in without.stderr
+    assert "unknown fleet `nice`" in without.stderr
 
 
 @pytest.mark.thorough

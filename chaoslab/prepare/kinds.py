@@ -39,10 +39,10 @@ LINKS: Mapping[str, type[LinksSettings]] = {
 def kinds() -> Kinds:
     """All; PackageError names a package that brings what cannot be used."""
     return Kinds(
-        faults=faults(),
-        checks=brought(Group.CHECKS, CHECKS, partial(_why_not, Check)),
         fleets=brought(Group.FLEETS, FLEETS, partial(_why_no_settings, FleetSettings)),
         links=brought(Group.LINKS, LINKS, partial(_why_no_settings, LinksSettings)),
+        faults=faults(),
+        checks=brought(Group.CHECKS, CHECKS, partial(_why_not, Check)),
     )
 
 
