@@ -41,7 +41,7 @@ class Agreement:
     def judge(self, history: History) -> Finding:
         """Compare every digest with that of the same version; without finals there is a doubt."""
         syncer = history.last(SyncerFinal)
-        finals = _finals(history)
+        finals = {event.payload.learner: event for event in history.of(LearnerFinal)}
         published: _Published = {
             (str(event.payload.fragment), event.payload.version): event
             for event in history.of(RoundMerged)
@@ -52,16 +52,15 @@ class Agreement:
             for final in finals.values():
                 violations += _ended_wrongly(final, syncer, published)
         silent = sorted(_expected(history) - finals.keys())
-        doubts: tuple[Doubt, ...] = ()
+        doubt = None
         if syncer is None:
-            doubts = (Doubt(Code.RECORD_INCOMPLETE, "the syncer left no final account"),)
+            doubt = Doubt(Code.RECORD_INCOMPLETE, "the syncer left no final account")
         elif silent or not finals:
             text = f"no final account of {', '.join(silent) or 'any learner'}"
-            doubts = (Doubt(Code.RECORD_INCOMPLETE, text),)
+            doubt = Doubt(Code.RECORD_INCOMPLETE, text)
         return conclude(
             self.name,
-            violations,
-            doubts=doubts,
+            [*violations, doubt],
             passed=f"{len(finals)} learners ended with the fragments that the syncer published and "
             "stored",
             samples=len(history.of(LearnerAdopted)) + len(finals),
@@ -70,10 +69,6 @@ class Agreement:
                 "learners_at_the_end": len(finals),
             },
         )
-
-
-def _finals(history: History) -> Mapping[str, Event[LearnerFinal]]:
-    return {event.payload.learner: event for event in history.of(LearnerFinal)}
 
 
 def _expected(history: History) -> set[str]:
@@ -103,9 +98,9 @@ def _joined_wrongly(history: History, published: _Published) -> Iterator[Violati
         for fragment, version in event.payload.versions.items():
             merged = published.get((fragment, version))
             if merged and fragment in held and held[fragment] != merged.payload.digest:
-                yield _violation(
-                    Code.JOINED_WITH_OTHER_STATE,
+                yield Violation.at(
                     event,
+                    Code.JOINED_WITH_OTHER_STATE,
                     f"{event.payload.learner} joined with other parameters than the syncer "
                     f"published as version {version} of fragment {fragment}",
                 )
@@ -121,11 +116,12 @@ def _adopted_wrongly(history: History, published: _Published) -> Iterator[Violat
         what = f"{event.payload.learner} adopted version {version} of fragment {fragment}"
         if merged is None:
             if 0 < version < newest.get(fragment, 0):
-                yield _violation(Code.NEVER_PUBLISHED, event, f"{what}, which was never published")
+                text = f"{what}, which was never published"
+                yield Violation.at(event, Code.NEVER_PUBLISHED, text)
         elif event.payload.digest != merged.payload.digest:
-            yield _violation(
-                Code.ADOPTED_OTHER_STATE,
+            yield Violation.at(
                 event,
+                Code.ADOPTED_OTHER_STATE,
                 f"{what}, but not what the syncer published as such",
             )
 
@@ -140,16 +136,16 @@ def _ended_wrongly(
         merged = published.get((fragment, version))
         wanted = merged.payload.digest if merged else syncer.payload.digests.get(fragment)
         if versions.get(fragment) != version:
-            yield _violation(
-                Code.NOT_CONVERGED,
+            yield Violation.at(
                 final,
+                Code.NOT_CONVERGED,
                 f"{who} ended with version {versions.get(fragment)} of fragment {fragment}, the "
                 f"syncer with {version}: they did not converge",
             )
         elif digests.get(fragment) != wanted:
-            yield _violation(
-                Code.ENDED_WITH_OTHER_STATE,
+            yield Violation.at(
                 final,
+                Code.ENDED_WITH_OTHER_STATE,
                 f"{who} ended with other parameters than the syncer published as version "
                 f"{version} of fragment {fragment}",
             )
@@ -162,15 +158,15 @@ def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> It
     for fragment, version in said.versions.items():
         merged = published.get((fragment, version))
         if merged and merged.payload.digest != digests.get(fragment):
-            yield _violation(
-                Code.STATE_CHANGED,
+            yield Violation.at(
                 syncer,
+                Code.STATE_CHANGED,
                 f"the syncer's fragment {fragment} is not what it published",
             )
         if merged and fragment in momenta and merged.payload.momentum_digest != momenta[fragment]:
-            yield _violation(
-                Code.MOMENTUM_CHANGED,
+            yield Violation.at(
                 syncer,
+                Code.MOMENTUM_CHANGED,
                 f"the momentum of fragment {fragment} changed after its merge",
             )
     for what, stored, held in (
@@ -180,8 +176,4 @@ def _syncer_with_itself(syncer: Event[SyncerFinal], published: _Published) -> It
         for fragment, found in stored.items():
             if fragment in held and found != held[fragment]:
                 text = f"the stored {what} of fragment {fragment} differs from the one in memory"
-                yield _violation(Code.STORED_STATE_DIFFERS, syncer, text)
-
-
-def _violation(code: Code, event: Event, text: str) -> Violation:
-    return Violation(code=code, seq=event.seq, text=text, culprit=event.source)
+                yield Violation.at(syncer, Code.STORED_STATE_DIFFERS, text)

@@ -8,7 +8,7 @@ UNKNOWN. A learner that the plan never heals (`for: rest`) is not asked to retur
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.answers import Return, longest_gap_s, overdue, returns, training_continued
@@ -72,14 +72,9 @@ class LearnersRejoin:
                 self.name, Code.NO_FAULT, "no fault took a learner away that the plan gives back"
             )
         if not late and any(back.rejoined is not True for back in found.values()):
-            away = tuple(who for who, back in found.items() if back.rejoined is not True)
-            doubt = unknown(
-                self.name,
-                Code.TOO_LITTLE_TIME,
-                f"{', '.join(away)} did not rejoin, and had less than {self.within_s:g} s for it",
-                samples=len(found),
-            )
-            return replace(doubt, culprits=away)
+            away = [who for who, back in found.items() if back.rejoined is not True]
+            text = f"{', '.join(away)} did not rejoin, and had less than {self.within_s:g} s for it"
+            return unknown(self.name, Code.TOO_LITTLE_TIME, text, samples=len(found), culprits=away)
         is_met = (not missing) is self.expected
         said = f"{', '.join(missing)} did not rejoin" if missing else "every learner rejoined"
         return Finding(

@@ -8,11 +8,10 @@ what was done to it?        `injections`, with what was asked for and what was m
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from chaoslab.checks.absence import Absence, absences
+from chaoslab.checks.absence import absences
 from chaoslab.checks.moot import moot
 from chaoslab.checks.outages import Outage, held_s, outages
 from chaoslab.checks.timeline import (
-    Gap,
     baseline_end_s,
     baseline_figure,
     ended_by_its_rule,
@@ -22,7 +21,7 @@ from chaoslab.checks.timeline import (
     training_end_s,
 )
 from chaoslab.core.events import Json
-from chaoslab.core.payloads import FaultSkipped, RunFinished
+from chaoslab.core.payloads import FaultSkipped, RunFinished, RunOutcome
 from chaoslab.record.journal import FaultStory, History
 
 _SURE_FACTOR, _SURE_S = 10.0, 5.0
@@ -70,10 +69,8 @@ def training_continued(history: History) -> bool | None:
     held the syncer itself, so that nobody could merge, is taken off the gap, the start of its next
     process included, unless the plan never gives the syncer back.
     """
-    start_s, baseline_s = (
-        baseline_end_s(history),
-        baseline_figure(history, lambda usual: usual.gap_s_max),
-    )
+    start_s = baseline_end_s(history)
+    baseline_s = baseline_figure(history, lambda usual: usual.gap_s_max)
     if start_s is None or baseline_s is None:
         return None
     away = [outage for outage in outages(history) if outage.was_to_be_healed]
@@ -84,14 +81,16 @@ def training_continued(history: History) -> bool | None:
     if longest_s > max(_SURE_FACTOR * baseline_s, _SURE_S):
         return False
     finished = history.last(RunFinished)
-    was_cut = finished is not None and finished.payload.outcome != "completed"
+    was_cut = finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED
     return None if was_cut or training_end(history) is None else True
 
 
 def longest_gap_s(history: History) -> float | None:
     """The longest stretch without a merged round since the baseline; None without a baseline."""
-    gap = _gap(history)
-    return round(gap.length_s, 3) if gap else None
+    start_s = baseline_end_s(history)
+    if start_s is None:
+        return None
+    return round(longest_gap(history, start_s, training_end_s(history)).length_s, 3)
 
 
 def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
@@ -110,7 +109,11 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
             continue
         longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
         found[who] = Return(
-            rejoined=_rejoined(absence, history, within_s),
+            rejoined=_has_rejoined(
+                is_back=absence.has_rejoined,
+                had_time=absence.since is not None and absence.waited_s >= within_s,
+                history=history,
+            ),
             after_s=round(longest_s[who], 3) if absence.has_rejoined else None,
         )
     for outage in outages(history):
@@ -122,7 +125,11 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
             longest_s[who] = max(longest_s.get(who, 0.0), after_s or 0.0)
             if outage.is_last and (who not in found or found[who].rejoined is not False):
                 found[who] = Return(
-                    rejoined=_heard(outage, after_s, history, within_s),
+                    rejoined=_has_rejoined(
+                        is_back=after_s is not None,
+                        had_time=_had_time(outage, within_s),
+                        history=history,
+                    ),
                     after_s=None if after_s is None else round(longest_s[who], 3),
                 )
     return found
@@ -136,27 +143,21 @@ def overdue(history: History, *, within_s: float) -> frozenset[str]:
         if absence.was_to_be_healed
     }
     for outage in outages(history):
-        if outage.is_last and outage.since and outage.until_s - outage.healed_s >= within_s:
+        if outage.is_last and _had_time(outage, within_s):
             late |= dict.fromkeys((who for who, heard in outage.returns.items() if not heard), True)
     found = returns(history, within_s=within_s)
     return frozenset(who for who, back in found.items() if back.rejoined is False and late.get(who))
 
 
-def _heard(outage: Outage, after_s: float | None, history: History, within_s: float) -> bool | None:
-    """Whether a learner that lost its syncer was heard again."""
-    if after_s is not None:
+def _has_rejoined(*, is_back: bool, had_time: bool, history: History) -> bool | None:
+    """None: the run was cut short before its time was over."""
+    if is_back:
         return True
-    had_time = outage.since is not None and outage.until_s - outage.healed_s >= within_s
     return False if had_time or ended_by_its_rule(history) else None
 
 
-def _rejoined(absence: Absence, history: History, within_s: float) -> bool | None:
-    if absence.has_rejoined:
-        return True
-    had_time = absence.since is not None and absence.waited_s >= within_s
-    if had_time or ended_by_its_rule(history):
-        return False
-    return None
+def _had_time(outage: Outage, within_s: float) -> bool:
+    return outage.since is not None and outage.until_s - outage.healed_s >= within_s
 
 
 def injections(history: History) -> Iterator[Injected]:
@@ -191,8 +192,3 @@ def _begun(story: FaultStory, had: str) -> Injected:
         requested={e.payload.target: e.payload.requested for e in story.evidence},
         measured={e.payload.target: e.payload.measured for e in story.evidence},
     )
-
-
-def _gap(history: History) -> Gap | None:
-    start_s = baseline_end_s(history)
-    return None if start_s is None else longest_gap(history, start_s, training_end_s(history))

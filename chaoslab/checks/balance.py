@@ -41,9 +41,7 @@ def believed(accounts: Accounts) -> Iterator[Violation]:
         if text:
             wrong.add(line)
             what = f"{life[0]}, adopting version {version} of fragment {fragment}, "
-            yield Violation(
-                code=Code.BELIEF_WRONG, seq=event.seq, text=what + text, culprit=life[0]
-            )
+            yield Violation.at(event, Code.BELIEF_WRONG, what + text, life[0])
 
 
 def adds_up(accounts: Accounts) -> Iterator[Violation]:
@@ -60,12 +58,10 @@ def adds_up(accounts: Accounts) -> Iterator[Violation]:
                 text = (
                     f"{where} at {sum_text} tokens (committed, discarded, in flight), not {raw:.0f}"
                 )
-                yield Violation(code=Code.TOKEN_LOST, seq=final.seq, text=text, culprit=life[0])
+                yield Violation.at(final, Code.TOKEN_LOST, text, life[0])
             elif amounts[0] != booked:
                 text = f"{where} at {amounts[0]:.0f} committed tokens, the syncer at {booked:.0f}"
-                yield Violation(
-                    code=Code.COMMITTED_DIFFER, seq=final.seq, text=text, culprit=life[0]
-                )
+                yield Violation.at(final, Code.COMMITTED_DIFFER, text, life[0])
 
 
 def running_sum(accounts: Accounts) -> Iterator[Violation]:
@@ -89,13 +85,11 @@ def running_sum(accounts: Accounts) -> Iterator[Violation]:
             continue
         if is_open and said > sums[-1] and ends[-1].kind is Kind.ROUND_MERGED:
             continue  # the record breaks off before the rounds that it counts
-        yield Violation(
-            code=Code.RUNNING_SUM_WRONG,
-            seq=event.seq,
-            text=f"the syncer said {said:.0f} tokens committed at {event.time_s:.1f} s, all "
-            f"contributors together gave {due[0]:.0f}",
-            culprit=event.source,
+        text = (
+            f"the syncer said {said:.0f} tokens committed at {event.time_s:.1f} s, all "
+            f"contributors together gave {due[0]:.0f}"
         )
+        yield Violation.at(event, Code.RUNNING_SUM_WRONG, text)
 
 
 def per_step(accounts: Accounts) -> Iterator[Violation]:
@@ -107,20 +101,16 @@ def per_step(accounts: Accounts) -> Iterator[Violation]:
     usual = Counter(rate for _, rate, _ in rates).most_common(1)
     for (learner, incarnation), rate, last in rates:
         if rate != usual[0][0]:
-            yield Violation(
-                code=Code.TOKENS_PER_STEP_DIFFER,
-                seq=last.seq,
-                text=f"{learner} (incarnation {incarnation}) counted {rate:g} tokens a step, and "
-                f"the others {usual[0][0]:g}",
-                culprit=learner,
-            )
+            text = f"{learner} (incarnation {incarnation}) counted {rate:g} tokens a step, and"
+            others = f"the others {usual[0][0]:g}"
+            yield Violation.at(last, Code.TOKENS_PER_STEP_DIFFER, f"{text} {others}", learner)
 
 
 def _rates(accounts: Accounts) -> Iterator[tuple[Incarnation, float, Event[LearnerStep]]]:
     """Tokens a step of each life, from its first to its last sample, which comes with it."""
     ends: dict[Incarnation, tuple[Event[LearnerStep], Event[LearnerStep]]] = {}
     for event in accounts.history.of(LearnerStep):
-        life = event.payload.learner, event.payload.incarnation
+        life = event.payload.life
         ends[life] = ends.get(life, (event, event))[0], event
     for life, (first, last) in ends.items():
         steps = last.payload.step - first.payload.step

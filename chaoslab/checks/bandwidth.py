@@ -20,7 +20,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
-from chaoslab.checks.violations import Violation, conclude, room_above, room_below, unknown
+from chaoslab.checks.violations import Measured, Violation, conclude, room_above, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LearnerStarted, LearnerStep, LinkMeasured
 from chaoslab.core.units import Factor
@@ -123,48 +123,43 @@ class Bandwidth:
     ) -> Finding:
         peaks = [(*flow.peak(), flow) for flow in flows]
         peak, _, fastest = max(peaks, key=lambda found: found[0])
-        violations = [v for found in peaks if (v := self._violation(*found)) is not None]
-        is_too_much = saving < self.min_saving
-        if is_too_much:
-            violations.append(self._wasted(flows, saving))
         arrived = sum(flow.bytes for flow in flows)
+        bound = self.max_bytes_per_s
         finding = conclude(
             self.name,
-            violations,
+            [*(self._too_fast(*found) for found in peaks), self._wasted(flows, saving)],
             passed=f"{saving:.1f} times less arrived than gradients in every step would have been "
             f"({_said(arrived)} instead of {_said(gradients)}); the fastest link, {fastest}, "
             f"carried {_said(peak)}/s at most",
             samples=sum(len(flow.reports) for flow in flows),
+            measured=None if bound is None else Measured(peak, bound, digits=1),
             numbers=_numbers(history, flows, saving=saving, gradients=gradients),
         )
-        bound = self.max_bytes_per_s
-        if bound is None or (is_too_much and peak <= bound):
+        if bound is None or (saving < self.min_saving and peak <= bound):
             margin = room_above(saving, self.min_saving)
             return replace(finding, observed=round(saving, 3), bound=self.min_saving, margin=margin)
-        return replace(
-            finding, observed=round(peak, 1), bound=bound, margin=room_below(peak, bound)
-        )
+        return finding
 
-    def _violation(
+    def _too_fast(
         self, peak: float, event: Event[LinkMeasured] | None, flow: _Flow
     ) -> Violation | None:
         if self.max_bytes_per_s is None or peak <= self.max_bytes_per_s or event is None:
             return None
-        return Violation(
-            code=Code.RATE_TOO_HIGH,
-            seq=event.seq,
-            text=f"the link of {flow} carried {_said(peak)}/s in the {_OVER_S:g} s before "
-            f"{event.time_s:.1f} s; the bound is {_said(self.max_bytes_per_s)}/s",
-            culprit=flow.learner,
+        text = (
+            f"the link of {flow} carried {_said(peak)}/s in the {_OVER_S:g} s before "
+            f"{event.time_s:.1f} s; the bound is {_said(self.max_bytes_per_s)}/s"
         )
+        return Violation.at(event, Code.RATE_TOO_HIGH, text, flow.learner)
 
-    def _wasted(self, flows: Sequence[_Flow], saving: float) -> Violation:
-        return Violation(
-            code=Code.SAVING_TOO_LOW,
-            seq=max(flow.reports[-1].seq for flow in flows),
-            text=f"only {saving:.2f} times less arrived than gradients in every step would have "
-            f"been ({_FORMULA}); the bound is {self.min_saving:g}x",
+    def _wasted(self, flows: Sequence[_Flow], saving: float) -> Violation | None:
+        if saving >= self.min_saving:
+            return None
+        text = (
+            f"only {saving:.2f} times less arrived than gradients in every step would have "
+            f"been ({_FORMULA}); the bound is {self.min_saving:g}x"
         )
+        last = max((flow.reports[-1] for flow in flows), key=lambda event: event.seq)
+        return Violation.at(last, Code.SAVING_TOO_LOW, text, "")
 
 
 def _flows(history: History, start_s: float, end_s: float) -> tuple[_Flow, ...]:

@@ -11,7 +11,7 @@ training waits for a disk is a matter for `survivors`.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeGuard
+from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
@@ -45,17 +45,10 @@ class Checkpoints:
         failed = history.of(CheckpointFailed)
         found = [e for e in history.of(CheckpointFound) if e.payload.file is not None]
         refused = sum(len(e.payload.refused) for e in history.of(CheckpointFound))
-        silent = list(self._never_again(history))
         return conclude(
             self.name,
-            [
-                *_believed(history),
-                *_passed_over(history),
-                *(one for one in silent if isinstance(one, Violation)),
-            ],
-            doubts=[one for one in silent if isinstance(one, Doubt)]
-            if saved or failed
-            else [Doubt(Code.NOTHING_TO_JUDGE, "no learner said a word of checkpoints")],
+            [*_believed(history), *_passed_over(history), *self._never_again(history)],
+            nothing=Doubt(Code.NOTHING_TO_JUDGE, "no learner said a word of checkpoints"),
             passed=f"{len(saved)} checkpoints were saved, and {len(found)} starts resumed the "
             f"newest whole one; of {len(damaged)} damaged or lost files none was believed, and "
             f"after {len(failed)} refused writes saving went on",
@@ -73,18 +66,12 @@ class Checkpoints:
         """Learners that lived on for long enough after trouble and did not save again."""
         end_s = training_end_s(history)
         for learner, (trouble, since_s) in _troubles(history).items():
-            again = [
-                event
-                for event in history.of(CheckpointSaved)
-                if event.payload.learner == learner and event.seq > trouble.seq
-            ]
-            if again:
+            saved = (e for e in history.of(CheckpointSaved) if e.seq > trouble.seq)
+            if any(event.payload.learner == learner for event in saved):
                 continue
             text = f"{learner} could not save at {trouble.time_s:.1f} s and never saved again"
             if end_s - since_s >= self.again_within_s:
-                yield Violation(
-                    code=Code.NOT_SAVED_AGAIN, seq=trouble.seq, text=text, culprit=learner
-                )
+                yield Violation.at(trouble, Code.NOT_SAVED_AGAIN, text, learner)
             else:
                 left = f"but only {max(0.0, end_s - since_s):.1f} s were left for that"
                 yield Doubt(Code.TOO_LITTLE_TIME, f"{text}, {left}")
@@ -111,44 +98,29 @@ def _believed(history: History) -> Iterator[Violation]:
         if isinstance(said, CheckpointSaved):
             damaged.pop(place, None)
         elif place in damaged:
-            yield Violation(
-                code=Code.DAMAGED_FILE_BELIEVED,
-                seq=event.seq,
-                text=f"{place[0]} took {place[1]} for whole at {event.time_s:.1f} s, which had "
-                f"been damaged ({damaged[place].how})",
-                culprit=place[0],
-            )
+            text = f"{place[0]} took {place[1]} for whole at {event.time_s:.1f} s, which had"
+            how = f"been damaged ({damaged[place].how})"
+            yield Violation.at(event, Code.DAMAGED_FILE_BELIEVED, f"{text} {how}", place[0])
 
 
 def _passed_over(history: History) -> Iterator[Violation]:
     """Starts that did not find what had been saved last and was never damaged."""
-    whole: dict[str, list[Event[CheckpointSaved]]] = {}
-    """By learner: what it said that it saved and that no damage has hit since, oldest first."""
+    whole: dict[str, list[tuple[str, float]]] = {}
+    """By learner: files that it said it saved and that no damage has hit since, oldest first."""
     for event in history.of(StorageDamaged, CheckpointSaved, CheckpointFound):
         said = event.payload
         learner = said.node if isinstance(said, StorageDamaged) else said.learner
         known, file = whole.get(learner, []), said.file
-        others = [saved for saved in known if saved.payload.file != file]
-        if _is_saved(event):
-            whole[learner] = [*others, event]
+        others = [(name, saved_s) for name, saved_s in known if name != file]
+        if isinstance(said, CheckpointSaved):
+            whole[learner] = [*others, (said.file, event.time_s)]
         elif isinstance(said, StorageDamaged):
             whole[learner] = others
         elif known and known[-1] in others and (file is None or len(others) < len(known)):
-            yield _older(event, learner, file, known[-1])
+            newest, saved_s = known[-1]
+            text = (
+                f"{learner} resumed from {file or 'no checkpoint'} at {event.time_s:.1f} s; it had "
+                f"saved {newest} at {saved_s:.1f} s, and nothing damaged that"
+            )
+            yield Violation.at(event, Code.OLDER_FILE_RESUMED, text, learner)
             whole[learner] = []
-
-
-def _is_saved(event: Event) -> TypeGuard[Event[CheckpointSaved]]:
-    return isinstance(event.payload, CheckpointSaved)
-
-
-def _older(
-    found: Event, learner: str, file: str | None, newest: Event[CheckpointSaved]
-) -> Violation:
-    return Violation(
-        code=Code.OLDER_FILE_RESUMED,
-        seq=found.seq,
-        text=f"{learner} resumed from {file or 'no checkpoint'} at {found.time_s:.1f} s; it had "
-        f"saved {newest.payload.file} at {newest.time_s:.1f} s, and nothing damaged that",
-        culprit=learner,
-    )

@@ -24,17 +24,15 @@ class Cleanup:
         begun = [story for story in history.faults if story.injected or story.failed]
         started = history.of(NodeStarted)
         finished = history.last(RunFinished)
-        violations = list(_residue(history))
+        found: list[Violation | Doubt] = [*_residue(history)]
         if finished:
-            violations += [*_unhealed(history), *_still_running(history)]
+            found += [*_unhealed(history), *_still_running(history)]
+        else:
+            text = "the record breaks off before the run was finished"
+            found += [Doubt(Code.RECORD_INCOMPLETE, text)]
         return conclude(
             self.name,
-            violations,
-            doubts=()
-            if finished
-            else [
-                Doubt(Code.RECORD_INCOMPLETE, "the record breaks off before the run was finished")
-            ],
+            found,
             passed=f"{len(begun)} faults were undone and all {len(started)} processes are gone",
             samples=len(begun) + len(started),
         )
@@ -43,7 +41,7 @@ class Cleanup:
 def _residue(history: History) -> Iterator[Violation]:
     for event in history.of(ResidueFound):
         text = f"{event.payload.what} was left in {event.payload.where}"
-        yield Violation(code=Code.LEFT_OVER, seq=event.seq, text=text, culprit="harness")
+        yield Violation.at(event, Code.LEFT_OVER, text, "harness")
 
 
 def _unhealed(history: History) -> Iterator[Violation]:
@@ -52,9 +50,7 @@ def _unhealed(history: History) -> Iterator[Violation]:
         if story.injecting.payload.for_s is not None and not story.healed:
             how = "was never finished" if story.healing else "was never begun"
             text = f"the heal of {story.spec} ({story.fault}) {how}"
-            yield Violation(
-                code=Code.NOT_HEALED, seq=story.injecting.seq, text=text, culprit=story.injection
-            )
+            yield Violation.at(story.injecting, Code.NOT_HEALED, text, story.injection)
 
 
 def _still_running(history: History) -> Iterator[Violation]:
@@ -67,4 +63,4 @@ def _still_running(history: History) -> Iterator[Violation]:
             running.pop(life, None)
     for (node, incarnation), started in running.items():
         text = f"{node} (incarnation {incarnation}) was not seen to exit"
-        yield Violation(code=Code.STILL_RUNNING, seq=started.seq, text=text, culprit=node)
+        yield Violation.at(started, Code.STILL_RUNNING, text, node)

@@ -10,7 +10,7 @@ not compared.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 from typing import ClassVar
@@ -19,23 +19,23 @@ from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.capacity import Slowed, slowed
 from chaoslab.checks.codes import Code
+from chaoslab.checks.stretches import Stretches, holds
 from chaoslab.checks.timeline import (
     baseline_end_s,
     baseline_figure,
     before_the_end,
     parts,
+    trained,
     training_end_s,
 )
-from chaoslab.checks.violations import Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Measured, Violation, conclude, unknown
 from chaoslab.core.events import Event
-from chaoslab.core.payloads import LearnerStep, MemberLeft, RoundMerged
+from chaoslab.core.payloads import MemberLeft, RoundMerged
 from chaoslab.core.units import Factor, Share
 from chaoslab.record.journal import History
 
 _ONSET_S = 2.0
 """What is merged just after a fault began was trained on before it."""
-
-_Stretches = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class ContributionShare:
         """Compare shares, then look whether anybody was dropped or waited for."""
         slow = tuple(slowed(history))
         stretches = _stretches(history, slow)
-        rounds = [e for e in history.of(RoundMerged) if _holds(stretches, e.time_s)]
+        rounds = [e for e in history.of(RoundMerged) if holds(stretches, e.time_s)]
         if len(rounds) < self.min_rounds:
             reason = f"{len(rounds)} merges to judge by, and it takes {self.min_rounds}"
             return unknown(self.name, Code.TOO_FEW_SAMPLES, reason, samples=len(rounds))
@@ -83,31 +83,25 @@ class ContributionShare:
         worst = max(accounts, key=lambda account: account.difference)
         gap_s, usual_s = _gap_s(rounds), baseline_figure(history, lambda usual: usual.gap_s_median)
         drag = gap_s / usual_s if slow and usual_s and gap_s is not None else None
-        violations = [
+        found = [
             *self._wrong_shares(accounts, rounds[-1]),
             *_dropped(history, slow, stretches),
             *self._drag(drag, slow),
         ]
-        finding = conclude(
+        return conclude(
             self.name,
-            violations,
+            found,
             passed=f"the weight of {len(accounts)} learners followed their tokens: at worst "
             f"{worst.learner} had {worst.weight_share:.0%} of the weight for "
             f"{worst.tokens_share:.0%} of the tokens"
             + (f"; merges came {drag:.2f}x as far apart as before" if drag is not None else ""),
             samples=len(rounds),
+            measured=Measured(worst.difference, self.max_difference, digits=4),
             numbers={
                 "weight_share": {a.learner: round(a.weight_share, 4) for a in accounts},
                 "tokens_share": {a.learner: round(a.tokens_share, 4) for a in accounts},
                 "drag_factor": None if drag is None else round(drag, 3),
             },
-        )
-        broke_otherwise = bool(violations) and worst.difference <= self.max_difference
-        return replace(
-            finding,
-            observed=round(worst.difference, 4),
-            bound=self.max_difference,
-            margin=None if broke_otherwise else room_below(worst.difference, self.max_difference),
         )
 
     def _wrong_shares(self, accounts: Sequence[_Account], last: Event) -> Iterator[Violation]:
@@ -118,9 +112,7 @@ class ContributionShare:
                     f"{account.tokens_share:.1%} of the tokens; the bound is a difference of "
                     f"{self.max_difference:.0%}"
                 )
-                yield Violation(
-                    code=Code.WEIGHT_WRONG, seq=last.seq, text=text, culprit=account.learner
-                )
+                yield Violation.at(last, Code.WEIGHT_WRONG, text, account.learner)
 
     def _drag(self, drag: float | None, slow: Sequence[Slowed]) -> Iterator[Violation]:
         if drag is not None and drag > self.max_drag:
@@ -129,16 +121,16 @@ class ContributionShare:
                 f"beside {who}, which was slow, merges came {drag:.2f}x as far apart as before; "
                 f"the bound is {self.max_drag:g}x"
             )
-            yield Violation(code=Code.SLOW_LEARNER_AWAITED, seq=slow[0].evidence.seq, text=text)
+            yield Violation.at(slow[0].evidence, Code.SLOW_LEARNER_AWAITED, text, "")
 
 
-def _stretches(history: History, slow: Sequence[Slowed]) -> _Stretches:
+def _stretches(history: History, slow: Sequence[Slowed]) -> Stretches:
     if slow:
         return [(one.start_s + _ONSET_S, one.end_s) for one in slow]
     return [(baseline_end_s(history) or 0.0, training_end_s(history))]
 
 
-def _accounts(history: History, stretches: _Stretches) -> tuple[_Account, ...]:
+def _accounts(history: History, stretches: Stretches) -> tuple[_Account, ...]:
     """Of every learner that was at work all the time, in the order of their names."""
     away = {
         absence.learner
@@ -161,40 +153,32 @@ def _accounts(history: History, stretches: _Stretches) -> tuple[_Account, ...]:
     )
 
 
-def _tokens(history: History, stretches: _Stretches) -> Mapping[str, float]:
+def _tokens(history: History, stretches: Stretches) -> Mapping[str, float]:
     """Raw tokens that each learner trained on meanwhile, as far as its samples show."""
-    before: dict[tuple[str, int], float] = {}
     found: dict[str, float] = defaultdict(float)
-    for sample in history.of(LearnerStep):
-        life = (sample.payload.learner, sample.payload.incarnation)
-        now = sample.payload.tokens
-        if _holds(stretches, sample.time_s):
-            found[life[0]] += now - before.get(life, 0.0)
-        before[life] = now
+    for sample, tokens in trained(history):
+        if holds(stretches, sample.time_s):
+            found[sample.payload.learner] += tokens
     return found
 
 
-def _weights(history: History, stretches: _Stretches) -> Mapping[str, float]:
+def _weights(history: History, stretches: Stretches) -> Mapping[str, float]:
     """What each learner weighed in the merges meanwhile, added up."""
     found: dict[str, float] = defaultdict(float)
     for part in parts(history):
-        if _holds(stretches, part.merged.time_s):
+        if holds(stretches, part.merged.time_s):
             found[part.learner] += part.contributor.weight
     return found
 
 
-def _dropped(
-    history: History, slow: Sequence[Slowed], stretches: _Stretches
-) -> Iterator[Violation]:
+def _dropped(history: History, slow: Sequence[Slowed], stretches: Stretches) -> Iterator[Violation]:
     """Slow learners that the syncer put out for being slow."""
     names = {one.learner for one in slow}
-    for event in before_the_end(history, MemberLeft):
+    for event in before_the_end(history, history.of(MemberLeft)):
         learner = event.payload.learner
-        if learner in names and _holds(stretches, event.time_s):
+        if learner in names and holds(stretches, event.time_s):
             text = f"the syncer dropped {learner} at {event.time_s:.1f} s, and it was only slow"
-            yield Violation(
-                code=Code.DROPPED_FOR_SLOWNESS, seq=event.seq, text=text, culprit=learner
-            )
+            yield Violation.at(event, Code.DROPPED_FOR_SLOWNESS, text, learner)
 
 
 def _gap_s(rounds: Sequence[Event]) -> float | None:
@@ -202,7 +186,3 @@ def _gap_s(rounds: Sequence[Event]) -> float | None:
     times_s = [event.time_s for event in rounds]
     gaps_s = [late - early for early, late in pairwise(times_s)]
     return median(gaps_s) if gaps_s else None
-
-
-def _holds(stretches: _Stretches, time_s: float) -> bool:
-    return any(start_s <= time_s <= end_s for start_s, end_s in stretches)

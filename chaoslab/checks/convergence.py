@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
@@ -27,10 +27,13 @@ from chaoslab.core.payloads import (
     NodeStarted,
     PushRefusal,
     PushRejected,
+    UpdateTampered,
 )
 from chaoslab.core.units import Factor, Share
 from chaoslab.record.journal import History
 
+_Curve: TypeAlias = Sequence[tuple[float, float]]
+"""(committed tokens, loss)"""
 _MIN_POINTS = 2
 _MIN_COMMON_SHARE = 0.5
 """Less of the run's committed tokens than this says nothing, neither way."""
@@ -55,33 +58,10 @@ class LossParity:
             return unknown(self.name, Code.NO_TWIN, "there is no fault-free twin to compare with")
         run, twin = _curve(history), _curve(twin_run)
         samples = len(run) + len(twin)
-        if min(len(run), len(twin)) < _MIN_POINTS:
-            ends = "".join([_how_it_died(history), _how_it_died(twin_run, "twin's ")])
-            reason = f"the run was evaluated {_often(run)} and the twin {_often(twin)}; each needs "
-            return unknown(
-                self.name,
-                Code.TOO_FEW_SAMPLES,
-                f"{reason}{_MIN_POINTS}{ends or _more_often(run)}",
-                samples=samples,
-            )
-        if why := why_not_comparable(history, twin_run):
-            return unknown(
-                self.name,
-                Code.TWIN_NOT_COMPARABLE,
-                f"the fault-free twin cannot be compared with: {why}",
-            )
+        if found := _unfit(run, twin, history, twin_run):
+            counted = 0 if found.code is Code.TWIN_NOT_COMPARABLE else samples
+            return unknown(self.name, found.code, found.text, samples=counted)
         tokens = min(run[-1][0], twin[-1][0])
-        if tokens < max(run[0][0], twin[0][0], _MIN_COMMON_SHARE * run[-1][0]):
-            reason = f"the run was evaluated {_span(run)} and the twin {_span(twin)}"
-            needed = f"both must reach {_MIN_COMMON_SHARE * run[-1][0]:,.0f}"
-            remedy = "raise limits.timeout, so that the twin can go on, or lower evaluate_every"
-            return unknown(
-                self.name, Code.TWIN_TOO_SHORT, f"{reason}; {needed}: {remedy}", samples=samples
-            )
-        if coarse := _coarse(run, tokens) or _coarse(twin, tokens, "twin"):
-            return unknown(
-                self.name, Code.TOO_FEW_SAMPLES, f"{coarse}{_more_often(run)}", samples=samples
-            )
         mine, theirs = _at(run, tokens), _at(twin, tokens)
         if not math.isfinite(theirs) or theirs <= 0:
             return unknown(
@@ -91,7 +71,7 @@ class LossParity:
         where = f"at {tokens:,.0f} committed tokens the loss is {mine:.4f}"
         if not math.isfinite(delta):
             last = history.of(EvaluationMeasured)[-1]
-            violation = Violation(code=Code.LOSS_NOT_FINITE, seq=last.seq, text=where)
+            violation = Violation.at(last, Code.LOSS_NOT_FINITE, where, "")
             return conclude(self.name, [violation], passed="", samples=samples)
         beyond = f"; the run was evaluated {_span(run)}, and the twin ended before"
         is_beyond = run[-1][0] > tokens
@@ -117,6 +97,25 @@ class LossParity:
         )
 
 
+def _unfit(run: _Curve, twin: _Curve, history: History, twin_run: History) -> Doubt | None:
+    """Why the curves cannot be compared at the largest committed tokens that they share."""
+    if min(len(run), len(twin)) < _MIN_POINTS:
+        ends = "".join([_how_it_died(history), _how_it_died(twin_run, "twin's ")])
+        reason = f"the run was evaluated {_often(run)} and the twin {_often(twin)}; each needs "
+        return Doubt(Code.TOO_FEW_SAMPLES, f"{reason}{_MIN_POINTS}{ends or _more_often(run)}")
+    if why := why_not_comparable(history, twin_run):
+        text = f"the fault-free twin cannot be compared with: {why}"
+        return Doubt(Code.TWIN_NOT_COMPARABLE, text)
+    tokens, least = min(run[-1][0], twin[-1][0]), _MIN_COMMON_SHARE * run[-1][0]
+    if tokens < max(run[0][0], twin[0][0], least):
+        reason = f"the run was evaluated {_span(run)} and the twin {_span(twin)}"
+        remedy = "raise limits.timeout, so that the twin can go on, or lower evaluate_every"
+        return Doubt(Code.TWIN_TOO_SHORT, f"{reason}; both must reach {least:,.0f}: {remedy}")
+    if coarse := _coarse(run, tokens) or _coarse(twin, tokens, "twin"):
+        return Doubt(Code.TOO_FEW_SAMPLES, f"{coarse}{_more_often(run)}")
+    return None
+
+
 def _how_it_died(history: History, whose: str = "") -> str:
     """What became of an evaluator that did not end well, and its last words, as an addition."""
     roles = {e.payload.node: e.payload.role for e in history.of(NodeStarted)}
@@ -129,17 +128,17 @@ def _how_it_died(history: History, whose: str = "") -> str:
     return ""
 
 
-def _curve(history: History) -> Sequence[tuple[float, float]]:
-    """(committed tokens, loss), one loss for each number of tokens, in order."""
+def _curve(history: History) -> _Curve:
+    """One loss for each number of tokens, in order."""
     measured = history.of(EvaluationMeasured)
     return sorted({e.payload.committed_tokens: e.payload.loss for e in measured}.items())
 
 
-def _span(curve: Sequence[tuple[float, float]]) -> str:
+def _span(curve: _Curve) -> str:
     return f"from {curve[0][0]:,.0f} to {curve[-1][0]:,.0f} committed tokens"
 
 
-def _coarse(curve: Sequence[tuple[float, float]], tokens: float, whose: str = "run") -> str:
+def _coarse(curve: _Curve, tokens: float, whose: str = "run") -> str:
     """Why a loss between two evaluations says nothing there; empty if they are near enough."""
     if any(tokens == measured for measured, _ in curve):
         return ""
@@ -153,20 +152,20 @@ def _coarse(curve: Sequence[tuple[float, float]], tokens: float, whose: str = "r
     )
 
 
-def _often(curve: Sequence[tuple[float, float]]) -> str:
+def _often(curve: _Curve) -> str:
     if len(curve) == 1:
         return f"once (at {curve[0][0]:,.0f} committed tokens)"
     return f"{len(curve)} times"
 
 
-def _more_often(curve: Sequence[tuple[float, float]]) -> str:
+def _more_often(curve: _Curve) -> str:
     """What to write so that the next run is evaluated often enough."""
     if not curve or not curve[-1][0]:
         return ": let training go on for longer (`training.stop`)"
     return f": set `training.evaluate_every` to {max(1, curve[-1][0] // 10):.0f}"
 
 
-def _at(curve: Sequence[tuple[float, float]], tokens: float) -> float:
+def _at(curve: _Curve, tokens: float) -> float:
     """Linear interpolation; `tokens` lies within the curve."""
     for (left, low), (right, high) in pairwise(curve):
         if left <= tokens <= right:
@@ -204,20 +203,15 @@ class NumericHealth:
             e for e in history.of(PushRejected) if e.payload.reason is PushRefusal.NOT_FINITE
         ]
         asked = _asked_to_send_nonsense(history)
-        violations += [
-            Violation(
-                code=Code.UPDATE_NOT_FINITE,
-                seq=event.seq,
-                text=f"{event.payload.learner} pushed an update that was not finite",
-                culprit=event.payload.learner,
-            )
-            for event in refused
-            if event.payload.learner not in asked
-        ]
+        for event in refused:
+            learner = event.payload.learner
+            if learner not in asked:
+                text = f"{learner} pushed an update that was not finite"
+                violations += [Violation.at(event, Code.UPDATE_NOT_FINITE, text, learner)]
         return conclude(
             self.name,
             violations,
-            doubts=() if losses else [Doubt(Code.NOTHING_TO_JUDGE, "no loss was recorded")],
+            nothing=Doubt(Code.NOTHING_TO_JUDGE, "no loss was recorded"),
             passed=f"{len(values)} losses were finite, the highest {max(finite, default=0):.3f}",
             samples=len(values),
             numbers={
@@ -251,18 +245,18 @@ def _unhealthy(
         who, where = "the evaluation", f"at {said.committed_tokens:,.0f} committed tokens"
     else:
         who, where = said.learner, f"at {event.time_s:.1f} s"
-    code = Code.LOSS_TOO_HIGH if math.isfinite(value) else Code.LOSS_NOT_FINITE
-    if math.isfinite(value):
-        text = (
-            f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f}, {factor:g}x the "
-            "untrained loss"
+    if not math.isfinite(value):
+        return Violation.at(
+            event, Code.LOSS_NOT_FINITE, f"{who}'s loss became {value} {where}", who
         )
-    else:
-        text = f"{who}'s loss became {value} {where}"
-    return Violation(code=code, seq=event.seq, text=text, culprit=who)
+    text = (
+        f"{who}'s loss was {value:.3f} {where}; the bound is {bound:.3f}, {factor:g}x the "
+        "untrained loss"
+    )
+    return Violation.at(event, Code.LOSS_TOO_HIGH, text, who)
 
 
 def _asked_to_send_nonsense(history: History) -> set[str]:
-    """Learners whose updates a fault spoils on purpose."""
-    spoils = [story for story in history.faults if story.fault.startswith("update.")]
-    return {target for story in spoils for target in story.targets}
+    """Learners that a fault was on, and whose test hook told of updates that it spoilt."""
+    spoilt = {event.payload.learner for event in history.of(UpdateTampered)}
+    return {who for story in history.faults for who in story.targets if who in spoilt}

@@ -8,7 +8,7 @@ A victim that is back before the bound need not have been missed.
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
 from chaoslab.checks.absence import Absence, absences
@@ -17,7 +17,7 @@ from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import disturbances
 from chaoslab.checks.outages import outages
 from chaoslab.checks.timeline import before_the_end, fault_windows
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerLeft,
@@ -32,7 +32,6 @@ from chaoslab.record.journal import History
 
 _Missed: TypeAlias = Event[MemberSuspected | MemberLeft]
 """The syncer takes a member for gone."""
-_NOBODY_AWAY = "nobody was away for long enough to be missed"
 _EXIT_SLACK_S = 2.0
 """A process may be seen to exit this long before or after its membership ends."""
 _SILENT_S, _MOSTLY = 1.0, 0.5
@@ -66,25 +65,15 @@ class Detection:
         left = [event for event in false if event.kind is Kind.MEMBER_LEFT]
         violations += [_false(event) for event in (left if self.allow_suspicion else false)]
         slowest_s = max(seen, default=0.0)
-        finding = conclude(
+        return conclude(
             self.name,
-            violations,
-            doubts=[Doubt(Code.MACHINE_HELD_UP, text) for text in disturbed]
-            or (() if seen else [Doubt(Code.NO_FAULT, _NOBODY_AWAY)]),
+            [*violations, *disturbed],
+            nothing=Doubt(Code.NO_FAULT, "nobody was away for long enough to be missed"),
             passed=f"the syncer knew of every victim within {slowest_s:.2f} s and dropped "
             "nobody else",
             samples=len(seen),
+            measured=Measured(slowest_s, self.within_s) if seen else None,
             numbers={"false_suspicions": len(false) - len(left)},
-        )
-        if not seen:
-            return finding
-        margin = room_below(slowest_s, self.within_s)
-        broke_otherwise = bool(violations) and slowest_s <= self.within_s
-        return replace(
-            finding,
-            observed=round(slowest_s, 3),
-            bound=self.within_s,
-            margin=None if broke_otherwise else margin,
         )
 
 
@@ -123,12 +112,8 @@ def _gone_for_s(absence: Absence, history: History) -> float:
 def _missed(absence: Absence, delay_s: float | None, within_s: float) -> Violation:
     code = Code.NOT_MISSED if delay_s is None else Code.MISSED_TOO_LATE
     said = "did not miss it" if delay_s is None else f"took {delay_s:.1f} s to miss it"
-    return Violation(
-        code=code,
-        seq=absence.stories[0].injecting.seq,
-        text=f"{absence} was gone, and the syncer {said}; the bound is {within_s:g} s",
-        culprit=absence.learner,
-    )
+    text = f"{absence} was gone, and the syncer {said}; the bound is {within_s:g} s"
+    return Violation.at(absence.stories[0].injecting, code, text, absence.learner)
 
 
 def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]:
@@ -137,25 +122,17 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
     A syncer that was away itself may take those who are cut off for gone until it hears them again.
     """
     reasons = [(a.learner, a.gone_s, a.back_s) for a in away]
-    reasons += [
-        (node, window.start_s, window.end_s)
-        for window in fault_windows(history)
-        if not window.story.brings_in
-        for node in window.story.targets
-    ]
-    reasons += [
-        (event.payload.node, event.time_s - _EXIT_SLACK_S, event.time_s + _EXIT_SLACK_S)
-        for event in before_the_end(history, NodeExited)
-    ]
-    reasons += [
-        (who, outage.gone_s, heard.time_s if heard else outage.until_s)
-        for outage in outages(history)
-        for who, heard in outage.returns.items()
-    ]
-    reasons += [
-        (who, outage.gone_s, outage.until_s) for outage in outages(history) for who in outage.lent
-    ]
-    for event in before_the_end(history, MemberSuspected, MemberLeft):
+    for window in fault_windows(history):
+        targets = () if window.story.brings_in else window.story.targets
+        reasons += [(node, window.start_s, window.end_s) for node in targets]
+    for exited in before_the_end(history, history.of(NodeExited)):
+        seen_s = exited.time_s
+        reasons += [(exited.payload.node, seen_s - _EXIT_SLACK_S, seen_s + _EXIT_SLACK_S)]
+    for outage in outages(history):
+        for who, heard in outage.returns.items():
+            reasons += [(who, outage.gone_s, heard.time_s if heard else outage.until_s)]
+        reasons += [(who, outage.gone_s, outage.until_s) for who in outage.lent]
+    for event in before_the_end(history, history.of(MemberSuspected, MemberLeft)):
         learner, time_s = event.payload.learner, event.time_s
         said = event.payload
         has_left = isinstance(said, MemberLeft) and said.reason is Leaving.SAID_GOODBYE
@@ -167,7 +144,7 @@ def _unjustified(history: History, away: Sequence[Absence]) -> Iterator[_Missed]
 
 def _sorted_out(
     false: Sequence[_Missed], history: History
-) -> tuple[Sequence[_Missed], Sequence[str]]:
+) -> tuple[Sequence[_Missed], Sequence[Doubt]]:
     """Those that the syncer must answer for, and what is to be said of the others.
 
     It may take a learner for gone when both heard nothing of each other for a time, and most of
@@ -181,7 +158,8 @@ def _sorted_out(
         lost_s = sum(one.overlap_s(since_s, event.time_s) for one in causes)
         silent_s = event.time_s - since_s
         if silent_s >= _SILENT_S and lost_s > _MOSTLY * silent_s:
-            said.append(f"{_false(event).text}, but {' and '.join(one.text for one in causes)}")
+            text = f"{_false(event).text}, but {' and '.join(one.text for one in causes)}"
+            said.append(Doubt(Code.MACHINE_HELD_UP, text))
         else:
             kept.append(event)
     return kept, said
@@ -210,9 +188,5 @@ def _false(event: _Missed) -> Violation:
     has_left = event.kind is Kind.MEMBER_LEFT
     verb = "dropped" if has_left else "suspected"
     code = Code.DROPPED_WRONGLY if has_left else Code.SUSPECTED_WRONGLY
-    return Violation(
-        code=code,
-        seq=event.seq,
-        text=f"the syncer {verb} {learner} at {event.time_s:.1f} s, and no fault was on it",
-        culprit=learner,
-    )
+    text = f"the syncer {verb} {learner} at {event.time_s:.1f} s, and no fault was on it"
+    return Violation.at(event, code, text, learner)

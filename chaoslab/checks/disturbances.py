@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.node_clocks import stalls
+from chaoslab.checks.stretches import Stretches, holds, union
 from chaoslab.checks.timeline import baseline_end_s
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
@@ -90,7 +91,7 @@ def without(history: History, disturbed: Sequence[Disturbance]) -> History:
 
     Step samples that were taken while the machine was busy say nothing any more.
     """
-    stretches = _union(disturbed)
+    stretches = union((one.start_s, one.end_s) for one in disturbed)
     starts_s = [start_s for start_s, _ in stretches]
 
     def moved_s(time_s: float) -> float:
@@ -102,23 +103,11 @@ def without(history: History, disturbed: Sequence[Disturbance]) -> History:
     return history.retimed(events, control=history.control)
 
 
-def _emptied(event: Event, busy: Sequence[tuple[float, float]]) -> Event:
+def _emptied(event: Event, busy: Stretches) -> Event:
     """A step sample of a busy time as a line that no check reads: others are known by their seq."""
-    if event.kind is not Kind.LEARNER_STEP:
-        return event
-    if not any(start_s <= event.time_s <= end_s for start_s, end_s in busy):
-        return event
-    return replace(event, kind=Kind.COUNTS_SAMPLED, data={})
-
-
-def _union(disturbed: Sequence[Disturbance]) -> Sequence[tuple[float, float]]:
-    joined: list[tuple[float, float]] = []
-    for one in sorted(disturbed, key=lambda one: one.start_s):
-        if joined and one.start_s <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], one.end_s))
-        else:
-            joined.append((one.start_s, one.end_s))
-    return joined
+    if event.kind is Kind.LEARNER_STEP and holds(busy, event.time_s):
+        return replace(event, kind=Kind.COUNTS_SAMPLED, data={})
+    return event
 
 
 # ---------------------------------------------------------------- what disturbed

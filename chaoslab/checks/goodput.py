@@ -8,7 +8,7 @@ While a fault holds the syncer nobody can merge, so there it counts until all ha
 Raw tokens, which also count work that was later overwritten or lost, stand beside it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,12 +17,12 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.capacity import pace_shares, slowed
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
-from chaoslab.checks.timeline import baseline_figure, fault_windows
+from chaoslab.checks.stretches import Stretches, overlap_s, union
+from chaoslab.checks.timeline import baseline_figure, fault_windows, trained
 from chaoslab.checks.violations import room_above, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.payloads import (
     LearnerJoined,
-    LearnerStep,
     LinkCleared,
     LinkShaped,
     NodeExited,
@@ -31,7 +31,6 @@ from chaoslab.core.payloads import (
 from chaoslab.core.units import Share
 from chaoslab.record.journal import History
 
-_Stretches = Sequence[tuple[float, float]]
 _MOMENTS = frozenset({"reset"})
 """Effects on links that are over at once: to come back is the learner's part."""
 
@@ -58,7 +57,7 @@ class Goodput:
         baseline_gap_s = baseline_figure(history, lambda usual: usual.gap_s_median)
         windows = fault_windows(history)
         spans = [(window.start_s, window.end_s) for window in windows]
-        stretches = _union([*spans, *_caught_up(history)])
+        stretches = union([*spans, *_caught_up(history)])
         seconds = _length_s(stretches)
         if baseline_per_s is None or baseline_gap_s is None:
             return unknown(self.name, Code.NO_BASELINE, "there was no baseline to compare with")
@@ -99,7 +98,7 @@ class Goodput:
         )
 
 
-def _committed(history: History, stretches: _Stretches) -> tuple[int, float]:
+def _committed(history: History, stretches: Stretches) -> tuple[int, float]:
     """Rounds merged within the stretches, and the tokens that they committed."""
     rounds, tokens, before = 0, 0.0, 0.0
     for merged in history.of(RoundMerged):
@@ -110,17 +109,9 @@ def _committed(history: History, stretches: _Stretches) -> tuple[int, float]:
     return rounds, tokens
 
 
-def _raw_tokens(history: History, stretches: _Stretches) -> float:
+def _raw_tokens(history: History, stretches: Stretches) -> float:
     """Tokens that all learners trained within the stretches, as far as their samples show."""
-    before: dict[tuple[str, int], float] = {}
-    tokens = 0.0
-    for sample in history.of(LearnerStep):
-        life = (sample.payload.learner, sample.payload.incarnation)
-        now = sample.payload.tokens
-        if _holds(stretches, sample.time_s):
-            tokens += now - before.get(life, 0.0)
-        before[life] = now
-    return tokens
+    return sum(tokens for sample, tokens in trained(history) if _holds(stretches, sample.time_s))
 
 
 def _caught_up(history: History) -> Iterator[tuple[float, float]]:
@@ -159,7 +150,7 @@ def _slowed_s(history: History) -> float:
     )
 
 
-def _joined_s(history: History, stretches: _Stretches) -> float:
+def _joined_s(history: History, stretches: Stretches) -> float:
     """Learner-seconds that newcomers added: each life from when it held everything to its end."""
     newcomers, spans = history.newcomers, dict[tuple[str, int], tuple[float, float]]()
     for event in history.of(LearnerJoined, NodeExited) if newcomers else ():
@@ -170,15 +161,10 @@ def _joined_s(history: History, stretches: _Stretches) -> float:
             spans.setdefault(life, (event.time_s, history.end_s))
         elif life in spans:
             spans[life] = (spans[life][0], event.time_s)
-    shared = (
-        min(end_s, until_s) - max(start_s, from_s)
-        for start_s, end_s in stretches
-        for from_s, until_s in spans.values()
-    )
-    return sum(length_s for length_s in shared if length_s > 0)
+    return sum(overlap_s(stretches, from_s, until_s) for from_s, until_s in spans.values())
 
 
-def _taken(absence: Absence, history: History) -> _Stretches:
+def _taken(absence: Absence, history: History) -> Stretches:
     """All of it, or when its link was cut: one that flaps carries bytes in between."""
     end_s = absence.since.time_s if absence.since else absence.until_s
     injections = {story.injection for story in absence.stories}
@@ -198,23 +184,12 @@ def _taken(absence: Absence, history: History) -> _Stretches:
         elif event.payload.effect not in _MOMENTS:
             since_s.setdefault(injection, event.time_s)
     stretches += [(start_s, end_s) for start_s in since_s.values()]
-    return _union((max(a, absence.gone_s), min(b, end_s)) for a, b in stretches if a < end_s)
+    return union((max(a, absence.gone_s), min(b, end_s)) for a, b in stretches if a < end_s)
 
 
-def _union(stretches: Iterable[tuple[float, float]]) -> _Stretches:
-    """The same time without overlaps, in order."""
-    joined: list[tuple[float, float]] = []
-    for start_s, end_s in sorted(stretches):
-        if joined and start_s <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end_s, joined[-1][1]))
-        else:
-            joined.append((start_s, end_s))
-    return joined
-
-
-def _length_s(stretches: _Stretches) -> float:
+def _length_s(stretches: Stretches) -> float:
     return sum(end_s - start_s for start_s, end_s in stretches)
 
 
-def _holds(stretches: _Stretches, time_s: float) -> bool:
+def _holds(stretches: Stretches, time_s: float) -> bool:
     return any(start_s < time_s <= end_s for start_s, end_s in stretches)

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeVar
 
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import parts, training_end_s
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
+from chaoslab.checks.timeline import after, parts, training_end_s
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -87,30 +87,17 @@ class Join:
     def judge(self, history: History) -> Finding:
         """Judge each arrival; one that was given too little time is a doubt."""
         found = list(_arrivals(history))
-        problems = [self._problem(arrival, history) for arrival in found]
         clocks_s = [arrival.clock_s(arrival.accepted) for arrival in found]
         longest_s = max((clock_s for clock_s in clocks_s if clock_s is not None), default=None)
-        violations = [problem for problem in problems if isinstance(problem, Violation)]
-        finding = conclude(
+        return conclude(
             self.name,
-            violations,
-            doubts=[problem for problem in problems if isinstance(problem, Doubt)]
-            if found
-            else [Doubt(Code.NO_FAULT, "no fault brought a learner in")],
+            [self._problem(arrival, history) for arrival in found],
+            nothing=Doubt(Code.NO_FAULT, "no fault brought a learner in"),
             passed=f"{', '.join(dict.fromkeys(a.learner for a in found))} joined and contributed, "
             f"after at most {longest_s or 0.0:.1f} s",
             samples=len(found),
+            measured=None if longest_s is None else Measured(longest_s, self.within_s),
             numbers=_numbers(found),
-        )
-        if longest_s is None:
-            return finding
-        is_late = longest_s > self.within_s
-        has_margin = finding.outcome is not Outcome.FAIL or is_late
-        return replace(
-            finding,
-            observed=round(longest_s, 3),
-            bound=self.within_s,
-            margin=room_below(longest_s, self.within_s) if has_margin else None,
         )
 
     def _problem(self, arrival: _Arrival, history: History) -> Violation | Doubt | None:
@@ -163,7 +150,7 @@ def _how_far(arrival: _Arrival) -> str:
 
 def _violation(code: Code, arrival: _Arrival, text: str, event: Event | None) -> Violation:
     seen = event or arrival.started or arrival.story.injecting
-    return Violation(code=code, seq=seen.seq, text=text, culprit=arrival.learner)
+    return Violation.at(seen, code, text, arrival.learner)
 
 
 # ---------------------------------------------------------------- who was brought in
@@ -183,34 +170,20 @@ def _arrivals(history: History) -> Iterator[_Arrival]:
 def _follow(arrival: _Arrival, history: History) -> _Arrival:
     """What its first life since the injection did until it was asked to leave."""
     since, until_s = arrival.story.injecting, arrival.until_s
-    started = next(
-        (
-            event
-            for event in history.between(since.time_s, until_s, NodeStarted)
-            if event.payload.node == arrival.learner and event.seq > since.seq
-        ),
-        None,
-    )
+    starts = after(since, history.between(since.time_s, until_s, NodeStarted))
+    started = next((e for e in starts if e.payload.node == arrival.learner), None)
     if started is None:
         return arrival
-    life = started.payload.incarnation
+    life = arrival.learner, started.payload.incarnation
 
     def first(kind: type[_L]) -> Event[_L] | None:
-        return next(
-            (
-                event
-                for event in history.between(since.time_s, until_s, kind)
-                if event.seq > since.seq
-                and (event.payload.learner, event.payload.incarnation) == (arrival.learner, life)
-            ),
-            None,
-        )
+        later = after(since, history.between(since.time_s, until_s, kind))
+        return next((event for event in later if event.payload.life == life), None)
 
     merged = [
         part.merged
         for part in parts(history)
-        if (part.learner, part.incarnation) == (arrival.learner, life)
-        and part.merged.time_s <= arrival.until_s
+        if part.contributor.life == life and part.merged.time_s <= until_s
     ]
     return replace(
         arrival,

@@ -61,8 +61,8 @@ class Ledger:
         ]
         return conclude(
             self.name,
-            violations,
-            doubts=_doubts(accounts),
+            [*violations, *_doubts(accounts)],
+            nothing=Doubt(Code.NOTHING_TO_JUDGE, "nothing was merged"),
             passed=f"{len(accounts.merged)} contributions are the same on both sides, and each was "
             "merged once",
             samples=len(accounts.merged),
@@ -70,18 +70,16 @@ class Ledger:
         )
 
 
-def _doubts(accounts: Accounts) -> Sequence[Doubt]:
-    if not accounts.merged:
-        return [Doubt(Code.NOTHING_TO_JUDGE, "nothing was merged")]
+def _doubts(accounts: Accounts) -> Iterator[Doubt]:
+    text = ""
     if not accounts.pushed or not accounts.accepted:
         text = "one side did not write its pushes down, so there is nothing to compare"
-        return [Doubt(Code.RECORD_INCOMPLETE, text)]
-    if not accounts.finals or not accounts.history.of(SyncerFinal):
+    elif not accounts.finals or not accounts.history.of(SyncerFinal):
         text = (
             "the books were not closed: a final account of the syncer or of the learners is missing"
         )
-        return [Doubt(Code.RECORD_INCOMPLETE, text)]
-    return ()
+    if text and accounts.merged:
+        yield Doubt(Code.RECORD_INCOMPLETE, text)
 
 
 # ---------------------------------------------------------------- entry by entry

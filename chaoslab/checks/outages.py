@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
-from chaoslab.checks.timeline import parts, training_end_s
+from chaoslab.checks.stretches import overlap_s
+from chaoslab.checks.timeline import after, parts, training_end_s
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import MemberJoined, MemberLeft, NodeStarted, PushAccepted, SyncerReady
 from chaoslab.record.journal import FaultStory, History
@@ -91,16 +92,14 @@ def held_s(found: Iterable[Outage], start_s: float, end_s: float) -> float:
 
     The start of the next process of the syncer is a part of it, `_START_S` at most.
     """
-    stretches = [(outage.gone_s, outage.served_s) for outage in found]
-    return sum(max(0.0, min(b, end_s) - max(a, start_s)) for a, b in stretches)
+    return overlap_s([(outage.gone_s, outage.served_s) for outage in found], start_s, end_s)
 
 
 def _outage(history: History, story: FaultStory, until_s: float, *, is_last: bool) -> Outage:
     since, lent = story.healing, _lent(history, until_s)
     ready = None
     if since is not None:
-        later = history.between(since.time_s, until_s, SyncerReady)
-        ready = next((event for event in later if event.seq > since.seq), None)
+        ready = next(after(since, history.between(since.time_s, until_s, SyncerReady)), None)
     return Outage(
         story=story,
         gone_s=story.injecting.time_s,
@@ -144,15 +143,13 @@ def _lent(history: History, until_s: float) -> frozenset[str]:
 
 def heard(history: History, learner: str, since: Event, until_s: float) -> Event | None:
     """The first work of a learner that was accepted after an event, or the first round with it."""
-    accepted = [
-        event
-        for event in history.between(since.time_s, until_s, PushAccepted)
-        if event.seq > since.seq and event.payload.learner == learner
-    ]
-    merged = [
+    pushes = after(since, history.between(since.time_s, until_s, PushAccepted))
+    accepted = (event for event in pushes if event.payload.learner == learner)
+    merged = (
         part.merged
         for part in parts(history)
         if part.merged.seq > since.seq and part.learner == learner
         if part.merged.time_s <= until_s and not part.merged.payload.is_restated
-    ]
-    return min([*accepted[:1], *merged[:1]], key=lambda event: event.seq, default=None)
+    )
+    found = [event for event in (next(accepted, None), next(merged, None)) if event]
+    return min(found, key=lambda event: event.seq, default=None)

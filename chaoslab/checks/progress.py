@@ -13,6 +13,7 @@ from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import outages
+from chaoslab.checks.stretches import holds
 from chaoslab.checks.timeline import (
     FaultWindow,
     Gap,
@@ -120,7 +121,4 @@ def _rounds_under_faults(
         stretches = [(baseline_end_s(history) or 0.0, training_end_s(history))]
     stretches += [(absence.gone_s, absence.back_s) for absence in away]
     stretches += [(outage.gone_s, outage.until_s) for outage in outages(history)]
-    return sum(
-        any(start_s <= merged.time_s <= end_s for start_s, end_s in stretches)
-        for merged in history.of(RoundMerged)
-    )
+    return sum(holds(stretches, merged.time_s) for merged in history.of(RoundMerged))

@@ -9,14 +9,14 @@ Coming back (`rejoin`) is the first accepted contribution; recovering is the old
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import zip_longest
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import RoundMerged
@@ -82,29 +82,24 @@ class Recovery:
         after_s = [self._recovered_after_s(heal, pace) for heal in heals]
         judged = list(zip(heals, after_s, strict=True))
         seen = [time_s for time_s in after_s if time_s is not None]
-        violations = [v for heal, time_s in judged if (v := self._violation(heal, time_s, pace))]
         open_ = [
             str(heal)
             for heal, time_s in judged
             if time_s is None and heal.is_last and not self._had_room(heal, pace)
         ]
+        text = f"training went on for too short a time after {' and '.join(open_)}"
         slowest_s = max(seen, default=0.0)
-        finding = conclude(
+        return conclude(
             self.name,
-            violations,
-            doubts=_doubts(open_, has_seen=bool(seen)),
+            [
+                *(self._violation(heal, time_s, pace) for heal, time_s in judged),
+                Doubt(Code.TOO_LITTLE_TIME, text) if open_ else None,
+            ],
+            nothing=Doubt(Code.NO_FAULT, "no fault was healed"),
             passed=f"the old pace was back after at most {slowest_s:.1f} s",
             samples=len(seen),
+            measured=Measured(slowest_s, self.within_s) if seen else None,
             numbers=_numbers(judged, pace),
-        )  # fmt: skip
-        if not seen:
-            return finding
-        broke_otherwise = bool(violations) and slowest_s <= self.within_s
-        return replace(
-            finding,
-            observed=round(slowest_s, 3),
-            bound=self.within_s,
-            margin=None if broke_otherwise else room_below(slowest_s, self.within_s),
         )
 
     def _recovered_after_s(self, heal: _Heal, pace: _Pace) -> float | None:
@@ -138,23 +133,14 @@ class Recovery:
         slow = self._slow(latest_s, heal.victims, pace) or ["rounds"]
         lasted = "never" if after_s is None else f"only after {after_s:.1f} s"
         culprits = [who for who in heal.victims if f"contributions of {who}" in slow]
-        return Violation(
-            code=Code.PACE_NOT_REGAINED,
-            seq=heal.event.seq,
-            text=f"after {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
-            f"heal {' and '.join(slow)} came at less than {self.min_share:.0%} of it",
-            culprit=", ".join(culprits),
+        text = (
+            f"after {heal} the old pace came back {lasted}: {self.within_s:g} s after the "
+            f"heal {' and '.join(slow)} came at less than {self.min_share:.0%} of it"
         )
+        return Violation.at(heal.event, Code.PACE_NOT_REGAINED, text, ", ".join(culprits))
 
     def _had_room(self, heal: _Heal, pace: _Pace) -> bool:
         return heal.until_s - heal.event.time_s >= self.within_s + pace.window_s
-
-
-def _doubts(open_: Sequence[str], *, has_seen: bool) -> Sequence[Doubt]:
-    if open_:
-        text = f"training went on for too short a time after {' and '.join(open_)}"
-        return [Doubt(Code.TOO_LITTLE_TIME, text)]
-    return () if has_seen else [Doubt(Code.NO_FAULT, "no fault was healed")]
 
 
 # ---------------------------------------------------------------- the usual pace

@@ -6,14 +6,14 @@ contributes once, or one that works on an old version to the end.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from chaoslab.checks.absence import Absence, absences
-from chaoslab.checks.base import Finding, Outcome
+from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import parts
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -56,54 +56,37 @@ class Rejoin:
     def judge(self, history: History) -> Finding:
         """Judge each absence; one that training left too little time for is a doubt."""
         found = absences(history)
-        problems = [self._problem(absence, history) for absence in found]
-        waits_s = [absence.waited_s for absence in found]
-        longest_s = max(waits_s, default=0.0)
-        finding = conclude(
+        longest_s = max((absence.waited_s for absence in found), default=0.0)
+        names = ", ".join(dict.fromkeys(absence.learner for absence in found))
+        return conclude(
             self.name,
-            [problem for problem in problems if isinstance(problem, Violation)],
-            doubts=[problem for problem in problems if isinstance(problem, Doubt)]
-            if found
-            else [Doubt(Code.NO_FAULT, "no fault took a learner away")],
-            passed=f"{_names(found)} came back and contributed again, after at most "
-            f"{longest_s:.1f} s",
+            [self._problem(absence, history) for absence in found],
+            nothing=Doubt(Code.NO_FAULT, "no fault took a learner away"),
+            passed=f"{names} came back and contributed again, after at most {longest_s:.1f} s",
             samples=len(found),
+            measured=Measured(longest_s, self.within_s) if found else None,
             numbers=_numbers(found),
-        )
-        if not found:
-            return finding
-        margin = room_below(longest_s, self.within_s)
-        failed = finding.outcome is Outcome.FAIL
-        return replace(
-            finding,
-            observed=round(longest_s, 3),
-            bound=self.within_s,
-            margin=None if failed and margin is not None and margin > 0 else margin,
         )
 
     def _problem(self, absence: Absence, history: History) -> Violation | Doubt | None:
         """A violation, a doubt, or nothing to object to."""
         if absence.impostures:
-            return _violation(
-                Code.FORMER_SELF_ACCEPTED,
-                absence,
+            text = (
                 f"{absence.learner} was dropped by the syncer, yet a push of its former self was "
-                f"accepted at {absence.impostures[0].time_s:.1f} s",
-                absence.impostures[0],
+                f"accepted at {absence.impostures[0].time_s:.1f} s"
             )
+            return _violation(Code.FORMER_SELF_ACCEPTED, absence, text, absence.impostures[0])
         if absence.since is None:
             return _never_healed(absence)
         clock_s = absence.clock_s(absence.accepted)
         if clock_s is None:
             return self._never_contributed(absence)
         if clock_s > self.within_s:
-            return _violation(
-                Code.TOO_LATE,
-                absence,
+            text = (
                 f"{absence} took {clock_s:.1f} s from the heal to its first accepted contribution; "
-                f"the bound is {self.within_s:g} s",
-                absence.accepted,
+                f"the bound is {self.within_s:g} s"
             )
+            return _violation(Code.TOO_LATE, absence, text, absence.accepted)
         return (
             self._too_few(absence, history)
             or self._out_of_date(absence, history)
@@ -124,12 +107,8 @@ class Rejoin:
         else:
             code = Code.NOTHING_ACCEPTED
             how = f"it stepped after {stepped_s:.1f} s, but nothing that it sent was accepted"
-        return _violation(
-            code,
-            absence,
-            f"{absence} did not rejoin in {room_s:.1f} s: {how}",
-            absence.up,
-        )
+        text = f"{absence} did not rejoin in {room_s:.1f} s: {how}"
+        return _violation(code, absence, text, absence.up)
 
     def _too_few(self, absence: Absence, history: History) -> Violation | Doubt | None:
         if len(absence.merged) >= self.contributions:
@@ -152,13 +131,11 @@ class Rejoin:
         worst = max(lags, key=lambda fragment: lags[fragment], default="")
         if not worst or lags[worst] <= self.max_lag:
             return None
-        return _violation(
-            Code.OUT_OF_DATE,
-            absence,
+        text = (
             f"{absence.learner} ended with version {held.get(worst, 0)} of fragment {worst}, the "
-            f"syncer with {current[worst]}: it is not up to date",
-            absence.merged[-1],
+            f"syncer with {current[worst]}: it is not up to date"
         )
+        return _violation(Code.OUT_OF_DATE, absence, text, absence.merged[-1])
 
 
 def _repeats(absence: Absence, history: History) -> Violation | None:
@@ -182,13 +159,11 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
         position = joined.payload.data_position
         is_its = joined.payload.incarnation == absence.incarnation
         if is_its and position < max(reached, default=0):
-            return _violation(
-                Code.DATA_REPEATED,
-                absence,
+            text = (
                 f"{absence} joined at batch {position} of its data, although it had reached "
-                f"{max(reached)} before: it trains again on what it had trained on",
-                joined,
+                f"{max(reached)} before: it trains again on what it had trained on"
             )
+            return _violation(Code.DATA_REPEATED, absence, text, joined)
     return None
 
 
@@ -199,18 +174,16 @@ def _said(history: History, kind: type[_M], learner: str) -> Iterator[Event[_M]]
 def _never_healed(absence: Absence) -> Violation | Doubt:
     if absence.was_to_be_healed:
         return Doubt(Code.TOO_LITTLE_TIME, f"training ended before {absence} was healed")
-    return _violation(
-        Code.NEVER_HEALED,
-        absence,
+    text = (
         f"{absence} was never brought back: the fault was to last to the end of training, "
-        f"{absence.until_s - absence.gone_s:.1f} s later",
-        None,
+        f"{absence.until_s - absence.gone_s:.1f} s later"
     )
+    return _violation(Code.NEVER_HEALED, absence, text, None)
 
 
 def _violation(code: Code, absence: Absence, text: str, event: Event | None) -> Violation:
     seen = event or absence.since or absence.stories[0].injecting
-    return Violation(code=code, seq=seen.seq, text=text, culprit=absence.learner)
+    return Violation.at(seen, code, text, absence.learner)
 
 
 def _held(absence: Absence, history: History) -> Mapping[str, int]:
@@ -218,7 +191,7 @@ def _held(absence: Absence, history: History) -> Mapping[str, int]:
     versions: dict[str, int] = {}
     for event in history.of(LearnerJoined, LearnerAdopted, LearnerFinal):
         said = event.payload
-        if (said.learner, said.incarnation) != (absence.learner, absence.incarnation):
+        if said.life != (absence.learner, absence.incarnation):
             continue
         if isinstance(said, LearnerAdopted):
             versions[str(said.fragment)] = said.version
@@ -233,10 +206,6 @@ def _current(history: History) -> Mapping[str, int]:
         return final.payload.versions
     merged = history.of(RoundMerged)
     return {str(event.payload.fragment): event.payload.version for event in merged}
-
-
-def _names(found: Sequence[Absence]) -> str:
-    return ", ".join(dict.fromkeys(absence.learner for absence in found))
 
 
 def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:

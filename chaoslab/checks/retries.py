@@ -6,14 +6,14 @@
 The first dial of a life is no retry. Learners report every dial that failed or was answered.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import training_end_s
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import LinkClosed, LinkMeasured, LinkOpened
 from chaoslab.record.journal import History
@@ -46,36 +46,29 @@ class Retries:
         busiest = {learner: _busiest(events, _MINUTE_S) for learner, events in dials.items()}
         most = max((len(found) for found in busiest.values()), default=0)
         silent = sorted(set(history.learners) - reporting)
-        finding = conclude(
+        return conclude(
             self.name,
-            [self._violation(who, found) for who, found in busiest.items() if self._is_bad(found)],
-            doubts=[Doubt(Code.RECORD_INCOMPLETE, _unreported(silent))] if silent else (),
+            [*map(self._violation, busiest, busiest.values()), *_unreported(silent)],
             passed=f"no learner dialled again more than {most} times in a minute",
             samples=len(history.of(LinkMeasured)),
+            measured=Measured(most, self.max_per_minute),
             numbers=_numbers(dials, busiest),
         )
-        return replace(
-            finding,
-            observed=most,
-            bound=self.max_per_minute,
-            margin=room_below(most, self.max_per_minute),
+
+    def _violation(self, learner: str, found: Sequence[Event]) -> Violation | None:
+        if len(found) <= self.max_per_minute:
+            return None
+        text = (
+            f"{learner} dialled again {len(found)} times in the minute from "
+            f"{found[0].time_s:.1f} s on; the bound is {self.max_per_minute}"
         )
-
-    def _is_bad(self, found: Sequence[Event]) -> bool:
-        return len(found) > self.max_per_minute
-
-    def _violation(self, learner: str, found: Sequence[Event]) -> Violation:
-        return Violation(
-            code=Code.DIALLED_TOO_OFTEN,
-            seq=found[self.max_per_minute].seq,
-            text=f"{learner} dialled again {len(found)} times in the minute from "
-            f"{found[0].time_s:.1f} s on; the bound is {self.max_per_minute}",
-            culprit=learner,
-        )
+        return Violation.at(found[self.max_per_minute], Code.DIALLED_TOO_OFTEN, text, learner)
 
 
-def _unreported(silent: Sequence[str]) -> str:
-    return f"nothing was reported of the links of {', '.join(silent)}"
+def _unreported(silent: Sequence[str]) -> Iterator[Doubt]:
+    if silent:
+        text = f"nothing was reported of the links of {', '.join(silent)}"
+        yield Doubt(Code.RECORD_INCOMPLETE, text)
 
 
 def _retries(history: History, learner: str, end_s: float) -> Sequence[Event]:

@@ -10,7 +10,6 @@ Each rule that is not kept becomes a finding of its own; a rule that is kept say
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from chaoslab.checks.base import Finding, Outcome
@@ -19,7 +18,7 @@ from chaoslab.checks.moments import phase_over
 from chaoslab.checks.moot import moot
 from chaoslab.checks.timeline import says_stopped, training_end
 from chaoslab.checks.unknown_participants import strangers
-from chaoslab.checks.unrequested_exits import unasked
+from chaoslab.checks.unrequested_exits import left_early, unrequested
 from chaoslab.checks.violations import Doubt, conclude, unknown
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
@@ -48,8 +47,12 @@ _Injection: TypeAlias = Event[FaultInjecting | FaultSkipped]
 
 def always_judged(history: History) -> Iterator[Finding]:
     """The findings of the rules that were not kept, in the order in which they count."""
-    yield from _unasked(history)
-    yield from _strangers(history)
+    for rule, violations in (
+        ("unasked", [*unrequested(history), *left_early(history)]),
+        ("strangers", list(strangers(history))),
+    ):
+        if violations:
+            yield conclude(rule, violations, passed="", samples=len(violations))
     yield from _baseline(history)
     yield from _evidence(history)
     yield from _entries(history)
@@ -63,28 +66,13 @@ def always_judged(history: History) -> Iterator[Finding]:
     yield from _residue(history)
 
 
-def _unasked(history: History) -> Iterator[Finding]:
-    violations = list(unasked(history))
-    if violations:
-        yield conclude("unasked", violations, passed="", samples=len(violations))
-
-
-def _strangers(history: History) -> Iterator[Finding]:
-    violations = list(strangers(history))
-    if violations:
-        yield conclude("strangers", violations, passed="", samples=len(violations))
-
-
 def _baseline(history: History) -> Iterator[Finding]:
     measured = history.last(BaselineMeasured)
     if measured is None:
         yield unknown("baseline", Code.NO_BASELINE, "the baseline was never measured")
     elif not measured.payload.is_steady:
-        yield unknown(
-            "baseline",
-            Code.BASELINE_NOT_STEADY,
-            f"the baseline was not steady: {measured.payload.reason}",
-        )
+        text = f"the baseline was not steady: {measured.payload.reason}"
+        yield unknown("baseline", Code.BASELINE_NOT_STEADY, text)
 
 
 def _evidence(history: History) -> Iterator[Finding]:
@@ -110,7 +98,11 @@ def _doubts(history: History) -> list[tuple[_Injection, Doubt]]:
     """The beginning or the skipping of every injection in doubt, and what is missing of it."""
     doubts: list[tuple[_Injection, Doubt]]
     doubts = [(s.injecting, _unproved(s)) for s in history.faults if s.status is not Status.PROVED]
-    doubts += [(s.injecting, _too_late(s)) for s in _after_the_end(history)]
+    end = training_end(history)
+    for story in history.faults:
+        if story.status is Status.PROVED and end is not None and story.injecting.seq > end.seq:
+            text = f"{_name(story)} began when training had ended"
+            doubts += [(story.injecting, Doubt(Code.INJECTED_TOO_LATE, text))]
     doubts += [(event, _skipped(event.payload)) for event in history.of(FaultSkipped)]
     excused = moot(history)
     return [(event, said) for event, said in doubts if event.payload.injection not in excused]
@@ -125,7 +117,7 @@ def _evidence_codes(doubts: Sequence[tuple[_Injection, Doubt]], history: History
 
 
 def _unproved(story: FaultStory) -> Doubt:
-    name = f"{story.spec} ({story.injection}, {story.fault})"
+    name = _name(story)
     if story.failed:
         text = f"{name} could not be carried out: {story.failed.payload.reason}"
         return Doubt(Code.NOT_INJECTED, text)
@@ -138,17 +130,8 @@ def _unproved(story: FaultStory) -> Doubt:
     return Doubt(Code.NOT_PROVED, f"{name} is {said}")
 
 
-def _after_the_end(history: History) -> Iterator[FaultStory]:
-    """Proved injections that began when there was no training left to break."""
-    end = training_end(history)
-    for story in history.faults:
-        if story.status is Status.PROVED and end is not None and story.injecting.seq > end.seq:
-            yield story
-
-
-def _too_late(story: FaultStory) -> Doubt:
-    text = f"{story.spec} ({story.injection}, {story.fault}) began when training had ended"
-    return Doubt(Code.INJECTED_TOO_LATE, text)
+def _name(story: FaultStory) -> str:
+    return f"{story.spec} ({story.injection}, {story.fault})"
 
 
 def _skipped(said: FaultSkipped) -> Doubt:
@@ -166,11 +149,12 @@ def _entries(history: History) -> Iterator[Finding]:
     seen |= {event.payload.spec for event, _ in _doubts(history)}
     missing = [entry for entry in entries if entry.spec not in seen]
     if missing:
-        yield replace(
-            unknown(
-                "entries", Code.NOT_INJECTED, "; ".join(map(_never, missing)), samples=len(entries)
-            ),
-            culprits=tuple(entry.spec for entry in missing),
+        yield unknown(
+            "entries",
+            Code.NOT_INJECTED,
+            "; ".join(map(_never, missing)),
+            samples=len(entries),
+            culprits=[entry.spec for entry in missing],
         )
 
 
@@ -192,16 +176,14 @@ def _late(history: History) -> Iterator[Finding]:
     late = [(story, over) for story in history.faults if (over := phase_over(story, history))]
     if late:
         names = ", ".join(f"{story.spec} ({story.injection})" for story, _ in late)
-        yield replace(
-            unknown(
-                "phase",
-                Code.INJECTED_TOO_LATE,
-                f"{names} came when the phase that it was to hit was over: let the node wait there "
-                "with `hold: 5s` in its trigger",
-                samples=len(late),
-            ),
-            culprits=tuple(story.injection for story, _ in late),
-            evidence=tuple(over.seq for _, over in late),
+        yield unknown(
+            "phase",
+            Code.INJECTED_TOO_LATE,
+            f"{names} came when the phase that it was to hit was over: let the node wait there "
+            "with `hold: 5s` in its trigger",
+            samples=len(late),
+            culprits=[story.injection for story, _ in late],
+            evidence=[over for _, over in late],
         )
 
 
@@ -211,15 +193,9 @@ def _heals(history: History) -> Iterator[Finding]:
         tried = [e for e in history.of(FaultHealFailed)
                  if e.payload.injection == story.injection]  # fmt: skip
         if tried and not story.healed:
-            name = f"{story.spec} ({story.injection}, {story.fault})"
-            yield replace(
-                unknown(
-                    "heal",
-                    Code.HEAL_FAILED,
-                    f"{name} could not be undone: {tried[-1].payload.reason}",
-                ),
-                culprits=(story.injection,),
-                evidence=tuple(event.seq for event in tried),
+            text = f"{_name(story)} could not be undone: {tried[-1].payload.reason}"
+            yield unknown(
+                "heal", Code.HEAL_FAILED, text, culprits=[story.injection], evidence=tried
             )
 
 
@@ -227,16 +203,14 @@ def _unguarded(history: History) -> Iterator[Finding]:
     """From a moment on nobody would have undone what a dead harness leaves, nor looked after it."""
     for died in history.of(JanitorDied):
         if died.payload.successor is None:
-            yield replace(
-                unknown(
-                    "unguarded",
-                    Code.NO_JANITOR,
-                    f"the janitor died at {died.time_s:.1f} s ({died.payload.how}) and none could "
-                    f"be started in its place ({died.payload.reason}): from then on nobody stood "
-                    "behind the harness, and that all was undone is the harness's word alone",
-                ),
-                culprits=("janitor",),
-                evidence=(died.seq,),
+            yield unknown(
+                "unguarded",
+                Code.NO_JANITOR,
+                f"the janitor died at {died.time_s:.1f} s ({died.payload.how}) and none could "
+                f"be started in its place ({died.payload.reason}): from then on nobody stood "
+                "behind the harness, and that all was undone is the harness's word alone",
+                culprits=["janitor"],
+                evidence=[died],
             )
 
 
@@ -244,14 +218,8 @@ def _links(history: History) -> Iterator[Finding]:
     """Whatever happened after their loss was nobody's injection."""
     for lost in history.of(LinkLost):
         what = f"the {lost.payload.kind} links broke at {lost.time_s:.1f} s"
-        yield replace(
-            unknown(
-                "links",
-                Code.LINKS_LOST,
-                f"{what}, and nobody had asked for that: {lost.payload.reason}",
-            ),
-            evidence=(lost.seq,),
-        )
+        text = f"{what}, and nobody had asked for that: {lost.payload.reason}"
+        yield unknown("links", Code.LINKS_LOST, text, evidence=[lost])
 
 
 def _refused(history: History) -> Iterator[Finding]:
@@ -276,17 +244,11 @@ def _refused(history: History) -> Iterator[Finding]:
 def _ending(history: History) -> Iterator[Finding]:
     finished = history.last(RunFinished)
     if finished is None:
-        yield unknown(
-            "run",
-            Code.RECORD_INCOMPLETE,
-            "the record breaks off: the harness did not live to finish the run",
-        )
+        text = "the record breaks off: the harness did not live to finish the run"
+        yield unknown("run", Code.RECORD_INCOMPLETE, text)
     elif finished.payload.outcome is not RunOutcome.COMPLETED or finished.payload.reason:
-        yield unknown(
-            "run",
-            Code.RUN_CUT_SHORT,
-            f"the run was {finished.payload.outcome}: {finished.payload.reason}",
-        )
+        text = f"the run was {finished.payload.outcome}: {finished.payload.reason}"
+        yield unknown("run", Code.RUN_CUT_SHORT, text)
 
 
 def _stop(history: History) -> Iterator[Finding]:

@@ -8,15 +8,15 @@ took away cannot adopt; it has some time from the heal on to catch up.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.timeline import baseline_end_s, training_end_s
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below, unknown
-from chaoslab.core.events import Event, Json
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
+from chaoslab.core.events import Json
 from chaoslab.core.payloads import LearnerAdopted, LearnerJoined, NodeExited, RoundMerged
 from chaoslab.record.journal import History
 
@@ -71,21 +71,13 @@ class Staleness:
         excused = [(absence, self._until_s(absence)) for absence in away]
         holders, violations, adoptions = self._follow(history, start_s, end_s, excused)
         worst = max((holder.worst for holder in holders), default=0)
-        finding = conclude(
+        return conclude(
             self.name,
-            violations,
-            doubts=_doubts(excused, end_s, adoptions),
+            [*violations, _doubt(excused, end_s, adoptions)],
             passed=f"no learner at work was more than {worst} versions of a fragment behind",
             samples=adoptions,
+            measured=Measured(worst, self.max_rounds) if adoptions else None,
             numbers=_numbers(holders),
-        )
-        if not adoptions:
-            return finding
-        return replace(
-            finding,
-            observed=worst,
-            bound=self.max_rounds,
-            margin=room_below(worst, self.max_rounds),
         )
 
     def _until_s(self, absence: Absence) -> float:
@@ -125,17 +117,14 @@ class Staleness:
                     continue
                 lag = holder.look(newest, outdated_s, is_away=is_away)
                 if lag > self.max_rounds and not is_away and holder.learner not in violations:
-                    violations[holder.learner] = self._violation(holder, event, lag)
+                    text = (
+                        f"{holder.learner} was {lag} versions of a fragment behind the syncer at "
+                        f"{event.time_s:.1f} s; the bound is {self.max_rounds}"
+                    )
+                    violations[holder.learner] = Violation.at(
+                        event, Code.BEHIND, text, holder.learner
+                    )
         return list(holders.values()), list(violations.values()), adoptions
-
-    def _violation(self, holder: _Holder, event: Event, lag: int) -> Violation:
-        return Violation(
-            code=Code.BEHIND,
-            seq=event.seq,
-            text=f"{holder.learner} was {lag} versions of a fragment behind the syncer at "
-            f"{event.time_s:.1f} s; the bound is {self.max_rounds}",
-            culprit=holder.learner,
-        )
 
 
 def _hold(
@@ -166,12 +155,10 @@ def _is_excused(learner: str, time_s: float, excused: Sequence[tuple[Absence, fl
     )
 
 
-def _doubts(
-    excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int
-) -> Sequence[Doubt]:
+def _doubt(excused: Sequence[tuple[Absence, float]], end_s: float, adoptions: int) -> Doubt | None:
     """Who was still allowed to be behind when training ended, or that too little was adopted."""
     if adoptions < _ADOPTIONS_LEAST:
-        return [Doubt(Code.TOO_FEW_SAMPLES, f"only {adoptions} versions were adopted")]
+        return Doubt(Code.TOO_FEW_SAMPLES, f"only {adoptions} versions were adopted")
     open_ = [
         str(absence)
         for absence, until_s in excused
@@ -179,7 +166,7 @@ def _doubts(
         if absence.accepted is None
     ]
     text = f"training ended before {' and '.join(open_)} had to be up to date"
-    return [Doubt(Code.TOO_LITTLE_TIME, text)] if open_ else ()
+    return Doubt(Code.TOO_LITTLE_TIME, text) if open_ else None
 
 
 def _numbers(holders: Sequence[_Holder]) -> Mapping[str, Json]:

@@ -10,13 +10,13 @@ the work and gives it again, and that nothing is merged twice is for `ledger` to
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import Outage, outages
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import MemberJoined, RoundMerged, SyncerReady
 from chaoslab.record.journal import History
@@ -49,23 +49,15 @@ class Succession:
         violations += [v for outage in found for v in self._unheard(outage)]
         clocks = [s for o in found for who in o.returns if (s := o.after_s(who)) is not None]
         longest_s = max(clocks, default=0.0)
-        finding = conclude(
+        return conclude(
             self.name,
-            violations,
-            doubts=_doubts(found, lives),
+            [*violations, *_doubts(found, lives)],
+            nothing=Doubt(Code.NO_FAULT, "the syncer was never away"),
             passed=f"{_came_back(len(lives))}; everybody was heard again after at most "
             f"{longest_s:.1f} s",
             samples=len(found) + len(lives),
+            measured=Measured(longest_s, self.within_s) if clocks else None,
             numbers=_numbers(found),
-        )
-        if not clocks:
-            return finding
-        broke_otherwise = bool(violations) and longest_s <= self.within_s
-        return replace(
-            finding,
-            observed=round(longest_s, 3),
-            bound=self.within_s,
-            margin=None if broke_otherwise else room_below(longest_s, self.within_s),
         )
 
     def _unheard(self, outage: Outage) -> Iterator[Violation]:
@@ -76,13 +68,9 @@ class Succession:
             if (room_s if after_s is None else after_s) <= self.within_s:
                 continue
             took = "nothing" if after_s is None else f"for {after_s:.1f} s nothing"
-            yield Violation(
-                code=Code.NOT_HEARD_AGAIN,
-                seq=(outage.since or outage.story.injecting).seq,
-                text=f"after {outage} {took} of {learner} was accepted; the bound is "
-                f"{self.within_s:g} s",
-                culprit=learner,
-            )
+            text = f"after {outage} {took} of {learner} was accepted; the bound is"
+            seen = outage.since or outage.story.injecting
+            yield Violation.at(seen, Code.NOT_HEARD_AGAIN, f"{text} {self.within_s:g} s", learner)
 
 
 # ---------------------------------------------------------------- what it came back with
@@ -97,7 +85,7 @@ def _took_up(ready: Event[SyncerReady], history: History) -> Iterator[Violation]
             wanted = restated
         elif version != last:
             text = f"had published version {last} of fragment {fragment} and came back with"
-            yield _broken(Code.VERSION_LOST, ready, f"the syncer {text} {version}")
+            yield Violation.at(ready, Code.VERSION_LOST, f"the syncer {text} {version}")
             continue
         own, published = ready.payload, wanted.payload
         for what, code, digests, digest in (
@@ -111,9 +99,9 @@ def _took_up(ready: Event[SyncerReady], history: History) -> Iterator[Violation]
         ):
             if digests and digests.get(fragment) != digest:
                 where = f"version {version} of fragment {fragment}"
-                yield _broken(
-                    code,
+                yield Violation.at(
                     ready,
+                    code,
                     f"the syncer came back with another {what} of {where}",
                 )
 
@@ -142,8 +130,8 @@ def _said_otherwise(history: History) -> Iterator[Violation]:
         other = [name for name, part in _MERGE.items() if part(now) != part(first)]
         if other:
             text = f"says of round {first.round} another {' and '.join(other)} than"
-            yield _broken(
-                Code.MERGE_RESTATED_OTHERWISE, again, f"the syncer {text} when it was merged"
+            yield Violation.at(
+                again, Code.MERGE_RESTATED_OTHERWISE, f"the syncer {text} when it was merged"
             )
 
 
@@ -153,29 +141,25 @@ def _epochs(history: History) -> Iterator[Violation]:
         epoch = joined.payload.epoch
         if epoch <= last:
             text = f"{joined.payload.learner} was given epoch {epoch} when {last} had been given"
-            yield _broken(Code.EPOCH_GIVEN_TWICE, joined, text)
+            yield Violation.at(joined, Code.EPOCH_GIVEN_TWICE, text)
         last = max(last, epoch)
 
 
 # ---------------------------------------------------------------- words and numbers
 
 
-def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Sequence[Doubt]:
-    if not found and not lives:
-        return [Doubt(Code.NO_FAULT, "the syncer was never away")]
-    last = [outage for outage in found if outage.is_last]
+def _doubts(found: Sequence[Outage], lives: Sequence[Event[SyncerReady]]) -> Iterator[Doubt]:
     open_ = [
         f"{who} after {outage}"
-        for outage in last
+        for outage in found
         for who in outage.returns
-        if outage.after_s(who) is None
+        if outage.is_last and outage.after_s(who) is None
     ]
     if open_:
         text = f"training ended before anything was accepted again of {', '.join(open_)}"
-        return [Doubt(Code.TOO_LITTLE_TIME, text)]
-    if any(not ready.payload.versions for ready in lives):
-        return [Doubt(Code.RECORD_INCOMPLETE, "the syncer did not say what it came back with")]
-    return ()
+        yield Doubt(Code.TOO_LITTLE_TIME, text)
+    elif any(not ready.payload.versions for ready in lives):
+        yield Doubt(Code.RECORD_INCOMPLETE, "the syncer did not say what it came back with")
 
 
 def _came_back(lives: int) -> str:
@@ -198,7 +182,3 @@ def _numbers(found: Sequence[Outage]) -> Mapping[str, Json]:
         }
         for outage in found
     }
-
-
-def _broken(code: Code, event: Event, text: str) -> Violation:
-    return Violation(code=code, seq=event.seq, text=text, culprit=event.source)

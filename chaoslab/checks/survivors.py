@@ -10,16 +10,17 @@ whether they kept their pace.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median
 from typing import ClassVar
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
+from chaoslab.checks.stretches import holds
 from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows
-from chaoslab.checks.unrequested_exits import said_exit, unasked_exits
-from chaoslab.checks.violations import Doubt, Violation, conclude, room_below
+from chaoslab.checks.unrequested_exits import unrequested
+from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import BaselineMeasured, LearnerStep
 from chaoslab.core.units import Factor
@@ -69,51 +70,42 @@ class Survivors:
         slowdowns = [pace.slowdown or 0.0 for pace in judged]
         unjudged = {p.learner for p in paces} - {p.learner for p in judged}
         worst = max(slowdowns, default=0.0)
-        violations = [*_unasked(history), *_steps_back(history)]
+        violations = [v for v in unrequested(history) if v.culprit in history.learners]
+        violations += _steps_back(history)
         violations += [v for pace in paces if (v := self._pace_violation(pace)) is not None]
         violations += [v for pace in judged if (v := _misreported(pace)) is not None]
-        doubt = f"too few step samples under a fault of {', '.join(sorted(unjudged))}"
-        finding = conclude(
+        doubt = None
+        if not paces:
+            doubt = Doubt(Code.NO_FAULT, "no fault left a survivor to watch")
+        elif unjudged:
+            text = f"too few step samples under a fault of {', '.join(sorted(unjudged))}"
+            doubt = Doubt(Code.TOO_FEW_SAMPLES, text)
+        return conclude(
             self.name,
-            violations,
-            doubts=([Doubt(Code.TOO_FEW_SAMPLES, doubt)] if unjudged else ())
-            if paces
-            else [Doubt(Code.NO_FAULT, "no fault left a survivor to watch")],
+            [*violations, doubt],
             passed=f"{len({p.learner for p in judged})} survivors kept their pace: at worst a step "
             f"took {worst:.2f}x its own baseline",
             samples=sum(len(pace.samples) for pace in judged),
+            measured=Measured(worst, self.max_slowdown) if judged else None,
             numbers={"slowdown_factor": _slowest(judged)},
-        )
-        if not judged:
-            return finding
-        broke_otherwise = bool(violations) and worst <= self.max_slowdown
-        return replace(
-            finding,
-            observed=round(worst, 3),
-            bound=self.max_slowdown,
-            margin=None if broke_otherwise else room_below(worst, self.max_slowdown),
         )
 
     def _pace_violation(self, pace: _Pace) -> Violation | None:
         first = pace.samples[0] if pace.samples else pace.window.story.injecting
         if len(pace.samples) < self.min_samples <= pace.samples_due / _DUE_FACTOR:
             seconds = pace.window.end_s - pace.window.start_s
-            code = Code.STOOD_STILL
             text = (
                 f"{pace.learner} stood still: {len(pace.samples)} step samples in {seconds:.1f} s "
                 f"while {pace.window} was open, about {pace.samples_due:.0f} were due"
             )
-        elif pace.slowdown and len(pace.samples) >= self.min_samples:
-            if pace.slowdown <= self.max_slowdown:
-                return None
-            code = Code.SLOWED
-            text = (
-                f"{pace.learner} took {pace.slowdown:.2f}x its own step time while {pace.window} "
-                f"was open; the bound is {self.max_slowdown:g}x"
-            )
-        else:
+            return Violation.at(first, Code.STOOD_STILL, text, pace.learner)
+        if len(pace.samples) < self.min_samples or (pace.slowdown or 0.0) <= self.max_slowdown:
             return None
-        return Violation(code=code, seq=first.seq, text=text, culprit=pace.learner)
+        text = (
+            f"{pace.learner} took {pace.slowdown:.2f}x its own step time while {pace.window} "
+            f"was open; the bound is {self.max_slowdown:g}x"
+        )
+        return Violation.at(first, Code.SLOWED, text, pace.learner)
 
 
 # ---------------------------------------------------------------- the samples of each survivor
@@ -128,6 +120,7 @@ def _paces(history: History) -> Iterator[_Pace]:
         every_s = _sampled_every_s(samples, baseline_end_s(history))
         busy = [(w.start_s, w.end_s) for w in windows if learner in w.story.targets]
         busy += [(a.gone_s, a.back_s) for a in away if a.learner == learner]
+        usual = [sample for sample in samples if not holds(busy, sample.time_s)]
         for window in windows:
             if learner in window.story.targets:
                 continue
@@ -138,7 +131,7 @@ def _paces(history: History) -> Iterator[_Pace]:
             yield _Pace(
                 learner=learner,
                 window=window,
-                samples=tuple(e for e in samples if _lies_in(e, window) and not _during(e, busy)),
+                samples=tuple(e for e in usual if _lies_in(e, window)),
                 own_s=_own_step_s(learner, measured),
                 samples_due=seconds / every_s if is_whole and every_s else 0.0,
             )
@@ -158,10 +151,6 @@ def _lies_in(sample: Event[LearnerStep], window: FaultWindow) -> bool:
     """Whether all steps of the sample were made while the injection was open."""
     began_s = sample.time_s - sample.payload.steps * sample.payload.step_s
     return window.start_s <= began_s and sample.time_s <= window.end_s
-
-
-def _during(sample: Event, stretches: Sequence[tuple[float, float]]) -> bool:
-    return any(start_s <= sample.time_s <= end_s for start_s, end_s in stretches)
 
 
 def _slowest(judged: Sequence[_Pace]) -> Mapping[str, Json]:
@@ -188,24 +177,11 @@ def _misreported(pace: _Pace) -> Violation | None:
     shorter_s, longer_s = sorted((seen_s, said_s))
     if not pace.samples_due or longer_s <= _CONTRADICTION * shorter_s + _HEARD_LATE_S:
         return None
-    return Violation(
-        code=Code.STEP_TIMES_FALSE,
-        seq=first.seq,
-        text=f"{pace.learner} reported step times that add up to {said_s:.1f} s, and its counter "
-        f"took {seen_s:.1f} s for the same steps while {pace.window} was open",
-        culprit=pace.learner,
+    text = (
+        f"{pace.learner} reported step times that add up to {said_s:.1f} s, and its counter "
+        f"took {seen_s:.1f} s for the same steps while {pace.window} was open"
     )
-
-
-def _unasked(history: History) -> Iterator[Violation]:
-    for event in unasked_exits(history):
-        if event.payload.node in history.learners:
-            yield Violation(
-                code=Code.EXIT_NOT_ASKED,
-                seq=event.seq,
-                text=said_exit(event),
-                culprit=event.payload.node,
-            )
+    return Violation.at(first, Code.STEP_TIMES_FALSE, text, pace.learner)
 
 
 def _steps_back(history: History) -> Iterator[Violation]:
@@ -214,11 +190,9 @@ def _steps_back(history: History) -> Iterator[Violation]:
     last: dict[tuple[str, int, int], float] = {}
     for sample in history.of(LearnerStep):
         learner, step = sample.payload.learner, sample.payload.step
-        life = (0, 0)
-        if learner in touched:
-            life = (sample.payload.incarnation, sample.payload.epoch)
+        life = (sample.payload.incarnation, sample.payload.epoch) if learner in touched else (0, 0)
         before = last.get((learner, *life), 0.0)
         last[learner, *life] = step
         if step < before:
             text = f"{learner} went back from step {before:.0f} to step {step:.0f}"
-            yield Violation(code=Code.STEP_WENT_BACK, seq=sample.seq, text=text, culprit=learner)
+            yield Violation.at(sample, Code.STEP_WENT_BACK, text, learner)

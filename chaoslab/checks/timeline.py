@@ -8,10 +8,10 @@ does not count. A syncer that never says it leaves the end of the run. A record 
 earlier has no end. Reads only; decides nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeVar, overload
+from typing import TypeVar
 
 from chaoslab.core.events import Event
 from chaoslab.core.payloads import (
@@ -19,8 +19,8 @@ from chaoslab.core.payloads import (
     Contributor,
     LearnerFinal,
     LearnerLeft,
+    LearnerStep,
     LeftBecause,
-    Payload,
     PhaseEntered,
     RoundMerged,
     RunFinished,
@@ -30,8 +30,7 @@ from chaoslab.core.payloads import (
 )
 from chaoslab.record.journal import FaultStory, History
 
-_P = TypeVar("_P", bound=Payload)
-_Q = TypeVar("_Q", bound=Payload)
+_E = TypeVar("_E", bound=Event)
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 _SAYS_STOPPED = 2
@@ -45,10 +44,6 @@ class FaultWindow:
     story: FaultStory
     start_s: float
     end_s: float
-
-    def holds(self, time_s: float) -> bool:
-        """Whether the injection was open at that time."""
-        return self.start_s <= time_s <= self.end_s
 
     def __str__(self) -> str:
         return f"{self.story.spec} ({self.story.fault} on {', '.join(self.story.targets)})"
@@ -211,17 +206,20 @@ def parts(history: History) -> Iterator[Part]:
             yield Part(merged=merged, contributor=contributor)
 
 
+def trained(history: History) -> Iterator[tuple[Event[LearnerStep], float]]:
+    """Each step sample, and the tokens trained since the one before of the same life."""
+    before: dict[tuple[str, int], float] = {}
+    for sample in history.of(LearnerStep):
+        life, tokens = sample.payload.life, sample.payload.tokens
+        yield sample, tokens - before.get(life, 0.0)
+        before[life] = tokens
+
+
 # ---------------------------------------------------------------- nodes
 
 
-@overload
-def before_the_end(history: History, one: type[_P], /) -> Iterator[Event[_P]]: ...
-@overload
-def before_the_end(
-    history: History, one: type[_P], two: type[_Q], /
-) -> Iterator[Event[_P] | Event[_Q]]: ...
-def before_the_end(history: History, *kinds: type[Payload]) -> Iterator[Event]:
-    """The events of these kinds until training ended.
+def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
+    """Those of the events, which are in order, that came until training ended.
 
     A run that was cut short ends its nodes without a word of its own before, so its last seconds
     are left out, too.
@@ -230,7 +228,12 @@ def before_the_end(history: History, *kinds: type[Payload]) -> Iterator[Event]:
     until_s = float("inf")
     if finished is not None and finished.payload.outcome is not RunOutcome.COMPLETED:
         until_s = finished.time_s - ENDING_S
-    for event in history.of(*kinds):
+    for event in events:
         if (end is not None and event.seq > end.seq) or event.time_s > until_s:
             return
         yield event
+
+
+def after(since: Event, events: Iterable[_E]) -> Iterator[_E]:
+    """Those of the events that come later in the record."""
+    return (event for event in events if event.seq > since.seq)

@@ -24,7 +24,6 @@ from chaoslab.core.payloads import (
     LearnerJoined,
     LearnerPushed,
     LearnerStep,
-    OfLearner,
     PushAccepted,
     Pushed,
     PushRejected,
@@ -73,11 +72,11 @@ class Accounts:
 
     def __init__(self, history: History) -> None:
         self.history = history
-        self.pushed = [_pushed(event) for event in history.of(LearnerPushed)]
-        self.accepted = [_pushed(event) for event in history.of(PushAccepted)]
+        self.pushed = [_entry(e, e.payload, e.payload) for e in history.of(LearnerPushed)]
+        self.accepted = [_entry(e, e.payload, e.payload) for e in history.of(PushAccepted)]
         self.merged = [_merged(part) for part in parts(history)]
         self.rejected = {_key(event.payload) for event in history.of(PushRejected)}
-        self.finals = {_life(event.payload): event for event in history.of(LearnerFinal)}
+        self.finals = {event.payload.life: event for event in history.of(LearnerFinal)}
 
     @cached_property
     def fragments(self) -> int:
@@ -104,7 +103,7 @@ class Accounts:
         """What each life is known to have trained on; a dead one's last steps are not known."""
         known: dict[Incarnation, float] = defaultdict(float)
         for event in self.history.of(LearnerStep, LearnerFinal):
-            life = _life(event.payload)
+            life = event.payload.life
             known[life] = max(known[life], event.payload.tokens)
         for entry in self.pushed:
             known[entry.life] = max(known[entry.life], entry.tokens_to)
@@ -118,7 +117,7 @@ class Accounts:
     def adoptions(self) -> Iterator[tuple[Incarnation, str, Event[LearnerAdopted]]]:
         """Every adoption in order: (life, fragment, event)."""
         for event in self.history.of(LearnerAdopted):
-            yield _life(event.payload), str(event.payload.fragment), event
+            yield event.payload.life, str(event.payload.fragment), event
 
     def balance(self, life: Incarnation) -> Mapping[str, float]:
         """Where the raw tokens of a life went, as means over the fragments.
@@ -141,31 +140,22 @@ class Accounts:
         }
 
 
-def _life(said: OfLearner) -> Incarnation:
-    return said.learner, said.incarnation
-
-
 def _key(said: PushRejected) -> tuple[str, int, int, int, str]:
-    return said.learner, said.incarnation, said.epoch, said.round, str(said.fragment)
-
-
-def _pushed(event: Event[Pushed]) -> Entry:
-    return _entry(event, event.payload, event.payload.round, event.payload.fragment)
+    return (*said.life, said.epoch, said.round, str(said.fragment))
 
 
 def _merged(part: Part) -> Entry:
     said = part.merged.payload
-    entry = _entry(part.merged, part.contributor, said.round, said.fragment)
-    return replace(entry, version=said.version)
+    return replace(_entry(part.merged, part.contributor, said), version=said.version)
 
 
-def _entry(event: Event, said: Pushed | Contributor, round_: int, fragment: int) -> Entry:
+def _entry(event: Event, said: Pushed | Contributor, of: Pushed | RoundMerged) -> Entry:
     return Entry(
         event=event,
-        life=_life(said),
+        life=said.life,
         epoch=said.epoch,
-        round=round_,
-        fragment=str(fragment),
+        round=of.round,
+        fragment=str(of.fragment),
         c_steps=said.c_steps,
         c_tokens=said.c_tokens,
         tokens_from=said.tokens_from,

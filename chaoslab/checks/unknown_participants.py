@@ -19,7 +19,7 @@ def strangers(history: History) -> Iterator[Violation]:
     started = {(e.payload.node, e.payload.incarnation) for e in history.of(NodeStarted)}
     for event in history.of(MemberJoined):
         said = event.payload
-        if (said.learner, said.incarnation) not in started:
+        if said.life not in started:
             who = f"incarnation {said.incarnation} of {said.learner}"
             text = f"the syncer let in {who} at {event.time_s:.1f} s, which was never started"
-            yield Violation(code=Code.NEVER_STARTED, seq=event.seq, text=text, culprit=said.learner)
+            yield Violation.at(event, Code.NEVER_STARTED, text, said.learner)

@@ -23,26 +23,16 @@ _SLACK_S = 1.0
 """What two nodes print at one time may reach the record this far apart."""
 
 
-def unasked_exits(history: History) -> tuple[Event[NodeExited], ...]:
-    """Exits of learners and the syncer that nobody asked for, in order."""
-    stories = history.faults
-    return tuple(
-        event
-        for event in _judged_exits(history)
-        if not any(_asked_for(story, event, history) for story in stories)
-        and not _is_ending(event, history)
-    )
+def unrequested(history: History) -> Iterator[Violation]:
+    """Every exit of a learner or the syncer that nobody asked for, in order."""
+    for event in _judged_exits(history):
+        was_asked = any(_asked_for(story, event, history) for story in history.faults)
+        if not was_asked and not _is_ending(event, history):
+            yield Violation.at(event, Code.EXIT_NOT_ASKED, said_exit(event), event.payload.node)
 
 
-def unasked(history: History) -> Iterator[Violation]:
-    """Every exit that nobody asked for, and every learner that left before training ended."""
-    for event in unasked_exits(history):
-        yield Violation(
-            code=Code.EXIT_NOT_ASKED,
-            seq=event.seq,
-            text=said_exit(event),
-            culprit=event.payload.node,
-        )
+def left_early(history: History) -> Iterator[Violation]:
+    """Every learner that left before training ended."""
     end = training_end(history)
     if end is None or end.kind is not Kind.SYNCER_STOPPED:
         return
@@ -53,7 +43,7 @@ def unasked(history: History) -> Iterator[Violation]:
                 f"{learner} left at {left.time_s:.1f} s as if training had ended, and the syncer "
                 f"ended it at {end.time_s:.1f} s"
             )
-            yield Violation(code=Code.LEFT_EARLY, seq=left.seq, text=text, culprit=learner)
+            yield Violation.at(left, Code.LEFT_EARLY, text, learner)
 
 
 def said_exit(event: Event[NodeExited]) -> str:

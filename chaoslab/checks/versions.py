@@ -37,7 +37,7 @@ class Versions:
         return conclude(
             self.name,
             violations,
-            doubts=() if merged else [Doubt(Code.NOTHING_TO_JUDGE, "no round was merged")],
+            nothing=Doubt(Code.NOTHING_TO_JUDGE, "no round was merged"),
             passed=f"{len(merged)} rounds made {len(last)} unbroken lines of versions",
             samples=len(merged),
         )
@@ -50,15 +50,15 @@ def _line(history: History, last: dict[str, int]) -> Iterator[Violation]:
         version, base = event.payload.version, event.payload.base_version
         before = last.get(fragment)
         if before is not None and version != before + 1:
-            yield _broken(
-                Code.VERSION_SKIPPED,
+            yield Violation.at(
                 event,
+                Code.VERSION_SKIPPED,
                 f"version {version} of fragment {fragment} followed {before}",
             )
         elif base != version - 1:
-            yield _broken(
-                Code.WRONG_BASE,
+            yield Violation.at(
                 event,
+                Code.WRONG_BASE,
                 f"version {version} of fragment {fragment} was built on {base}",
             )
         last[fragment] = version
@@ -82,7 +82,7 @@ def _standstill(history: History) -> Iterator[Violation]:
         last[fragment] = held
     if len(same) >= _STANDSTILL_LEAST:
         text = f"the last {len(same)} versions hold what those before them held: nothing was merged"
-        yield _broken(Code.NOTHING_CHANGED, same[0], f"{text} into them")
+        yield Violation.at(same[0], Code.NOTHING_CHANGED, f"{text} into them")
 
 
 def _rounds(history: History) -> Iterator[Violation]:
@@ -90,7 +90,7 @@ def _rounds(history: History) -> Iterator[Violation]:
     for event in history.of(RoundMerged, RoundAbandoned):
         number = event.payload.round
         if number in seen:
-            yield _broken(Code.ROUND_CLOSED_TWICE, event, f"round {number} was closed twice")
+            yield Violation.at(event, Code.ROUND_CLOSED_TWICE, f"round {number} was closed twice")
         seen.add(number)
 
 
@@ -103,17 +103,17 @@ def _writers(history: History) -> Iterator[Violation]:
             alive.pop(node, None)
         elif isinstance(event.payload, NodeStarted) and event.payload.role == "syncer":
             if alive:
-                yield _broken(
-                    Code.TWO_SYNCERS,
+                yield Violation.at(
                     event,
+                    Code.TWO_SYNCERS,
                     f"{node} was started while {next(iter(alive))} still ran",
                 )
             alive[node] = event.payload.incarnation
     merged = history.of(RoundMerged)
     for other in merged:
         if other.source != merged[0].source:
-            yield _broken(
-                Code.TWO_SYNCERS, other, f"both {merged[0].source} and {other.source} merged rounds"
+            yield Violation.at(
+                other, Code.TWO_SYNCERS, f"both {merged[0].source} and {other.source} merged rounds"
             )
 
 
@@ -122,13 +122,9 @@ def _final(history: History, last: dict[str, int]) -> Iterator[Violation]:
     held = final.payload.versions if final else {}
     for fragment, version in last.items():
         if final and held.get(fragment) != version:
-            yield _broken(
-                Code.LAST_VERSION_DIFFERS,
+            yield Violation.at(
                 final,
+                Code.LAST_VERSION_DIFFERS,
                 f"the syncer ended with version {held.get(fragment)} of fragment {fragment}, but "
                 f"version {version} was the last one merged",
             )
-
-
-def _broken(code: Code, event: Event, text: str) -> Violation:
-    return Violation(code=code, seq=event.seq, text=text, culprit=event.source)

@@ -1,19 +1,20 @@
 """How a check says what it found: violations make a FAIL, too few samples an UNKNOWN.
 
-    the check ─► [Violation, …] ─► conclude ─► Finding, the first violation first
+    the check ─► [Violation or Doubt, …] ─► conclude ─► Finding, the first violation first
+                 the worst that it measured ──┘
 
 A check that looks for violations collects all of them; `conclude` orders them as they happened,
 names each culprit once and puts the first of each into the sentence.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
-from chaoslab.core.events import Json
+from chaoslab.core.events import Event, Json
 
 _EVIDENCE_SHOWN = 20
 _SENTENCES_SHOWN = 3
@@ -29,6 +30,12 @@ class Violation:
     text: str
     culprit: str = ""
 
+    @classmethod
+    def at(cls, event: Event, code: StrEnum, text: str, culprit: str | None = None) -> Self:
+        """What an event shows; the doing of who said it, unless another culprit is named."""
+        who = event.source if culprit is None else culprit
+        return cls(code=code, seq=event.seq, text=text, culprit=who)
+
 
 class Doubt(NamedTuple):
     """Something that is missing, so that a check cannot tell."""
@@ -37,26 +44,39 @@ class Doubt(NamedTuple):
     text: str
 
 
+class Measured(NamedTuple):
+    """The worst value of what a check bounds from above."""
+
+    worst: float
+    bound: float
+    digits: int = 3
+    """To which the finding rounds it."""
+
+
 _NOTHING = Doubt(Code.NOTHING_TO_JUDGE, "the record holds nothing to judge")
 
 
 def conclude(
     check: str,
-    violations: Sequence[Violation],
+    found: Iterable[Violation | Doubt | None],
     *,
-    doubts: Sequence[Doubt] = (),
     passed: str,
     samples: int,
+    nothing: Doubt = _NOTHING,
+    measured: Measured | None = None,
     numbers: Mapping[str, Json] | None = None,
 ) -> Finding:
     """FAIL with any violation, else UNKNOWN with any doubt, else PASS.
 
-    Observed is the number of violations and the bound 0, so
-    there is no margin.
+    `nothing`: the doubt if there are no samples and no other doubts. Without `measured` the number
+    of violations is observed, and none of them is allowed. There is no margin then, nor if
+    something else was violated than the bound.
     """
-    ordered = sorted(violations, key=lambda violation: violation.seq)
+    found = [one for one in found if one is not None]
+    ordered = sorted((v for v in found if isinstance(v, Violation)), key=lambda one: one.seq)
+    doubts = [one for one in found if isinstance(one, Doubt)]
     if not samples:
-        doubts = doubts or [_NOTHING]
+        doubts = doubts or [nothing]
     if ordered:
         outcome, reason = Outcome.FAIL, _all(ordered)
     elif doubts:
@@ -64,13 +84,21 @@ def conclude(
     else:
         outcome, reason = Outcome.PASS, passed
     codes = [one.code for one in ordered] or [doubt.code for doubt in doubts]
+    observed: float | None = None if outcome is Outcome.UNKNOWN else len(ordered)
+    bound: float = 0
+    margin: float | None = None
+    if measured:
+        observed, bound = round(measured.worst, measured.digits), measured.bound
+        broke_otherwise = bool(ordered) and measured.worst <= bound
+        margin = None if broke_otherwise else room_below(measured.worst, bound)
     return Finding(
         check=check,
         outcome=outcome,
         reason=reason,
         codes=tuple(dict.fromkeys(codes)),
-        observed=None if outcome is Outcome.UNKNOWN else len(ordered),
-        bound=0,
+        observed=observed,
+        bound=bound,
+        margin=margin,
         samples=samples,
         culprits=tuple(dict.fromkeys(v.culprit for v in ordered if v.culprit)),
         evidence=tuple(v.seq for v in ordered[:_EVIDENCE_SHOWN]),
@@ -85,6 +113,8 @@ def unknown(
     *,
     samples: int = 0,
     numbers: Mapping[str, Json] | None = None,
+    culprits: Sequence[str] = (),
+    evidence: Iterable[Event] = (),
 ) -> Finding:
     """There was not enough to tell; `code` and `reason` say what was missing."""
     return Finding(
@@ -94,6 +124,8 @@ def unknown(
         codes=(code,),
         samples=samples,
         numbers=numbers or {},
+        culprits=tuple(culprits),
+        evidence=tuple(event.seq for event in evidence),
     )
 
 

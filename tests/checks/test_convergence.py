@@ -183,11 +183,22 @@ def refused(story: Story) -> Story:
     )  # fmt: skip
 
 
+def spoilt(story: Story) -> Story:
+    return story.say(
+        Kind.UPDATE_TAMPERED, "learner-1", learner="learner-1", incarnation=1, round=3, fragment=0,
+        how="nan",
+    )  # fmt: skip
+
+
 def test_an_update_that_is_not_finite_fails_unless_a_fault_asked_for_it() -> None:
     plain = refused(Story().baseline()).train(5).end()
     assert NumericHealth().judge(plain.history()).outcome is Outcome.FAIL
-    asked = refused(Story().baseline().touch("learner-1", fault="update.nan")).train(5).heal()
-    assert NumericHealth().judge(asked.end().history()).outcome is Outcome.PASS
+    asked = refused(spoilt(Story().baseline().touch("learner-1", fault="update.nan")))
+    assert NumericHealth().judge(asked.train(5).heal().end().history()).outcome is Outcome.PASS
+    another = refused(Story().baseline().touch("learner-1", fault="compute.steal"))
+    assert NumericHealth().judge(another.train(5).heal().end().history()).outcome is Outcome.FAIL
+    lied = refused(spoilt(Story().baseline())).train(5).end()
+    assert NumericHealth().judge(lied.history()).outcome is Outcome.FAIL
 
 
 def test_without_losses_nothing_is_known() -> None:

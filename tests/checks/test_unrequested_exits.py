@@ -5,9 +5,19 @@ from dataclasses import replace
 
 import pytest
 
-from chaoslab.checks.unrequested_exits import said_exit, unasked, unasked_exits
+from chaoslab.checks.unrequested_exits import left_early, said_exit, unrequested
+from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Json, Kind
+from chaoslab.record.journal import History
 from tests.histories import Story, half_killed
+
+
+def unasked_exits(history: History) -> tuple[Event, ...]:
+    return tuple(history.events[violation.seq] for violation in unrequested(history))
+
+
+def unasked(history: History) -> list[Violation]:
+    return [*unrequested(history), *left_early(history)]
 
 
 def test_exits_that_the_proof_names_and_regular_ends_were_asked_for() -> None:

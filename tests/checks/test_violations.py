@@ -15,8 +15,8 @@ def violation(seq: int, culprit: str) -> Violation:
 
 def test_a_violation_beats_a_doubt_and_a_doubt_beats_a_pass() -> None:
     one = [violation(3, "learner-1")]
-    assert conclude("c", one, doubts=[DOUBT], passed="p", samples=1).outcome is Outcome.FAIL
-    assert conclude("c", [], doubts=[DOUBT], passed="p", samples=1).outcome is Outcome.UNKNOWN
+    assert conclude("c", [*one, DOUBT], passed="p", samples=1).outcome is Outcome.FAIL
+    assert conclude("c", [DOUBT], passed="p", samples=1).outcome is Outcome.UNKNOWN
     assert conclude("c", [], passed="p", samples=1).outcome is Outcome.PASS
 
 
@@ -46,7 +46,7 @@ def test_a_finding_has_each_code_once_in_the_order_of_the_record() -> None:
     late = Violation(code=Code.PUSH_LOST, seq=9, text="lost")
     found = conclude("c", [late, violation(4, "a"), violation(7, "b")], passed="p", samples=3)
     assert found.codes == (Code.TOKEN_LOST, Code.PUSH_LOST)
-    assert conclude("c", [], doubts=[DOUBT, DOUBT], passed="p", samples=3).codes == (DOUBT.code,)
+    assert conclude("c", [DOUBT, DOUBT], passed="p", samples=3).codes == (DOUBT.code,)
     assert conclude("c", [], passed="p", samples=0).codes == (Code.NOTHING_TO_JUDGE,)
     assert conclude("c", [], passed="p", samples=3).codes == ()
 

@@ -80,6 +80,11 @@ class OfLearner(Payload):
     learner: str
     incarnation: int
 
+    @property
+    def life(self) -> tuple[str, int]:
+        """What tells a process of a learner from all others."""
+        return self.learner, self.incarnation
+
 
 class Membership(OfLearner):
     """An event of one membership of a learner."""
