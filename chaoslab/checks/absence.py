@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chaoslab.checks.timeline import Part, parts, training_end_s
+from chaoslab.checks.timeline import Part, once, parts, training_end_s
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerStep,
@@ -84,6 +84,7 @@ class Absence:
         return f"{self.learner} after {' and '.join(faults)}"
 
 
+@once
 def absences(history: History) -> tuple[Absence, ...]:
     """Every absence of every learner that a fault took away, in the order in which they began."""
     end_s = training_end_s(history)

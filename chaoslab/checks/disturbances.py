@@ -17,7 +17,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.codes import Code
 from chaoslab.checks.node_clocks import stalls
 from chaoslab.checks.stretches import Stretches, holds, union
-from chaoslab.checks.timeline import baseline_end_s
+from chaoslab.checks.timeline import baseline_end_s, once
 from chaoslab.core.events import Event, Json, Kind, MalformedEvent
 from chaoslab.core.payloads import MachineSampled, PhaseEntered, RoundStored
 from chaoslab.record.journal import History
@@ -44,6 +44,7 @@ class Disturbance:
         return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
 
 
+@once
 def disturbances(history: History) -> tuple[Disturbance, ...]:
     """Every disturbance that reaches beyond the baseline, in the order in which they began."""
     from_s = baseline_end_s(history) or 0.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.stretches import overlap_s
-from chaoslab.checks.timeline import after, parts, training_end_s
+from chaoslab.checks.timeline import after, once, parts, training_end_s
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import MemberJoined, MemberLeft, NodeStarted, PushAccepted, SyncerReady
 from chaoslab.record.journal import FaultStory, History
@@ -68,6 +68,7 @@ class Outage:
         return f"{self.story.spec} ({self.story.fault})"
 
 
+@once
 def outages(history: History) -> tuple[Outage, ...]:
     """Every injection that took the syncer away, in order."""
     syncers = {e.payload.node for e in history.of(NodeStarted) if e.payload.role == "syncer"}

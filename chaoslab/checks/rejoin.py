@@ -147,7 +147,9 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
     for part in parts(history):
         if part.learner == absence.learner:
             step = part.contributor.step
-            merged[part.incarnation] = max(step, merged.get(part.incarnation, 0.0))
+            merged[part.contributor.incarnation] = max(
+                step, merged.get(part.contributor.incarnation, 0.0)
+            )
     reached = [
         event.payload.data_position
         for event in _said(history, LearnerStep, absence.learner)

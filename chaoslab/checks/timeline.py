@@ -10,6 +10,7 @@ earlier has no end. Reads only; decides nothing.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from itertools import pairwise
 from typing import TypeVar
 
@@ -31,6 +32,7 @@ from chaoslab.core.payloads import (
 from chaoslab.record.journal import FaultStory, History
 
 _E = TypeVar("_E", bound=Event)
+_T = TypeVar("_T")
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 _SAYS_STOPPED = 2
@@ -77,10 +79,10 @@ class Part:
         """Who contributed."""
         return self.contributor.learner
 
-    @property
-    def incarnation(self) -> int:
-        """Which life of it."""
-        return self.contributor.incarnation
+
+def once(view: Callable[[History], _T]) -> Callable[[History], _T]:
+    """Decorator of a function of a history alone: its result is kept with the history."""
+    return wraps(view)(lambda history: history.once(view))
 
 
 # ---------------------------------------------------------------- the frame
@@ -150,6 +152,7 @@ def ended_by_its_rule(history: History) -> bool:
     return final is not None and bool(stops) and stops[0] < final.seq
 
 
+@once
 def fault_windows(history: History) -> tuple[FaultWindow, ...]:
     """The windows of all injections that did not fail, within training, in order."""
     end_s = training_end_s(history)
@@ -199,11 +202,14 @@ def _has_work(merged: Event[RoundMerged]) -> bool:
     return any(one.c_tokens != 0 for one in merged.payload.contributors)
 
 
-def parts(history: History) -> Iterator[Part]:
+@once
+def parts(history: History) -> tuple[Part, ...]:
     """Every contributor of every merged round, in order."""
-    for merged in history.of(RoundMerged):
-        for contributor in merged.payload.contributors:
-            yield Part(merged=merged, contributor=contributor)
+    return tuple(
+        Part(merged=merged, contributor=contributor)
+        for merged in history.of(RoundMerged)
+        for contributor in merged.payload.contributors
+    )
 
 
 def trained(history: History) -> Iterator[tuple[Event[LearnerStep], float]]:

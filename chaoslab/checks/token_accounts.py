@@ -9,10 +9,12 @@ Everything is counted per life: (learner, incarnation). Tokens of a fragment are
 the steps it was trained on; an amount over all P fragments is their mean. Reads only.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import TypeAlias
 
 from chaoslab.checks.timeline import Part, parts
@@ -109,10 +111,20 @@ class Accounts:
             known[entry.life] = max(known[entry.life], entry.tokens_to)
         return known
 
+    @cached_property
+    def _committed(self) -> Mapping[tuple[Incarnation, str], tuple[list[int], list[float]]]:
+        """Of each line: its versions in order, and the tokens committed up to each of them."""
+        lines = {place: sorted(line, key=_version) for place, line in self.by_line.items()}
+        return {
+            place: ([e.version for e in line], list(accumulate(e.c_tokens for e in line)))
+            for place, line in lines.items()
+        }
+
     def committed(self, life: Incarnation, fragment: str, version: float) -> float:
         """By the syncer's account: tokens of the life in `version` of the fragment."""
-        line = self.by_line.get((life, fragment), ())
-        return sum(entry.c_tokens for entry in line if entry.version <= version)
+        versions, sums = self._committed.get((life, fragment), ([], []))
+        known = bisect_right(versions, version)
+        return sums[known - 1] if known else 0
 
     def adoptions(self) -> Iterator[tuple[Incarnation, str, Event[LearnerAdopted]]]:
         """Every adoption in order: (life, fragment, event)."""
@@ -138,6 +150,10 @@ class Accounts:
             "in_flight_tokens": rest if life in self.finals else 0.0,
             "lost_tokens": 0.0 if life in self.finals else rest,
         }
+
+
+def _version(entry: Entry) -> int:
+    return entry.version
 
 
 def _key(said: PushRejected) -> tuple[str, int, int, int, str]:

@@ -10,10 +10,10 @@ that names the file and the line: see `journal_file`. Running and judging meet o
 
 import logging
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self, TypeAlias, TypeVar, overload
+from typing import Protocol, Self, TypeAlias, TypeVar, cast, overload
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError, HarnessBug
@@ -45,6 +45,7 @@ _Q = TypeVar("_Q", bound=Payload)
 _R = TypeVar("_R", bound=Payload)
 _S = TypeVar("_S", bound=Payload)
 _I = TypeVar("_I", bound=OfInjection)
+_V = TypeVar("_V")
 Carried: TypeAlias = Kind | type[Payload]
 """A kind of event, or the class of its payload."""
 _PARTIES = ("node", "learner", "link")
@@ -187,6 +188,7 @@ class History:
         """What, where and remedy of each undo that the run, or its twin, still owes."""
         self._events: list[Event] = []
         self._by_kind: dict[Kind, list[Event]] = defaultdict(list)
+        self._views: dict[object, tuple[int, object]] = {}
         for event in events:
             self.append(event)
 
@@ -229,6 +231,14 @@ class History:
     def events(self) -> Sequence[Event]:
         """All events in order."""
         return self._events
+
+    def once(self, view: "Callable[[History], _V]") -> _V:
+        """What a view shows of these events, kept until more of them come; nobody changes it."""
+        length, shown = self._views.get(view, (-1, None))
+        if length != len(self._events):
+            shown = view(self)
+            self._views[view] = len(self._events), shown
+        return cast("_V", shown)
 
     @property
     def end_s(self) -> float:
@@ -316,6 +326,9 @@ class History:
     @property
     def faults(self) -> tuple[FaultStory, ...]:
         """The story of each injection, in the order in which they began."""
+        return self.once(History._stories)
+
+    def _stories(self) -> tuple[FaultStory, ...]:
         return tuple(self._story(event) for event in self.of(FaultInjecting))
 
     def _story(self, injecting: Event[FaultInjecting]) -> FaultStory:
