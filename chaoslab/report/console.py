@@ -7,7 +7,6 @@ Both are observers: they have no thread, look at no clock but the events', and r
 """
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from rich import box
@@ -49,12 +48,7 @@ class Screen(Protocol):
     """An observer that owns a piece of the terminal while the run goes on."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
     def see(self, event: Event) -> None:
         """Called once for each event of the run."""
         ...
@@ -74,6 +68,9 @@ class Live:
 
     def __init__(self, console: Console, view: ViewModel) -> None:
         self.view = view
+        self._begin(console)
+
+    def _begin(self, console: Console) -> None:
         self._live = RichLive(console=console, auto_refresh=False, redirect_stdout=False)
         self._drawn_s = -_REFRESH_S
 
@@ -81,12 +78,7 @@ class Live:
         self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._live.update(draw(self.view), refresh=True)
         self._live.stop()
 
@@ -101,12 +93,9 @@ class Live:
 
     def _keep_picture(self) -> None:
         """The last picture of one run stays; that of the next is drawn below it."""
-        console = self._live.console
-        self._live.update(draw(self.view), refresh=True)
-        self._live.stop()
-        self._live = RichLive(console=console, auto_refresh=False, redirect_stdout=False)
+        self.__exit__()
+        self._begin(self._live.console)
         self._live.start()
-        self._drawn_s = -_REFRESH_S
 
 
 class Plain:
@@ -120,12 +109,7 @@ class Plain:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stream.flush()
 
     def see(self, event: Event) -> None:

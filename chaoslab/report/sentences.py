@@ -11,57 +11,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind
-from chaoslab.core.payloads import (
-    AbortFired,
-    BaselineMeasured,
-    EvaluationMeasured,
-    EvidenceMeasured,
-    FaultFailed,
-    FaultHealed,
-    FaultHealFailed,
-    FaultHealing,
-    FaultInjected,
-    FaultInjecting,
-    FaultSkipped,
-    HarnessStalled,
-    JanitorDied,
-    LearnerFenced,
-    LearnerLeft,
-    LearnerNoticed,
-    Leaving,
-    LinkCleared,
-    LinkLost,
-    LinkOpened,
-    LinkShaped,
-    LinkStarted,
-    MemberJoined,
-    MemberLeft,
-    MemberRecovered,
-    MemberRefused,
-    MemberSuspected,
-    NodeExited,
-    NodeStarted,
-    NodeStressed,
-    OfInjection,
-    OfLearner,
-    Payload,
-    PhaseEntered,
-    PhaseReached,
-    ResidueFound,
-    RunFinished,
-    RunSettled,
-    RunStarted,
-    StreamRefused,
-    SyncerBlocked,
-    SyncerFreed,
-    SyncerHeld,
-    SyncerReady,
-    SyncerStopped,
-    kind_of,
-)
 
-_P = TypeVar("_P", bound=Payload)
+_P = TypeVar("_P", bound=payloads.Payload)
 
 
 class Tone(StrEnum):
@@ -89,8 +42,8 @@ def describe(event: Event) -> Sentence | None:
         return None
     tone, write = found
     said = event.payload
-    is_orderly = (isinstance(said, NodeExited) and said.exit_code == 0) or (
-        isinstance(said, MemberLeft) and said.reason is Leaving.SAID_GOODBYE
+    is_orderly = (isinstance(said, payloads.NodeExited) and said.exit_code == 0) or (
+        isinstance(said, payloads.MemberLeft) and said.reason is payloads.Leaving.SAID_GOODBYE
     )
     if is_orderly:
         tone = Tone.PLAIN
@@ -103,7 +56,7 @@ def seconds(value: float) -> str:
     return f"{value:.{digits}f} s"
 
 
-def _run_started(said: RunStarted) -> str:
+def _run_started(said: payloads.RunStarted) -> str:
     more = f" and {len(said.reserve)} in reserve" if said.reserve else ""
     return (
         f"{said.plan} begins: {len(said.learners)} learners{more}, "
@@ -111,7 +64,7 @@ def _run_started(said: RunStarted) -> str:
     )
 
 
-def _baseline(said: BaselineMeasured) -> str:
+def _baseline(said: payloads.BaselineMeasured) -> str:
     if not said.is_steady:
         return f"the baseline is not steady: {said.reason}"
     if said.gap_s_median is None or said.tokens_per_s is None:
@@ -120,28 +73,28 @@ def _baseline(said: BaselineMeasured) -> str:
     return f"steady baseline: a round every {gap}, {said.tokens_per_s:,.0f} tokens/s"
 
 
-def _run_settled(said: RunSettled) -> str:
+def _run_settled(said: payloads.RunSettled) -> str:
     if said.is_settled:
         return "settled: everything has converged again"
     return f"not settled, still pending: {', '.join(said.pending)}"
 
 
-def _run_finished(said: RunFinished) -> str:
+def _run_finished(said: payloads.RunFinished) -> str:
     reason = said.reason
     return f"the run is {said.outcome}" + (f": {reason}" if reason else "")
 
 
-def _node_started(said: NodeStarted) -> str:
+def _node_started(said: payloads.NodeStarted) -> str:
     incarnation = said.incarnation
     return f"{said.node} started: incarnation {incarnation}, pid {said.pid}"
 
 
-def _node_exited(said: NodeExited) -> str:
+def _node_exited(said: payloads.NodeExited) -> str:
     signal, code = said.signal, said.exit_code
     return f"{said.node} exited: {signal or f'exit code {code}'}"
 
 
-def _stress_registry(said: NodeStressed) -> str:
+def _stress_registry(said: payloads.NodeStressed) -> str:
     settings = said.settings
     asked = ", ".join(f"{key} {value}" for key, value in settings.items() if key not in _UNSAID)
     return f"{said.node} bears {said.stressor} ({asked}): {said.mechanism}"
@@ -150,34 +103,36 @@ def _stress_registry(said: NodeStressed) -> str:
 _UNSAID = frozenset({"mechanism", "for_s"})
 
 
-def _ready(said: SyncerReady) -> str:
+def _ready(said: payloads.SyncerReady) -> str:
     text = f"the syncer listens on {said.address}"
     if said.is_recovered:
         text += f", going on from its disk after {said.rounds} rounds"
     return text
 
 
-def _reached(said: PhaseReached) -> str:
+def _reached(said: payloads.PhaseReached) -> str:
     waits = ", and waits" if said.is_held else ""
     known = {"round": said.round, "fragment": said.fragment, "version": said.version}
     where = ", ".join(f"{key} {value}" for key, value in known.items() if value is not None)
     return f"{said.node or said.learner} is at {said.phase}{f' ({where})' if where else ''}{waits}"
 
 
-def _joined(said: MemberJoined) -> str:
+def _joined(said: payloads.MemberJoined) -> str:
     donor = said.donor
     return f"{_who(said)} joined, state from {donor or said.source}, {said.members} members"
 
 
-def _fault(verb: str) -> Callable[[OfInjection], str]:
+def _fault(verb: str) -> Callable[[payloads.OfInjection], str]:
     return lambda said: f"{said.injection} {verb}: {said.fault} on {', '.join(said.targets)}"
 
 
-def _refused(verb: str) -> Callable[[FaultFailed | FaultSkipped | FaultHealFailed], str]:
+def _refused(
+    verb: str,
+) -> Callable[[payloads.FaultFailed | payloads.FaultSkipped | payloads.FaultHealFailed], str]:
     return lambda said: f"{_fault(verb)(said)}{_because(said.reason)}"
 
 
-def _healed(verb: str) -> Callable[[FaultHealing | FaultHealed], str]:
+def _healed(verb: str) -> Callable[[payloads.FaultHealing | payloads.FaultHealed], str]:
     return lambda said: f"{_fault(verb)(said)}{_because(said.because)}"
 
 
@@ -185,20 +140,20 @@ def _because(reason: str) -> str:
     return f" ({reason})" if reason else ""
 
 
-def _who(said: OfLearner) -> str:
+def _who(said: payloads.OfLearner) -> str:
     return f"{said.learner} (incarnation {said.incarnation})"
 
 
-def _idle(said: MemberSuspected | MemberRecovered) -> str:
+def _idle(said: payloads.MemberSuspected | payloads.MemberRecovered) -> str:
     return seconds(said.idle_s)
 
 
-def _settings(said: LinkShaped) -> str:
+def _settings(said: payloads.LinkShaped) -> str:
     told = ", ".join(f"{key} {value}" for key, value in said.settings.items())
     return f" ({told})" if told else ""
 
 
-def _janitor_died(said: JanitorDied) -> str:
+def _janitor_died(said: payloads.JanitorDied) -> str:
     pid = said.successor
     then = f"process {pid} took its place" if pid is not None else "and nobody took its place"
     return f"the janitor died ({said.how}): {then}"
@@ -208,65 +163,69 @@ def _of(
     payload: type[_P], tone: Tone, write: Callable[[_P], str]
 ) -> tuple[Kind, tuple[Tone, Callable[[Any], str]]]:
     """The tone and the sentence of events with this payload."""
-    return kind_of(payload), (tone, write)
+    return payloads.kind_of(payload), (tone, write)
 
 
 _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
     [
-        _of(RunStarted, Tone.PLAIN, _run_started),
-        _of(PhaseEntered, Tone.PLAIN, lambda e: f"phase {e.phase}"),
-        _of(BaselineMeasured, Tone.PLAIN, _baseline),
-        _of(RunSettled, Tone.PLAIN, _run_settled),
-        _of(RunFinished, Tone.PLAIN, _run_finished),
-        _of(NodeStarted, Tone.PLAIN, _node_started),
-        _of(NodeExited, Tone.BAD, _node_exited),
-        _of(NodeStressed, Tone.PLAIN, _stress_registry),
-        _of(SyncerReady, Tone.PLAIN, _ready),
+        _of(payloads.RunStarted, Tone.PLAIN, _run_started),
+        _of(payloads.PhaseEntered, Tone.PLAIN, lambda e: f"phase {e.phase}"),
+        _of(payloads.BaselineMeasured, Tone.PLAIN, _baseline),
+        _of(payloads.RunSettled, Tone.PLAIN, _run_settled),
+        _of(payloads.RunFinished, Tone.PLAIN, _run_finished),
+        _of(payloads.NodeStarted, Tone.PLAIN, _node_started),
+        _of(payloads.NodeExited, Tone.BAD, _node_exited),
+        _of(payloads.NodeStressed, Tone.PLAIN, _stress_registry),
+        _of(payloads.SyncerReady, Tone.PLAIN, _ready),
         _of(
-            SyncerBlocked,
+            payloads.SyncerBlocked,
             Tone.BAD,
             lambda e: f"the syncer's disk refuses what it writes, nothing is published: {e.reason}",
         ),
         _of(
-            SyncerFreed,
+            payloads.SyncerFreed,
             Tone.GOOD,
             lambda e: f"the syncer's disk takes what it writes again, after {seconds(e.blocked_s)}",
         ),
-        _of(PhaseReached, Tone.FAULT, _reached),
-        _of(MemberJoined, Tone.GOOD, _joined),
+        _of(payloads.PhaseReached, Tone.FAULT, _reached),
+        _of(payloads.MemberJoined, Tone.GOOD, _joined),
         _of(
-            StreamRefused,
+            payloads.StreamRefused,
             Tone.BAD,
             lambda e: f"{e.count} turned away ({e.reason}), the last from {e.peer}",
         ),
-        _of(MemberRefused, Tone.BAD, lambda e: f"{_who(e)} was refused: {e.reason}"),
+        _of(payloads.MemberRefused, Tone.BAD, lambda e: f"{_who(e)} was refused: {e.reason}"),
         _of(
-            SyncerHeld,
+            payloads.SyncerHeld,
             Tone.PLAIN,
             lambda e: f"training is at its end ({e.reason}), and goes on for the faults",
         ),
-        _of(SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
+        _of(payloads.SyncerStopped, Tone.PLAIN, lambda e: f"training has ended: {e.reason}"),
         _of(
-            MemberSuspected,
+            payloads.MemberSuspected,
             Tone.BAD,
             lambda e: f"{_who(e)} is suspected: no step for {_idle(e)}; nobody waits for it",
         ),
-        _of(MemberRecovered, Tone.GOOD, lambda e: f"{_who(e)} steps again after {_idle(e)}"),
         _of(
-            MemberLeft,
+            payloads.MemberRecovered, Tone.GOOD, lambda e: f"{_who(e)} steps again after {_idle(e)}"
+        ),
+        _of(
+            payloads.MemberLeft,
             Tone.BAD,
             lambda e: f"{_who(e)} left ({e.reason}), {e.members} members",
         ),
-        _of(LearnerFenced, Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.reason}"),
-        _of(LearnerNoticed, Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"),
-        _of(LearnerLeft, Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.reason}"),
+        _of(payloads.LearnerFenced, Tone.BAD, lambda e: f"{_who(e)} was fenced: {e.reason}"),
         _of(
-            EvaluationMeasured,
+            payloads.LearnerNoticed, Tone.FAULT, lambda e: f"{_who(e)} has notice of its preemption"
+        ),
+        _of(payloads.LearnerLeft, Tone.PLAIN, lambda e: f"{_who(e)} ends: {e.reason}"),
+        _of(
+            payloads.EvaluationMeasured,
             Tone.PLAIN,
             lambda e: f"evaluation loss {e.loss:.4f} at {e.committed_tokens:,.0f} committed tokens",
         ),
         _of(
-            LinkStarted,
+            payloads.LinkStarted,
             Tone.PLAIN,
             lambda e: (
                 f"{e.link} dials {e.upstream} itself"
@@ -275,14 +234,14 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             ),
         ),
         _of(
-            LinkOpened,
+            payloads.LinkOpened,
             Tone.PLAIN,
             lambda e: (
                 f"{_who(e)} reached the syncer after {seconds(e.after_s)}, {e.attempts} dials"
             ),
         ),
         _of(
-            LinkShaped,
+            payloads.LinkShaped,
             Tone.FAULT,
             lambda e: (
                 f"the link of {e.link} is shaped by {e.injection}: "
@@ -290,40 +249,40 @@ _SENTENCES: Mapping[Kind, tuple[Tone, Callable[[Any], str]]] = dict(
             ),
         ),
         _of(
-            LinkCleared,
+            payloads.LinkCleared,
             Tone.FAULT,
             lambda e: f"the link of {e.link} is cleared of {e.injection}",
         ),
         _of(
-            LinkLost,
+            payloads.LinkLost,
             Tone.BAD,
             lambda e: f"the {e.kind} links are lost: {e.reason}",
         ),
-        _of(FaultInjecting, Tone.FAULT, _fault("begins")),
-        _of(FaultInjected, Tone.FAULT, _fault("is in")),
-        _of(FaultFailed, Tone.BAD, _refused("failed")),
-        _of(FaultSkipped, Tone.BAD, _refused("was skipped")),
-        _of(FaultHealing, Tone.FAULT, _healed("is being healed")),
-        _of(FaultHealed, Tone.GOOD, _healed("is healed")),
-        _of(FaultHealFailed, Tone.BAD, _refused("could not be undone")),
+        _of(payloads.FaultInjecting, Tone.FAULT, _fault("begins")),
+        _of(payloads.FaultInjected, Tone.FAULT, _fault("is in")),
+        _of(payloads.FaultFailed, Tone.BAD, _refused("failed")),
+        _of(payloads.FaultSkipped, Tone.BAD, _refused("was skipped")),
+        _of(payloads.FaultHealing, Tone.FAULT, _healed("is being healed")),
+        _of(payloads.FaultHealed, Tone.GOOD, _healed("is healed")),
+        _of(payloads.FaultHealFailed, Tone.BAD, _refused("could not be undone")),
         _of(
-            EvidenceMeasured,
+            payloads.EvidenceMeasured,
             Tone.FAULT,
             lambda e: f"evidence on {e.target}, {e.status}: {e.text}",
         ),
         _of(
-            HarnessStalled,
+            payloads.HarnessStalled,
             Tone.BAD,
             lambda e: f"the harness stood still for {seconds(e.silent_s)}",
         ),
-        _of(JanitorDied, Tone.BAD, _janitor_died),
+        _of(payloads.JanitorDied, Tone.BAD, _janitor_died),
         _of(
-            AbortFired,
+            payloads.AbortFired,
             Tone.BAD,
             lambda e: f"abort rule {e.rule} fired: {e.observed}",
         ),
         _of(
-            ResidueFound,
+            payloads.ResidueFound,
             Tone.BAD,
             lambda e: f"left over: {e.what} in {e.where}; {e.remedy}",
         ),

@@ -11,26 +11,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
+from chaoslab.core import payloads
 from chaoslab.core.events import Event, Kind, MalformedEvent
-from chaoslab.core.payloads import (
-    CountsSampled,
-    FaultInjecting,
-    LearnerStep,
-    Leaving,
-    MemberJoined,
-    MemberLeft,
-    MemberRecovered,
-    MemberSuspected,
-    NodeExited,
-    NodeProbed,
-    NodeStarted,
-    OfInjection,
-    PhaseEntered,
-    RoundMerged,
-    RunFinished,
-    RunOutcome,
-    RunStarted,
-)
 from chaoslab.plan.model import Stop
 from chaoslab.report.lanes import FaultBar, Lane, LaneState, Rounds
 from chaoslab.report.sentences import Sentence, Tone, describe, seconds
@@ -99,7 +81,7 @@ class ViewModel:
 
     # ------------------------------------------------------------ one method per kind of news
 
-    def _run_started(self, event: Event[RunStarted]) -> None:
+    def _run_started(self, event: Event[payloads.RunStarted]) -> None:
         """A run begins; a second one is the fault-free twin, and nothing of the first is shown."""
         self.is_twin = bool(self.plan)
         self.rounds, self.faults, self.counts, self.phase = Rounds(), {}, {}, ""
@@ -110,19 +92,23 @@ class ViewModel:
         for name in event.payload.reserve:
             self.lanes[name] = Lane(learner=name, state=LaneState.RESERVE, is_new=True)
 
-    def _phase(self, event: Event[PhaseEntered]) -> None:
+    def _phase(self, event: Event[payloads.PhaseEntered]) -> None:
         self.phase = event.payload.phase
 
     def _baseline(self, _event: Event) -> None:
         self.rounds.longest_gap_s = 0.0  # as the verdict counts it: from the baseline on
 
-    def _run_finished(self, event: Event[RunFinished]) -> Sentence | None:
-        if not self.has_twin or self.is_twin or event.payload.outcome is not RunOutcome.COMPLETED:
+    def _run_finished(self, event: Event[payloads.RunFinished]) -> Sentence | None:
+        if (
+            not self.has_twin
+            or self.is_twin
+            or event.payload.outcome is not payloads.RunOutcome.COMPLETED
+        ):
             return None
         text = "the fault-free twin is next: as long again, or no time if one is kept"
         return Sentence(time_s=event.time_s, text=text)
 
-    def _counts(self, event: Event[CountsSampled]) -> None:
+    def _counts(self, event: Event[payloads.CountsSampled]) -> None:
         said = event.payload
         self.counts = {
             "alive": said.alive,
@@ -131,7 +117,7 @@ class ViewModel:
             "contributing": said.contributing,
         }
 
-    def _node_started(self, event: Event[NodeStarted]) -> None:
+    def _node_started(self, event: Event[payloads.NodeStarted]) -> None:
         lane = self.lanes.get(event.payload.node)
         if lane is None:
             return
@@ -143,7 +129,7 @@ class ViewModel:
         lane.state = LaneState.STARTING if is_first else LaneState.REJOINING
         lane.back_s = None if is_first else self._way_back_s(lane, event)
 
-    def _node_exited(self, event: Event[NodeExited]) -> None:
+    def _node_exited(self, event: Event[payloads.NodeExited]) -> None:
         lane = self.lanes.get(event.payload.node)
         if lane is not None:
             if self.phase in {"stop", "evaluate"}:
@@ -152,12 +138,12 @@ class ViewModel:
                 lane.state = LaneState.DEAD
             lane.step_s, lane.gone_s = None, event.time_s
 
-    def _node_probed(self, event: Event[NodeProbed]) -> None:
+    def _node_probed(self, event: Event[payloads.NodeProbed]) -> None:
         lane = self.lanes.get(event.payload.node)
         if lane is not None and event.payload.state == "T":
             lane.state, lane.step_s = LaneState.PAUSED, None
 
-    def _step(self, event: Event[LearnerStep]) -> None:
+    def _step(self, event: Event[payloads.LearnerStep]) -> None:
         lane = self.lanes.get(event.payload.learner)
         is_late = {LaneState.DEAD, LaneState.LEFT, LaneState.ENDED}
         if lane is None or lane.state in is_late or lane.incarnation != event.payload.incarnation:
@@ -167,36 +153,36 @@ class ViewModel:
         if lane.state is not LaneState.DROPPED:
             lane.state = lane.at_work
 
-    def _joined(self, event: Event[MemberJoined]) -> None:
+    def _joined(self, event: Event[payloads.MemberJoined]) -> None:
         lane = self.lanes.get(event.payload.learner)
         if lane is not None and lane.state is LaneState.DROPPED:
             lane.state, lane.back_s = LaneState.REJOINING, self._way_back_s(lane, event)
 
-    def _suspected(self, event: Event[MemberSuspected]) -> None:
+    def _suspected(self, event: Event[payloads.MemberSuspected]) -> None:
         lane = self.lanes.get(event.payload.learner)
         at_work = {LaneState.STEPPING, LaneState.JOINING, LaneState.REJOINING}
         if lane is not None and lane.state in at_work:
             lane.state, lane.step_s = LaneState.SUSPECTED, None
 
-    def _recovered(self, event: Event[MemberRecovered]) -> None:
+    def _recovered(self, event: Event[payloads.MemberRecovered]) -> None:
         lane = self.lanes.get(event.payload.learner)
         if lane is not None and lane.state in {LaneState.SUSPECTED, LaneState.PAUSED}:
             lane.state = lane.at_work
 
-    def _left(self, event: Event[MemberLeft]) -> None:
+    def _left(self, event: Event[payloads.MemberLeft]) -> None:
         lane = self.lanes.get(event.payload.learner)
         is_gone = {LaneState.DEAD, LaneState.ENDED, LaneState.REJOINING}
         if (
             lane is not None
             and lane.state not in is_gone
-            and event.payload.reason is not Leaving.CLOSED
+            and event.payload.reason is not payloads.Leaving.CLOSED
         ):
-            said_goodbye = event.payload.reason is Leaving.SAID_GOODBYE
+            said_goodbye = event.payload.reason is payloads.Leaving.SAID_GOODBYE
             gone = LaneState.ENDED if self.phase == "stop" else LaneState.LEFT
             lane.state = gone if said_goodbye else LaneState.DROPPED
             lane.gone_s = event.time_s
 
-    def _merged(self, event: Event[RoundMerged]) -> Sentence | None:
+    def _merged(self, event: Event[payloads.RoundMerged]) -> Sentence | None:
         self.rounds.merge(event.time_s, event.payload.committed_tokens)
         back: list[str] = []
         new: list[str] = []
@@ -215,7 +201,7 @@ class ViewModel:
             return None
         return Sentence(time_s=event.time_s, text="; ".join(said), tone=Tone.GOOD)
 
-    def _injecting(self, event: Event[FaultInjecting]) -> None:
+    def _injecting(self, event: Event[payloads.FaultInjecting]) -> None:
         name = event.payload.injection
         self.faults[name] = FaultBar(
             injection=name,
@@ -224,7 +210,7 @@ class ViewModel:
             from_s=event.time_s,
         )
 
-    def _fault_moved(self, event: Event[OfInjection]) -> None:
+    def _fault_moved(self, event: Event[payloads.OfInjection]) -> None:
         bar = self.faults.get(event.payload.injection)
         if bar is None:
             return
