@@ -102,13 +102,10 @@ class Settings:
 
 
 def _typed(given: Mapping[str, Json]) -> dict[str, Any]:  # checked here, then passed by name
-    kinds: dict[str, tuple[type, ...]] = {
-        "learners": (list,), "merge": (str,), "compression": (str,),
-        "fragments": (int,), "sync_every": (int,), "overlap": (int,), "quorum": (int,),
-        "norm_rounds": (int,),
-    }  # fmt: skip
+    kinds: dict[type, tuple[type, ...]] = {tuple: (list,), str: (str,), int: (int,)}
+    defaults = {field.name: field.default for field in fields(Settings)}
     for key, value in given.items():
-        wanted = kinds.get(key, (int, float, type(None)))
+        wanted = kinds.get(type(defaults[key]), (int, float, type(None)))
         if isinstance(value, bool) or not isinstance(value, wanted):
             raise ValueError(f"{key}: must be {wanted[0].__name__}, got {value!r}")
     names = given.get("learners")

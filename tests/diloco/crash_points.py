@@ -15,7 +15,7 @@ import logging
 import random
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -24,6 +24,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from chaoslab.core.events import Json
 from chaoslab.diloco.learner.checkpoints import LearnerStore
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.node import files
@@ -253,10 +254,11 @@ def _goes_on(store: SyncerStore, policy: Policy, found: StoredState, root: Path)
 
 def learner_starts(root: Path, _account: Account, promise: Promise) -> Outcome:
     """The learner's recovery, and one save more."""
-    store = LearnerStore(root / _FOLDER, durable=False)
+    told: list[Mapping[str, Json]] = []
+    store = LearnerStore(root / _FOLDER, durable=False, emit=lambda _, data: told.append(data))
     found = store.load_newest()
     step = found.step if found else 0
-    if found is not None and (found.payload != _payload(step) or found.skipped):
+    if found is not None and (found.payload != _payload(step) or told[0]["refused"]):
         return Outcome.MIXED
     if step < promise.step:
         return Outcome.LOST

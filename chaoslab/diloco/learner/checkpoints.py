@@ -35,8 +35,6 @@ class LearnerCheckpoint:
     step: int
     data_position: int
     payload: bytes
-    skipped: tuple[str, ...]
-    """Newer files that were refused, each with the reason."""
 
 
 class LearnerStore:
@@ -157,7 +155,6 @@ class LearnerStore:
             step=head["step"],
             data_position=head["data_position"],
             payload=bytes(payload),
-            skipped=tuple(self._refused.values()),
         )
 
     def close(self) -> None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from chaoslab.diloco.model.fragments import FloatArray, Layout
 from chaoslab.diloco.settings import Settings, Source
+from chaoslab.diloco.wire import wire_pb2 as pb
 
 
 class FragmentCounters(NamedTuple):
@@ -73,13 +74,10 @@ class Adoption:
     values: FloatArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Handover:
+class Handover(NamedTuple):
     """Checkpoint of a donor, as the syncer passed it on; `payload` is as `Inner.pack` makes it."""
 
-    versions: tuple[int, ...]
-    step: int
-    donor: str
+    header: pb.Checkpoint
     payload: memoryview
 
 

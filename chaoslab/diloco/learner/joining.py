@@ -9,7 +9,7 @@ The syncer selects the source. A membership renewed during training is not handl
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from chaoslab.diloco.learner.checkpoints import LearnerCheckpoint, LearnerStore
 from chaoslab.diloco.learner.exchange import Adoption, Inbox, Joined
@@ -39,7 +39,7 @@ class Joining:
     source: Source = Source.SYNCER
     """Source of the parameters in the end."""
     donor: str | None = None
-    _own: LearnerCheckpoint | None = None
+    _own: LearnerCheckpoint | None = field(init=False, default=None)
     """Its newest intact checkpoint, loaded at every start even if it is not needed, so that
     damage is found while there are other sources."""
 
@@ -92,7 +92,7 @@ class Joining:
         is_complete = len(inbox.adoptions) == len(self.replica.counters.fragments)
         if inbox.handover is not None and self.source is Source.DONOR:
             self.replica.take_over(inbox.handover)
-            self.donor = inbox.handover.donor
+            self.donor = inbox.handover.header.donor
         elif self.source is Source.DONOR:
             if not is_complete:
                 return False

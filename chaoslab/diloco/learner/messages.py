@@ -1,7 +1,7 @@
 """Conversion at the learner: counters to messages, the syncer's messages to inbox items.
 
     Counters ──► hello, progress, push, declined, checkpoint ──► messages ══► syncer
-    Joined, Adoption, Handover ◄── joined, adoption, handover ◄── messages ◄══╝
+    Joined, Adoption ◄── joined, adoption ◄── messages ◄══╝
 
 Pure functions. `messenger` decides when a message is sent; the syncer's side is `syncer.messages`,
 and `wire.proto` describes every field.
@@ -9,7 +9,7 @@ and `wire.proto` describes every field.
 
 from collections.abc import Sequence
 
-from chaoslab.diloco.learner.exchange import Adoption, Counters, Handover, Joined
+from chaoslab.diloco.learner.exchange import Adoption, Counters, Joined
 from chaoslab.diloco.model.codec import Codec, decode, digest
 from chaoslab.diloco.model.fragments import Layout, TensorSpec, specs_to_json
 from chaoslab.diloco.settings import Settings, Source
@@ -121,14 +121,4 @@ def adoption(header: pb.Fragment, payload: memoryview, size: int) -> Adoption:
         committed_tokens=header.committed_tokens,
         digest=digest(values),
         values=values,
-    )
-
-
-def handover(header: pb.Checkpoint, payload: memoryview) -> Handover:
-    """A donor's checkpoint that the syncer passed on."""
-    return Handover(
-        versions=tuple(header.versions),
-        step=header.step,
-        donor=header.donor,
-        payload=payload,
     )

@@ -24,7 +24,7 @@ from functools import partial
 
 from chaoslab.core.events import Kind
 from chaoslab.diloco.learner import messages
-from chaoslab.diloco.learner.exchange import Inbox, Snapshot
+from chaoslab.diloco.learner.exchange import Handover, Inbox, Snapshot
 from chaoslab.diloco.learner.link import BeginProbe, Link, LinkHandlers
 from chaoslab.diloco.learner.tampering import Tampering
 from chaoslab.diloco.model.codec import Codec, MalformedPayload
@@ -67,12 +67,13 @@ class Messenger:
         self._changed = threading.Condition(self._lock)
         self._inbox = Inbox()
         self._snapshot: Snapshot | None = None
-        self._layout: Layout | None = None
+        self._layout = Layout(())
         self._codec = Codec.F32
         self._pulls: dict[int, pb.Pull] = {}
         self._requests: dict[int, pb.CheckpointRequest] = {}
         """Checkpoint requests that are not answered yet; several if several learners rejoin."""
-        self._epoch = 0
+        self.epoch = 0
+        """Epoch of the current or latest membership; 0 before the first."""
         self._is_member = False
         self._process = secrets.randbits(63)
         self._link = Link(
@@ -90,11 +91,6 @@ class Messenger:
     def start(self) -> None:
         """Start the link, which begins to connect."""
         self._link.start()
-
-    @property
-    def epoch(self) -> int:
-        """Epoch of the current or latest membership; 0 before the first."""
-        return self._epoch
 
     def boundary(self, snapshot: Snapshot) -> None:
         """Leave the state after a step: report it, and answer the pulls that it can answer."""
@@ -122,12 +118,12 @@ class Messenger:
         for index, values in enumerate(fragments):
             push = messages.initial(index)
             self._send_payload(
-                pb.FromLearner(epoch=self._epoch, push=push), values.tobytes(), ("initial", index)
+                pb.FromLearner(epoch=self.epoch, push=push), values.tobytes(), ("initial", index)
             )
 
     def leave(self, reason: str) -> None:
         """Say goodbye and close when it was sent; waits for a bounded time."""
-        self._link.close(pb.FromLearner(epoch=self._epoch, goodbye=pb.Goodbye(reason=reason)))
+        self._link.close(pb.FromLearner(epoch=self.epoch, goodbye=pb.Goodbye(reason=reason)))
 
     # ------------------------------------------------------------ for the link's thread
 
@@ -162,7 +158,7 @@ class Messenger:
             self._requests.clear()
             was_member, self._is_member = self._is_member, False
         if was_member:
-            self._emit(Kind.LEARNER_FENCED, {"epoch": self._epoch, "reason": why})
+            self._emit(Kind.LEARNER_FENCED, {"epoch": self.epoch, "reason": why})
 
     def _dispatch(self, received: Received[pb.ToLearner]) -> str | None:
         """Handle one message; a reason if the membership ends because of it."""
@@ -177,7 +173,7 @@ class Messenger:
         if body == "checkpoint_request":
             return self._asked_to_donate(message.checkpoint_request)
         if body == "checkpoint" and received.payload is not None:
-            self._inbox.handover = messages.handover(message.checkpoint, received.payload)
+            self._inbox.handover = Handover(message.checkpoint, received.payload)
         elif body == "stop":
             self._inbox.stop = (message.stop.reason, tuple(message.stop.versions))
         elif body == "refused":
@@ -194,7 +190,7 @@ class Messenger:
             return f"invalid welcome: {error}"
         self._layout = joined.layout
         self._codec = Codec(joined.settings.compression)
-        self._epoch, self._is_member = joined.epoch, True
+        self.epoch, self._is_member = joined.epoch, True
         self._link.backoff.spread(len(joined.settings.learners))
         self._pulls.clear()
         self._requests.clear()
@@ -203,25 +199,21 @@ class Messenger:
         return None
 
     def _pull(self, pull: pb.Pull) -> str | None:
-        if self._layout is None or pull.fragment >= len(self._layout.fragments):
+        if pull.fragment >= len(self._layout.fragments):
             return f"pull of fragment {pull.fragment}, which does not exist"
         self._pulls[pull.fragment] = pull
         self._answer()
         return None
 
     def _asked_to_donate(self, request: pb.CheckpointRequest) -> str | None:
-        if self._layout is None or len(request.versions) != len(self._layout.fragments):
+        if len(request.versions) != len(self._layout.fragments):
             return "checkpoint request with another number of fragments"
         self._requests[request.request] = request
         self._answer()
         return None
 
     def _fragment(self, header: pb.Fragment, payload: memoryview | None) -> str | None:
-        if (
-            self._layout is None
-            or payload is None
-            or header.fragment >= len(self._layout.fragments)
-        ):
+        if payload is None or header.fragment >= len(self._layout.fragments):
             return "published fragment with another number or no payload"
         size = self._layout.fragments[header.fragment].size
         try:
@@ -237,7 +229,7 @@ class Messenger:
         if self._snapshot is None or self._connection is None or not self._is_member:
             return
         progress = messages.progress(self._snapshot.counters)
-        self._connection.send(pb.FromLearner(epoch=self._epoch, progress=progress), key="progress")
+        self._connection.send(pb.FromLearner(epoch=self.epoch, progress=progress), key="progress")
 
     def _answer(self) -> None:
         """Answer the pulls and checkpoint requests that the newest snapshot can answer."""
@@ -262,25 +254,25 @@ class Messenger:
         if counters.version != pull.base_version or counters.c_steps == 0:
             declined = messages.declined(held.counters, pull, self._codec)
             self._send_payload(
-                pb.FromLearner(epoch=self._epoch, push=declined), b"", ("push", fragment, 0)
+                pb.FromLearner(epoch=self.epoch, push=declined), b"", ("push", fragment, 0)
             )
             return
         push = messages.push(held.counters, pull, self._codec)
         sent = self._tampering.outgoing(push, lambda: held.delta(fragment), self._codec)
         for number, (header, payload) in enumerate(sent):
             self._send_payload(
-                pb.FromLearner(epoch=self._epoch, push=header),
+                pb.FromLearner(epoch=self.epoch, push=header),
                 payload,
                 ("push", fragment, number),
                 partial(self._phases.reach, Phase.PUSH, round=pull.round, fragment=fragment),
             )
         data = {key: getattr(push, key) for key in _PUSH_FIELDS}
-        self._emit(Kind.LEARNER_PUSHED, {"epoch": self._epoch, **data})
+        self._emit(Kind.LEARNER_PUSHED, {"epoch": self.epoch, **data})
 
     def _donate(self, held: Snapshot, request: pb.CheckpointRequest) -> None:
         checkpoint = messages.checkpoint(held.counters, request.request, self._learner)
         self._send_payload(
-            pb.FromLearner(epoch=self._epoch, checkpoint=checkpoint),
+            pb.FromLearner(epoch=self.epoch, checkpoint=checkpoint),
             held.pack,
             ("checkpoint", request.request),
             partial(self._phases.reach, Phase.DONATE, request=request.request),

@@ -209,10 +209,9 @@ class Learner:
     def _save(self) -> None:
         """Pass the checkpoint to the store, which writes it on its own thread."""
         self._saved_s = time.monotonic()
+        counters, _, pack = self._replica.snapshot()
         self._store.save_later(
-            step=self._replica.counters.step,
-            data_position=self._replica.counters.data_position,
-            payload=self._replica.packing(),
+            step=counters.step, data_position=counters.data_position, payload=pack
         )
 
     def _finish(self, versions: Sequence[int]) -> None:

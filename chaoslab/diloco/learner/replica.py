@@ -1,15 +1,14 @@
 """Replica of a learner: the state on its devices, and its counters.
 
     init | take_over a donor's | restore moments ─► state ─ step ─► state ─ adopt ─► state ─► …
-                                                         └─► snapshot(), packing(): for any thread
+                                                         └─► snapshot(): for any thread
 
 Sends nothing and decides nothing; `inner_steps` computes. For the training thread.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
@@ -70,10 +69,10 @@ class Replica:
     def take_over(self, handover: Handover) -> None:
         """Continue from a donor's adopted fragments, AdamW moments and step, without its work."""
         self._state = self._inner.unpack(handover.payload)
-        held = zip(self.counters.fragments, handover.versions, strict=True)
+        held = zip(self.counters.fragments, handover.header.versions, strict=True)
         self.counters = replace(
             self.counters,
-            step=handover.step,
+            step=handover.header.step,
             fragments=tuple(fragment._replace(version=version) for fragment, version in held),
         )
 
@@ -144,12 +143,8 @@ class Replica:
         return Snapshot(
             self.counters,
             delta=lambda fragment: np.asarray(inner.delta(state, fragment)),
-            pack=self.packing(),
+            pack=lambda: inner.pack(state),
         )
-
-    def packing(self) -> Callable[[], bytes]:
-        """Function that makes the checkpoint payload of the present state, on any thread."""
-        return partial(self._inner.pack, self._state)
 
     def digests(self) -> dict[str, Json]:
         """Digests of the trained values by fragment, read back from the device."""

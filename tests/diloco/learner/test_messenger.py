@@ -185,7 +185,8 @@ def test_a_checkpoint_reaches_the_training_thread_whole(
     )
     handover = trainer.until(lambda inbox: inbox.handover).handover
     assert handover is not None
-    assert (handover.versions, handover.step, handover.donor) == ((5, 6), 120, "learner-1")
+    assert (handover.header.step, handover.header.donor) == (120, "learner-1")
+    assert list(handover.header.versions) == [5, 6]
     assert bytes(handover.payload) == content
 
 
