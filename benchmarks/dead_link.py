@@ -14,7 +14,7 @@ are left out. Processor time per step, memory and queued messages are shown too.
 
     python benchmarks/dead_link.py [--json] [--no-fail]
 
-Exit code 1 if steps take more than 3 % longer, 3 if others kept the core too busy to tell.
+Exit code 1 if steps take more than 3 % longer, 3 if others kept the core too busy for a result.
 """
 
 import argparse
@@ -97,8 +97,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         found, ended = _measure(Path(folder), options)
     result = _result(options.model, found, ended, load.place())
-    is_told = len(result.figures) == len(STATES)
-    return finish([result], options) or (0 if is_told or options.no_fail else 3)
+    is_complete = len(result.figures) == len(STATES)
+    return finish([result], options) or (0 if is_complete or options.no_fail else 3)
 
 
 def _result(
@@ -109,10 +109,10 @@ def _result(
     }
     notes = [
         f"Rows in which others used more than {OTHERS_MOST:.0%} of the core do not count.",
-        f"{ended} streams and dials ended meanwhile.",
+        f"{ended} streams and connection attempts ended meanwhile.",
     ]
-    if untold := [state for state, values in ratios.items() if not values]:
-        notes.append(f"Too much else was going on to tell: {', '.join(untold)}.")
+    if missing := [state for state, values in ratios.items() if not values]:
+        notes.append(f"Others kept the core too busy for: {', '.join(missing)}.")
     return Result(
         number=7,
         name="dead link",
@@ -212,7 +212,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Comparison
             output = Watched(learner.stdout)
             output.wait("learner.step", 12)
             before = _healthy(output, learner.pid, options, reopened=1)
-            for state, effect in _until_told(found, options):
+            for state, effect in _turns(found, options):
                 opened = output.count("link.opened")
                 dead = _dead(output, learner.pid, link, effect, options.dead_s)
                 reopened = opened + (output.count("link.closed") > 0)
@@ -222,7 +222,7 @@ def _measure(folder: Path, options: argparse.Namespace) -> tuple[list[Comparison
             return found, output.count("link.closed")
 
 
-def _until_told(
+def _turns(
     found: Sequence[Comparison], options: argparse.Namespace
 ) -> Iterator[tuple[str, Effect]]:
     """States of the link in turn, each until `enough` samples on a quiet core or `tries` tries."""
@@ -251,17 +251,17 @@ def _phase(output: Watched, pid: int, seconds: float) -> Phase:
     began_s, own_s, all_s = time.monotonic(), _cpu_s(pid), _core_s(pid)
     time.sleep(seconds - SETTLE_S)
     own_s, all_s = _cpu_s(pid) - own_s, _core_s(pid) - all_s
-    steps = [said for said in output.since(began_s, "learner.step") if said["steps"]]
+    steps = [report for report in output.since(began_s, "learner.step") if report["steps"]]
     if not steps:
         raise RuntimeError(f"the learner made no step in {seconds - SETTLE_S:g} s")
     measured = output.since(began_s, "link.measured")
     return Phase(
-        step_s=median(said["step_s"] for said in steps),
-        cpu_s=own_s / sum(said["steps"] for said in steps),
+        step_s=median(report["step_s"] for report in steps),
+        cpu_s=own_s / sum(report["steps"] for report in steps),
         others=max(0.0, all_s - own_s) / (seconds - SETTLE_S),
         rss_mib=_rss_mib(pid),
-        queued=max((said["queued"] for said in measured), default=0),
-        queued_bytes=max((said["queued_bytes"] for said in measured), default=0),
+        queued=max((report["queued"] for report in measured), default=0),
+        queued_bytes=max((report["queued_bytes"] for report in measured), default=0),
     )
 
 

@@ -10,18 +10,16 @@ with the images (`chaoslab images build`); without them the exit code is 2.
 """
 
 import argparse
-import json
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
+from trainings import BenchmarkError, run_plan, workplace
 
-from chaoslab.core.events import Event, Kind
-from chaoslab.record.journal import History
+from chaoslab.checks.absence import absences
+from chaoslab.core.events import Kind
 
 TURNS = 3
 WITHIN_S = 300.0
@@ -51,37 +49,31 @@ def main() -> int:
     options = _options()
     load = MachineLoad()
     took_s: dict[tuple[str, str], list[float]] = {}
-    with TemporaryDirectory(prefix="chaoslab-benchmark-") as name:
-        plan = Path(name) / "fleets.yaml"
-        plan.write_text(PLAN, encoding="utf-8")
-        for fleet in FLEETS:  # fills both compilation caches
-            _measure(plan, fleet, Path(name) / f"warm-up-{fleet}")
-        for turn in range(options.turns):
-            for fleet in FLEETS if turn % 2 == 0 else reversed(FLEETS):
-                found = _measure(plan, fleet, Path(name) / f"{turn}-{fleet}")
-                for what, s in found.items():
-                    took_s.setdefault((what, fleet), []).append(s)
+    try:
+        with workplace() as folder:
+            for fleet in FLEETS:  # fills both compilation caches
+                _measure(fleet, folder / f"warm-up-{fleet}")
+            for turn in range(options.turns):
+                for fleet in FLEETS if turn % 2 == 0 else reversed(FLEETS):
+                    for what, s in _measure(fleet, folder / f"{turn}-{fleet}").items():
+                        took_s.setdefault((what, fleet), []).append(s)
+    except BenchmarkError as error:
+        print(f"not measured: {error}", file=sys.stderr)
+        return 2
     return finish([_result(took_s, load.place())], options)
 
 
-def _measure(plan: Path, fleet: str, folder: Path) -> Mapping[str, float]:
-    command = (sys.executable, "-m", "chaoslab", "run", str(plan), "--fleet", fleet, "--json")
-    done = subprocess.run(
-        [*command, "--quiet", "--out", str(folder)], stdout=subprocess.PIPE, timeout=WITHIN_S,
-        check=False,
-    )  # fmt: skip
-    if done.returncode:
-        sys.stderr.write(f"the {fleet} run left with {done.returncode}\n")
-        raise SystemExit(2)
-    (record,) = (folder / "fleets").glob("2*")
-    history = History.read(record)
-    back_s = json.loads(done.stdout)["learners_rejoined"]["learner-1"]["after_s"]
+def _measure(fleet: str, folder: Path) -> Mapping[str, float]:
+    history = run_plan(folder, PLAN, within_s=WITHIN_S, settings=(f"fleet.kind={fleet}",))
+    back_s = [absence.clock_s(absence.accepted) for absence in absences(history)]
+    if back_s in ([], [None]):
+        raise BenchmarkError(f"the learner did not come back on the {fleet} fleet")
 
     def first_s(kind: Kind, of: str | None = None, after_s: float = 0.0) -> float:
         return next(
             event.time_s
             for event in history.of(kind)
-            if event.time_s >= after_s and of in (None, _node(event))
+            if event.time_s >= after_s and of in (None, event.data.get("node"))
         )
 
     killed_s = first_s(Kind.FAULT_INJECTING)
@@ -90,12 +82,8 @@ def _measure(plan: Path, fleet: str, folder: Path) -> Mapping[str, float]:
         FIRST_ROUND: first_s(Kind.ROUND_MERGED),
         EXIT: first_s(Kind.NODE_EXITED, "learner-1") - killed_s,
         STARTED: first_s(Kind.NODE_STARTED, "learner-1", healing_s) - healing_s,
-        BACK: back_s,
+        BACK: back_s[0],
     }
-
-
-def _node(event: Event) -> str:
-    return str(event.data.get("node"))
 
 
 def _result(took_s: Mapping[tuple[str, str], list[float]], place: Mapping[str, Cell]) -> Result:

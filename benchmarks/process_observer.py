@@ -20,7 +20,7 @@ from chaoslab.core.events import Event, MalformedEvent
 STALL_S = 0.01
 _LOOK_EVERY_S = 0.002
 _READ_JOURNAL_EVERY_S = 0.05
-_COMPANY_S = 0.1
+_TOGETHER_S = 0.1
 """Seconds after a hold for which the threads of other processes are examined too."""
 _ENDS_OR_STOPS = 1 << (9 - 1) | 1 << (19 - 1)
 """SIGKILL and SIGSTOP in a mask of pending signals."""
@@ -79,11 +79,11 @@ class ProcessObserver:
             self.stalls_s.append(now_s - began_s)
         if now_s - self._journal_s >= _READ_JOURNAL_EVERY_S:
             self._journal_s = now_s
-            self._meet(journal)
+            self._watch_new(journal)
         for pid, watched in list(self._watched.items()):
             self._read(pid, watched)
 
-    def _meet(self, journal: Path) -> None:
+    def _watch_new(self, journal: Path) -> None:
         """Add the processes started since the last call."""
         with journal.open("rb") as file:
             file.seek(self._known_bytes)
@@ -93,9 +93,9 @@ class ProcessObserver:
         for line in whole.splitlines():
             if b'"node.started"' in line:
                 with suppress(MalformedEvent, FileNotFoundError):
-                    self._run_loop(Event.from_line(line.decode()))
+                    self._watch(Event.from_line(line.decode()))
 
-    def _run_loop(self, started: Event) -> None:
+    def _watch(self, started: Event) -> None:
         if started.payload.role == "learner":
             pid = started.payload.pid
             self._watched[pid] = _Watched(file=os.open(f"/proc/{pid}/status", os.O_RDONLY))
@@ -105,7 +105,7 @@ class ProcessObserver:
             status = os.pread(watched.file, 4096, 0)
         except ProcessLookupError:
             status = b""
-        is_held = is_held_by(status) or (self._has_company() and _has_stopped_thread(pid))
+        is_held = is_held_by(status) or (self._is_one_held() and _has_stopped_thread(pid))
         now_s = time.time()
         if not is_held:
             watched.free_s = now_s
@@ -116,9 +116,9 @@ class ProcessObserver:
             os.close(watched.file)
             del self._watched[pid]
 
-    def _has_company(self) -> bool:
+    def _is_one_held(self) -> bool:
         """Whether a process was held just now, so that others may be next."""
-        return bool(self.holds) and time.time() - self.holds[-1].held_s < _COMPANY_S
+        return bool(self.holds) and time.time() - self.holds[-1].held_s < _TOGETHER_S
 
 
 def is_held_by(status: bytes) -> bool:

@@ -62,6 +62,8 @@ def run_plan(
     command += [f"--set={setting}" for setting in settings]
     with (folder / "progress.log").open("wb") as log, ended(command, log=log) as process:
         _wait(process, folder / "runs" / "latest" / "journal.jsonl", within_s, beside)
+    if not (folder / "runs" / "latest").exists():
+        raise BenchmarkError(f"the run did not begin\n{_tail(folder / 'progress.log')}")
     history = History.read((folder / "runs" / "latest").resolve())
     finished = history.last(Kind.RUN_FINISHED)
     if finished is None or finished.payload.outcome != "completed":
