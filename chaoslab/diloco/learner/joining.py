@@ -57,10 +57,10 @@ class Joining:
         self.replica.cut(joined.layout, step=joined.step, data_position=joined.data_position)
         self._prepare(joined.source)
         while not self._take_in(inbox):
-            recorder = self._hear()
-            inbox.update(recorder)
-            if recorder.joined is not None:
-                joined = recorder.joined
+            newer = self._hear()
+            inbox.update(newer)
+            if newer.joined is not None:
+                joined = newer.joined
                 self._prepare(joined.source)
         return joined
 

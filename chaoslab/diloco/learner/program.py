@@ -65,7 +65,6 @@ class Learner:
         batches: Callable[[int], Iterator[Batch]],
         save_every_s: float,
         emit: Emit,
-        pace: Pace,
         phases: Phases,
     ) -> None:
         """`batches` gives those of this learner from a position on."""
@@ -75,7 +74,6 @@ class Learner:
         self._batches = batches
         self._save_every_s = save_every_s
         self._emit = emit
-        self._pace = pace
         self._phases = phases
         self._donor: str | None = None
         self.wedge = Wedge()
@@ -121,7 +119,7 @@ class Learner:
     def ask_to_leave(self) -> None:
         """Leave after the current step."""
         self._leaving = "preempted" if self._was_noticed else "asked"
-        self._pace.hurry()
+        self._replica.pace.hurry()
 
     def _note_preemption(self) -> None:
         self._was_noticed = True  # reported by the thread: in a handler, a line may be half written
@@ -291,7 +289,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         batches=partial(task.batches, options.shard, options.shards, options.seed),
         save_every_s=options.save_every,
         emit=HealthFile(options.health_file).touched_by(tell),
-        pace=pace,
         phases=phases,
     )
     learner.install_signal_handlers()

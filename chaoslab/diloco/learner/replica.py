@@ -34,7 +34,7 @@ class Replica:
 
     def __init__(self, inner: Inner, tokens_per_batch: int, pace: Pace, *, seed: int) -> None:
         self.counters = Counters()
-        self._pace = pace
+        self.pace = pace
         self._seed = seed
         self._inner = inner
         self._tokens_per_batch = tokens_per_batch
@@ -89,7 +89,7 @@ class Replica:
         began_s = time.monotonic()
         self._state, loss = self._inner.step(self._state, batch)
         loss_now = float(loss)  # returns when the step is done
-        self._pace.rest(began_s)
+        self.pace.rest(began_s)
         took_s, counters = time.monotonic() - began_s, self.counters
         share = _SMOOTHING if counters.step_s else 1.0
         self.counters = replace(

@@ -32,7 +32,7 @@ from chaoslab.selftest.mutants import OTHER_VICTIM, VICTIM, Part, flag, start_na
 _CRASHES_AFTER_S = 1.0
 _LEAVES_AFTER_S = 3.0
 _FALSE_CLOCK_SHARE = 0.2
-_INTRUDER_LIFE = 99
+_INTRUDER_INCARNATION = 99
 _INTRUDES_AT_STEP = 50
 """By then all learners have joined."""
 _INTRUDER_STAYS_S = 2.0
@@ -40,7 +40,7 @@ _ALONE_S = 30.0
 _FAR_STEPS = 36
 _PATIENCE_S = 3.0
 
-# ---------------------------------------------------------------- lives that end
+# ---------------------------------------------------------------- incarnations that end
 
 
 @cache
@@ -53,7 +53,7 @@ def _trains_longer_than(time_s: float) -> bool:
 
 
 class CrashingLearner(Learner):
-    """Its second life exits with code 1, a second after it began to train."""
+    """Its second incarnation exits with code 1, a second after it began to train."""
 
     def _note_step(self) -> None:
         super()._note_step()
@@ -130,14 +130,14 @@ class DoubleReplica(Replica):
 
 
 class RepeatingReplica(Replica):
-    """A later life begins its data anew."""
+    """A later incarnation begins its data anew."""
 
     def cut(self, layout: Layout, *, step: int, data_position: int) -> None:  # noqa: ARG002 - the real parameter
         super().cut(layout, step=step, data_position=0)
 
 
 class StaleReplica(Replica):
-    """A later life holds the initial values under the current versions, until it trains."""
+    """A later incarnation holds the initial values under the current versions, until it trains."""
 
     _came_back = False
 
@@ -173,14 +173,14 @@ class WrongInner(Inner):
 
 
 class NoBackoff(Backoff):
-    """Dials again without a pause."""
+    """Reconnects without a pause."""
 
     def next_s(self) -> float:
         return 0.0
 
 
 class OneStreamLink(Link):
-    """Never dials again, and goes on measuring its silent link.
+    """Never reconnects, and goes on measuring its silent link.
 
     Nothing can tell it that training has ended, so it leaves after `_ALONE_S`.
     """
@@ -194,7 +194,7 @@ class OneStreamLink(Link):
 
 
 class MuteMessenger(Messenger):
-    """Answers pulls in its first life only."""
+    """Answers pulls in its first incarnation only."""
 
     def _push(self, held: Snapshot, pull: pb.Pull) -> None:
         if self._incarnation == 1:
@@ -212,7 +212,7 @@ class WaitingMessenger(Messenger):
 
 
 class IntrudingMessenger(Messenger):
-    """The victim dials once more, as the other victim with a token that is made up."""
+    """The victim connects once more, as the other victim with a token that is made up."""
 
     has_intruded = False
 
@@ -226,7 +226,7 @@ class IntrudingMessenger(Messenger):
 
 def _intrude(specs: Sequence[TensorSpec]) -> None:
     hello = messages.hello(
-        OTHER_VICTIM, _INTRUDER_LIFE, secrets.randbits(63), specs=specs, held=None
+        OTHER_VICTIM, _INTRUDER_INCARNATION, secrets.randbits(63), specs=specs, held=None
     )
     connection = Connection(flag("--syncer"), token=f"{OTHER_VICTIM}:{secrets.token_hex(32)}")
     connection.open()

@@ -88,11 +88,10 @@ class RunningLearner:
             lambda: Connection(syncer.address, token=TOKENS.of("learner-0")),
             learner="learner-0", incarnation=1, specs=model.inner.specs, emit=self._emit,
         )  # fmt: skip
-        pace = Pace()
         self.learner = Learner(
-            Replica(model.inner, model.task.tokens_per_batch, pace, seed=5), self.messenger,
+            Replica(model.inner, model.task.tokens_per_batch, Pace(), seed=5), self.messenger,
             store=LearnerStore(folder, durable=False), batches=partial(model.task.batches, 0, 1, 5),
-            save_every_s=3600.0, emit=self._emit, pace=pace,
+            save_every_s=3600.0, emit=self._emit,
             phases=Phases(self._emit, {}),
         )  # fmt: skip
         self._thread = threading.Thread(target=self._run, name="training", daemon=True)
