@@ -27,7 +27,7 @@ FLEETS = ("local", "docker")
 FIRST_ROUND, EXIT, STARTED, BACK = (
     "start of the run to the first round",
     "kill to the exit being seen",
-    "heal to the start of the next process",
+    "heal to the start of the next incarnation",
     "heal to the first accepted contribution",
 )
 PLAN = """

@@ -207,39 +207,25 @@ def survivors(history: History, place: Mapping[str, Cell]) -> Result:
         what="the longest time between two signs of progress of a learner that lives on, beyond "
         f"its own median step, in windows of {BEFORE_S + WINDOW_S:g} s",
         command="python benchmarks/harness.py --only 6",
-        figures=(
-            Figure(
-                name="longest pause around a kill",
-                observed=max(around),
-                unit="steps",
-                at_most=max(away) + NOISE_STEPS,
-                samples=len(around),
-            ),
-            Figure(
-                name="usual longest pause around a kill",
-                observed=median(around),
-                unit="steps",
-                at_most=median(away) + NOISE_STEPS,
-                samples=len(around),
-            ),
-            Figure(
-                name="longest pause away from kills",
-                observed=max(away),
-                unit="steps",
-                samples=len(away),
-            ),
-            Figure(
-                name="usual longest pause away from kills",
-                observed=median(away),
-                unit="steps",
-                samples=len(away),
-            ),
-            Figure(
-                name="usual longest pause while the victim starts again",
-                observed=median(back),
-                unit="steps",
-                samples=len(back),
-            ),
+        figures=tuple(
+            Figure(name=name, observed=steps, unit="steps", at_most=at_most, samples=len(windows))
+            for name, steps, at_most, windows in (
+                ("longest pause around a kill", max(around), max(away) + NOISE_STEPS, around),
+                (
+                    "usual longest pause around a kill",
+                    median(around),
+                    median(away) + NOISE_STEPS,
+                    around,
+                ),
+                ("longest pause away from kills", max(away), None, away),
+                ("usual longest pause away from kills", median(away), None, away),
+                (
+                    "usual longest pause while the victim starts again",
+                    median(back),
+                    None,
+                    back,
+                ),
+            )
         ),
         notes=(f"The bounds are the pauses away from kills, and {NOISE_STEPS:g} step more.",),
         place=place,

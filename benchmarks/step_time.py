@@ -93,17 +93,9 @@ def _result(
                 at_most=AT_MOST,
                 samples=len(every_inside) + len(every_alone),
             ),
-            Figure(
-                name="step inside",
-                observed=1e3 * median(every_inside),
-                unit="ms",
-                samples=len(every_inside),
-            ),
-            Figure(
-                name="step alone",
-                observed=1e3 * median(every_alone),
-                unit="ms",
-                samples=len(every_alone),
+            *(
+                Figure(name=name, observed=1e3 * median(all_s), unit="ms", samples=len(all_s))
+                for name, all_s in (("step inside", every_inside), ("step alone", every_alone))
             ),
         ),
         rows=tuple(rows),
