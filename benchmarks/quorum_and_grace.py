@@ -11,11 +11,11 @@ of about a minute, in a temporary folder; `--dry` prints the table and writes no
 
 import argparse
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
-from figures import MachineLoad, rewritten, table
+from figures import MachineLoad, place_line, rewritten, table
 from trainings import run_plan, workplace
 
 from chaoslab.checks.timeline import parts, training_end_s
@@ -29,33 +29,6 @@ WAYS = {
     "K = 1, no grace": ("training.quorum=1", "training.grace.gamma=0"),
     "K = 1, grace": ("training.quorum=1", "training.grace.gamma=0.8"),
 }
-HEADS = (
-    "", "goodput", "held-out loss", "wall time (s)", "rounds", "longest pause (s)", "steps a push",
-)  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """Figures of one configuration."""
-
-    goodput: float
-    loss: float
-    lasted_s: float
-    rounds: int
-    pause_s: float
-    steps_a_push: float
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """The figures as cells of the table."""
-        return (
-            f"{self.goodput:.0%}",
-            f"{self.loss:.3f}",
-            f"{self.lasted_s:.1f}",
-            str(self.rounds),
-            f"{self.pause_s:.1f}",
-            f"{self.steps_a_push:.1f}",
-        )
 
 
 def main() -> int:
@@ -65,14 +38,15 @@ def main() -> int:
     options = parser.parse_args()
     load = MachineLoad()
     plan = (HERE / "plan.yaml").read_text(encoding="utf-8")
-    rows = []
+    runs: dict[str, Mapping[str, str]] = {}
     with workplace() as folder:
         for number, (way, settings) in enumerate(WAYS.items()):
             print(f"{way} …", flush=True)
             history = run_plan(folder / str(number), plan, within_s=WITHIN_S, settings=settings)
-            rows.append([way, *measured(history).cells])
-    place = ", ".join(f"{key} {value}" for key, value in load.place().items())
-    made = f"{table(list(HEADS), rows)}\n\nMeasured on: {place}."
+            runs[way] = figures_of(history)
+    heads = ["", *next(iter(runs.values()))]
+    rows = [[way, *figures.values()] for way, figures in runs.items()]
+    made = f"{table(heads, rows)}\n\nMeasured on: {place_line(load.place())}."
     print(made)
     if not options.dry:
         page = HERE / "README.md"
@@ -80,21 +54,23 @@ def main() -> int:
     return 0
 
 
-def measured(history: History) -> Outcome:
-    """The figures of one run, over all of its training."""
+def figures_of(history: History) -> Mapping[str, str]:
+    """The figures of one run, over all of its training, by the heads of the table."""
     rounds = history.of(Kind.ROUND_MERGED)
     start_s, end_s = rounds[0].time_s, training_end_s(history)
     committed = rounds[-1].payload.committed_tokens - rounds[0].payload.committed_tokens
     pushes = [part.event.payload.c_steps for part in parts(history)]
     losses = history.of(Kind.EVALUATION_MEASURED)
-    return Outcome(
-        goodput=committed / ((end_s - start_s) * undisturbed_tokens_per_s(history)),
-        loss=losses[-1].payload.loss,
-        lasted_s=end_s - start_s,
-        rounds=len(rounds),
-        pause_s=max(late.time_s - early.time_s for early, late in pairwise(rounds)),
-        steps_a_push=sum(pushes) / len(pushes),
-    )
+    pause_s = max(late.time_s - early.time_s for early, late in pairwise(rounds))
+    goodput = committed / ((end_s - start_s) * undisturbed_tokens_per_s(history))
+    return {
+        "goodput": f"{goodput:.0%}",
+        "held-out loss": f"{losses[-1].payload.loss:.3f}",
+        "wall time (s)": f"{end_s - start_s:.1f}",
+        "rounds": str(len(rounds)),
+        "longest pause (s)": f"{pause_s:.1f}",
+        "steps a push": f"{sum(pushes) / len(pushes):.1f}",
+    }
 
 
 def undisturbed_tokens_per_s(history: History) -> float:
