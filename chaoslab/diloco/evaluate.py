@@ -19,7 +19,7 @@ from chaoslab.diloco.model.compilation import enable_compilation_cache, publish_
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.fragments import FloatArray
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.model.task import Params, Task, TaskError, tensor_names
+from chaoslab.diloco.model.task import Params, Task, TaskError, tensors_of
 from chaoslab.diloco.node.events import say
 from chaoslab.diloco.node.snapshots import SnapshotError, read_snapshot, snapshot_paths
 
@@ -60,10 +60,7 @@ def evaluate(task: Task, paths: Sequence[Path]) -> None:
 def assembled(task: Task, tensors: Mapping[str, FloatArray]) -> Params:
     """The task's pytree filled with `tensors`. TaskError if names or shapes differ."""
     like = jax.eval_shape(task.init, jax.random.key(0))
-    wanted = {
-        name: leaf.shape
-        for name, leaf in zip(tensor_names(like), jax.tree.leaves(like), strict=True)
-    }
+    wanted = {name: leaf.shape for name, leaf in tensors_of(like).items()}
     held = {name: array.shape for name, array in tensors.items()}
     if wanted != held:
         wrong = sorted(

@@ -24,7 +24,7 @@ import numpy as np
 
 from chaoslab.diloco.model.data import DataError
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensor_names
+from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
 
 _SKIPPED = 2
 """Position at which a second stream begins, to compare it with the first."""
@@ -75,14 +75,14 @@ def problem_of(
 
 def _try_parameters(task: Task, spec: str, fragments: int) -> None:
     params = _called(spec, "init(key)", lambda: jax.jit(task.init)(jax.random.key(0)))
-    names = tensor_names(params)
-    if len(names) < fragments:
+    tensors = tensors_of(params)
+    if len(tensors) < fragments:
         raise TaskError(
-            f"{spec}: init returns {len(names)} tensors, and the plan cuts the model into "
+            f"{spec}: init returns {len(tensors)} tensors, and the plan cuts the model into "
             f"{fragments} fragments of whole tensors; set training.fragments to at most "
-            f"{len(names)}, or return more tensors"
+            f"{len(tensors)}, or return more tensors"
         )
-    for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
+    for name, leaf in tensors.items():
         if not np.isfinite(leaf).all():
             raise TaskError(f"{spec}: tensor {name!r} of init is not finite; start from numbers")
     _try_loss(task, spec, params)

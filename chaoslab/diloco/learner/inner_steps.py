@@ -24,7 +24,7 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from chaoslab.diloco.model.compilation import publish_compilations
 from chaoslab.diloco.model.fragments import FloatArray, Layout, TensorSpec
-from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensor_names
+from chaoslab.diloco.model.task import Batch, Params, Task, TaskError, check_batch, tensors_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,10 +96,10 @@ class Inner:
         self._jitted_step = jax.jit(self._advance, out_shardings=self._replicated)
         self._step: Any = self._jitted_step  # Any: a jitted function, then its compiled form
         params, self._moments_like = jax.eval_shape(self._make_fresh, jax.random.key(0))
-        leaves, self._tree = jax.tree.flatten(params)
+        self._tree = jax.tree.structure(params)
         self.specs = [
             TensorSpec(name=name, shape=leaf.shape, is_averaged=name in task.averaged)
-            for name, leaf in zip(tensor_names(params), leaves, strict=True)
+            for name, leaf in tensors_of(params).items()
         ]
         """Every tensor, in the order of the pytree."""
         self._layout = Layout(())

@@ -7,7 +7,7 @@ A user's object is checked by tracing it, before anything is compiled or connect
 depends on learners, fragments or networks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol, TypeAlias
 
 import jax
@@ -70,11 +70,12 @@ def check(task: Task, spec: str) -> None:
         params = jax.eval_shape(task.init, jax.random.key(0))
     except (TypeError, ValueError) as error:
         raise TaskError(f"{spec}: init(key) cannot be traced by jax: {error}") from error
-    names = tensor_names(params)
-    for name, leaf in zip(names, jax.tree.leaves(params), strict=True):
+    tensors = tensors_of(params)
+    for name, leaf in tensors.items():
         if leaf.dtype != jnp.float32:
             raise TaskError(f"{spec}: tensor {name!r} of init must be float32, got {leaf.dtype}")
-    if unknown := [name for name in task.averaged if name not in names]:
+    if unknown := [name for name in task.averaged if name not in tensors]:
+        names = tuple(tensors)
         raise TaskError(f"{spec}: averaged: must name tensors of init ({names}), got {unknown}")
     batch = next(task.batches(0, 1, seed=0, position=0), None)
     if batch is None:
@@ -99,15 +100,15 @@ def check_batch(batch: Batch, spec: str) -> int:
     return lengths.pop()
 
 
-def tensor_names(params: Params) -> tuple[str, ...]:
-    """Name of every tensor, in the order of the pytree. TaskError if two are equal."""
-    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(params)[0]]
-    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path in paths)
+def tensors_of(params: Params) -> Mapping[str, Any]:
+    """Every leaf by its tensor's name, in the order of the pytree. TaskError if two are equal."""
+    leaves = jax.tree_util.tree_flatten_with_path(params)[0]
+    names = tuple(jax.tree_util.keystr(path, simple=True, separator=".") for path, _ in leaves)
     if not names:
         raise TaskError("init: must return a pytree of float32 arrays, got no arrays")
     if len(set(names)) != len(names):
         raise TaskError(f"tensor names: must be different, got {names}; rename one of their keys")
-    return names
+    return {name: leaf for name, (_, leaf) in zip(names, leaves, strict=True)}
 
 
 def _check_members(task: Task, spec: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from chaoslab.diloco.learner.inner_steps import Inner, InnerSettings
 from chaoslab.diloco.model.load import load
-from chaoslab.diloco.model.task import TaskError, tensor_names
+from chaoslab.diloco.model.task import TaskError, tensors_of
 
 pytestmark = pytest.mark.usefixtures("strict_jax", "cache_folder")
 
@@ -99,12 +99,12 @@ def test_a_function_is_given_what_it_asks_for_by_name(write):
 
 def test_names_are_paths_in_the_tree():
     tree = {"mlp": [{"up": np.zeros(1), "down": np.zeros(1)}], "embedding": np.zeros(1)}
-    assert tensor_names(tree) == ("embedding", "mlp.0.down", "mlp.0.up")
+    assert tuple(tensors_of(tree)) == ("embedding", "mlp.0.down", "mlp.0.up")
 
 
 def test_two_tensors_of_one_name_are_refused():
     with pytest.raises(TaskError, match="tensor names"):
-        tensor_names({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
+        tensors_of({"a.b": np.zeros(1), "a": {"b": np.zeros(1)}})
 
 
 @pytest.mark.parametrize(
