@@ -139,7 +139,7 @@ def test_a_learner_whose_link_was_broken_when_training_ended_still_gets_the_last
             until(lambda: learner.inbox.stop, "it is told as well")
             assert learner.inbox.stop == other.inbox.stop
             assert learner.inbox.stop is not None
-            last = list(learner.inbox.stop[1])
+            last = list(learner.inbox.stop.versions)
             until(lambda: learner.versions == last, "it holds the last versions")
         learner.leave()
         other.leave()

@@ -100,8 +100,8 @@ class Inbox:
     joined: Joined | None = None
     adoptions: dict[int, Adoption] = field(default_factory=dict)
     handover: Handover | None = None
-    stop: tuple[str, tuple[int, ...]] | None = None
-    """Reason why training ended, and the last versions; None while it continues."""
+    stop: pb.Stop | None = None
+    """Training has ended; with the last versions."""
     refused: str | None = None
 
     def update(self, newer: "Inbox") -> None:

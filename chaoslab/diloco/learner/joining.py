@@ -69,7 +69,7 @@ class Joining:
         self.messenger.wait(1.0)
         inbox = self.messenger.take()
         if inbox.stop is not None:
-            raise TrainingEnded(f"stopped: {inbox.stop[0]}")
+            raise TrainingEnded(f"stopped: {inbox.stop.reason}")
         if inbox.refused is not None:
             raise JoinRefused(inbox.refused)
         if reason := self.leaving():

@@ -175,7 +175,7 @@ class Messenger:
         if body == "checkpoint" and received.payload is not None:
             self._inbox.handover = Handover(message.checkpoint, received.payload)
         elif body == "stop":
-            self._inbox.stop = (message.stop.reason, tuple(message.stop.versions))
+            self._inbox.stop = message.stop
         elif body == "refused":
             self._inbox.refused = message.refused.reason
             return message.refused.reason

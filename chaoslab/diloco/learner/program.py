@@ -94,7 +94,7 @@ class Learner:
             for adoption in inbox.adoptions.values():
                 self._adopt(adoption)
             if inbox.stop is not None:
-                self._finish(inbox.stop[1])
+                self._finish(inbox.stop.versions)
                 return
             with self.wedge.allowed():
                 self._replica.step(next(batches))

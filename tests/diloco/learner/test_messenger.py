@@ -428,7 +428,8 @@ def test_the_end_of_training_reaches_the_training_thread(
     syncer: HandSyncer, member: Trainer
 ) -> None:
     syncer.say(stop=pb.Stop(reason="120 rounds", versions=[7, 8]))
-    assert member.until(lambda inbox: inbox.stop).stop == ("120 rounds", (7, 8))
+    stop = member.until(lambda inbox: inbox.stop).stop
+    assert stop == pb.Stop(reason="120 rounds", versions=[7, 8])
 
 
 def test_a_refusal_reaches_the_training_thread(syncer: HandSyncer, trainer: Trainer) -> None:
