@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import chaoslab.core.payloads  # noqa: F401 - which registers the payload of every kind
 from chaoslab.core.events import Event, Json, Kind
 from chaoslab.core.payload import Payload, key
 
