@@ -28,7 +28,7 @@ from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Tokens, claimed_by
 from chaoslab.diloco.wire.link_meter import MEASURE_S, PING_S, Meter
-from chaoslab.diloco.wire.streams import Opened
+from chaoslab.diloco.wire.streams import Received
 
 TARGET_PERCENT = 1.0
 
@@ -134,7 +134,7 @@ def hub(options: argparse.Namespace) -> None:
     sessions = []
     while len(sessions) < options.links:
         arrival = syncer.arrivals.get()
-        if isinstance(arrival.event, Opened):
+        if isinstance(arrival.event, Received):
             sessions.append(arrival.session)
     _serve([syncer.pings(session) for session in sessions], options)
 

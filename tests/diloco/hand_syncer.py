@@ -16,7 +16,7 @@ from chaoslab.diloco.model.fragments import FloatArray, TensorSpec
 from chaoslab.diloco.settings import Settings
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
-from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Opened, Received
+from chaoslab.diloco.wire.streams import Arrival, Closed, Limits, Received
 from tests.diloco.known import TOKENS
 
 PATIENCE_S = 30.0
@@ -93,8 +93,8 @@ class HandSyncer:
         """Whether anybody connects in that time."""
         deadline_s = time.monotonic() + seconds
         while (left_s := deadline_s - time.monotonic()) > 0:
-            arrival = self.next(left_s)
-            if arrival is not None and isinstance(arrival.event, Opened):
+            event = (arrival := self.next(left_s)) and arrival.event
+            if isinstance(event, Received) and event.message.HasField("hello"):
                 return True
         return False
 

@@ -26,7 +26,7 @@ from chaoslab.diloco.syncer.syncer_state import SyncerState
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.hub import Hub
 from chaoslab.diloco.wire.identity import Refusals
-from chaoslab.diloco.wire.streams import Arrival, Closed, Opened, Received
+from chaoslab.diloco.wire.streams import Arrival, Closed, Received
 from tests.memory_folder import in_memory
 
 SECONDS_MAX: Final = 5.0
@@ -115,7 +115,6 @@ class _Script:
             if draw < 0.06 or not streams:
                 session += 1
                 streams[session] = self._chance.choice(_NAMES)
-                yield Arrival(session, Opened("fuzz", streams[session]))
                 yield self._message(session, hello=self._hello(streams[session]))
                 if self._is_asked_for_initial:
                     self._is_asked_for_initial = False
@@ -138,7 +137,6 @@ class _Script:
             incarnation=self.syncer.policy.membership.incarnations.get(name, 0) + 1,
             specs_json=specs_to_json(specs),
         )
-        yield Arrival(session, Opened("fuzz", name))
         yield Arrival(session, Received(pb.FromLearner(hello=hello), None))
         self.is_welcome = session in self.epochs
         yield Arrival(session, Closed("fuzz"))

@@ -115,8 +115,8 @@ class Syncer:
             self._executor.carry_out(self.policy.advance(self._now()))
             self._executor.publish_committed()
             self._uplinks.tick(self._now())
-            self._tell_strangers(self._now())
-        self._tell_strangers(math.inf)
+            self._report_refusals(self._now())
+        self._report_refusals(math.inf)
         self._say(
             Kind.SYNCER_FINAL,
             **self._syncer_state.final(self.policy),
@@ -178,7 +178,7 @@ class Syncer:
 
     def _hello(self, session: int, hello: pb.Hello) -> None:
         if self._sessions.epoch(session) is not None:
-            self._turn_away(session, hello, "one hello a stream")
+            self._refuse_hello(session, hello, "one hello a stream")
             return
         if self._executor.has_stopped and not hello.versions:
             self._hub.close(session, self._executor.stop_message())
@@ -187,7 +187,7 @@ class Syncer:
             specs = self._syncer_state.parse_specs(hello.specs_json)
             actions = self.policy.hello(self._now(), messages.hello(hello))
         except (Refused, ValueError) as refusal:
-            self._turn_away(session, hello, str(refusal))
+            self._refuse_hello(session, hello, str(refusal))
             return
         self._syncer_state.set_specs(specs)
         welcomed = (action.member for action in actions if isinstance(action, Welcome))
@@ -200,10 +200,10 @@ class Syncer:
             self._hub.send(session, self._executor.stop_message(member.epoch))
 
     def _progress(self, session: int, epoch: int, report: Progress) -> None:
-        if lie := self.policy.impossible(report):
-            self._reject(self._sessions.member(session), Refusal.MALFORMED, detail=lie)
+        if mistake := self.policy.impossible(report):
+            self._reject(self._sessions.member(session), Refusal.MALFORMED, detail=mistake)
             self._end_session(session, LeaveReason.CLOSED)
-            self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=lie)))
+            self._hub.close(session, pb.ToLearner(refused=pb.Refused(reason=mistake)))
             return
         self._executor.carry_out(self.policy.progress(self._now(), epoch, report))
 
@@ -269,11 +269,11 @@ class Syncer:
 
     # ------------------------------------------------------------ helpers
 
-    def _tell_strangers(self, now_s: float) -> None:
+    def _report_refusals(self, now_s: float) -> None:
         for line in self._hub.refusals.due(now_s):
             self._say(Kind.STREAM_REFUSED, **line)
 
-    def _turn_away(self, session: int, hello: pb.Hello, reason: str) -> None:
+    def _refuse_hello(self, session: int, hello: pb.Hello, reason: str) -> None:
         self._rejected[Refusal.HELLO.value] += 1
         self._say(
             Kind.MEMBER_REFUSED,

@@ -78,7 +78,7 @@ class SyncerStore:
         self._directory = directory
         self._durable = durable
         self._commit_log: File | None = None
-        self._tape_bytes: int | None = None
+        self._log_bytes: int | None = None
         """Valid length of the commit log; what is behind it is truncated before writing."""
         self._named: set[Path] = set()
         """Slots whose names this process has flushed to disk."""
@@ -108,7 +108,7 @@ class SyncerStore:
 
         After an OSError (such as a full disk) the state before the merge is still valid.
         """
-        commit_log = self._commit_log or self._open_tape()
+        commit_log = self._commit_log or self._open_log()
         self._write_slot(line.fragment, line.version, tensors)
         start = commit_log.size
         try:
@@ -133,7 +133,7 @@ class SyncerStore:
             raise CorruptState(f"{path} has no whole line")
         fragments = {index: self._read_slot(index, at) for index, at in latest(lines).items()}
         if self._commit_log is None:
-            self._tape_bytes = size_bytes
+            self._log_bytes = size_bytes
         specs_json = (self._directory / _SPECS).read_text()
         return StoredState(specs_json=specs_json, commit_log=lines, fragments=fragments)
 
@@ -161,11 +161,11 @@ class SyncerStore:
 
     # ------------------------------------------------------------ inside
 
-    def _open_tape(self) -> File:
+    def _open_log(self) -> File:
         """Open the commit log for appending: lock it, and truncate what is not valid."""
-        if self._tape_bytes is None and self.load() is None:
+        if self._log_bytes is None and self.load() is None:
             raise FileNotFoundError(f"no training has begun in {self._directory}: call begin first")
-        in_force = self._tape_bytes or 0
+        in_force = self._log_bytes or 0
         commit_log = File(self._directory / _COMMIT_LOG, is_new=False)
         try:
             fcntl.flock(commit_log, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -8,10 +8,10 @@ reassembles frames and fills `arrivals`. Nothing here waits for the network exce
 `close`, and those for a bounded time. The meaning of messages is not decided here.
 
 A stream is served only after authentication: a token (`identity`) in the metadata of the call, or a
-certificate (`tls_listener`). It delivers, in this order: Opened (at the hub only), any number of
-Received (the first is the Hello of the authenticated learner), exactly one Closed. Payloads are
-accepted only after `Hub.admit`. Pings are answered here and not delivered. Messages to a session
-that has ended are dropped; its Closed is already on the way.
+certificate (`tls_listener`). It delivers any number of Received (at the hub the first is the Hello
+of the authenticated learner), then one Closed. Payloads are accepted only after `Hub.admit`. Pings
+are answered here and not delivered. Messages to a session that has ended are dropped; its Closed is
+already on the way.
 
 Order on one stream: see `wire.proto`. In short, a Pull may overtake a waiting Fragment, and the
 learner defers it until it holds the base version.
@@ -38,7 +38,6 @@ from chaoslab.diloco.wire.streams import (
     Arrival,
     Closed,
     Limits,
-    Opened,
     Received,
     StreamEvent,
     call_later,
@@ -131,10 +130,12 @@ class Hub:
         """The port that learners dial; with TLS, grpc itself listens on another."""
         if not isinstance(self._tls, Tls):
             return int(server.add_insecure_port(self.address))
-        door = TlsListener(self.address, self._tls, self.refusals, handshake_s=self._limits.hello_s)
-        door.start(int(server.add_insecure_port("127.0.0.1:0")))
-        self._tls_listener = door
-        return door.port
+        listener = TlsListener(
+            self.address, self._tls, self.refusals, handshake_s=self._limits.hello_s
+        )
+        listener.start(int(server.add_insecure_port("127.0.0.1:0")))
+        self._tls_listener = listener
+        return listener.port
 
     def admit(self, session: int, payload_bytes_max: int | None = None) -> None:
         """Accept payloads from this session from now on, up to this many bytes each."""
@@ -203,7 +204,6 @@ class Hub:
             context.cancel,
         )
         self._make_room(session, context)
-        session.gate.put(Arrival(session.number, Opened(session.peer, session.learner)))
         threading.Thread(
             target=self._read, args=(session, requests), name=f"read-{session.number}", daemon=True
         ).start()

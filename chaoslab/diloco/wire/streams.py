@@ -93,17 +93,6 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A stream began; no hello yet. `peer` is its address as grpc prints it.
-
-    `learner` is the name that its token or certificate proves.
-    """
-
-    peer: str
-    learner: str
-
-
-@dataclass(frozen=True, slots=True)
 class Received(Generic[M]):
     """A message with its payload: read-only bytes, None if its body has no payload.
 
@@ -123,7 +112,7 @@ class Closed:
     """Whether this end broke it off because of malformed input."""
 
 
-StreamEvent: TypeAlias = Opened | Received[M] | Closed
+StreamEvent: TypeAlias = Received[M] | Closed
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,18 +105,18 @@ class TlsListener:
             accepted.close()
             return
         reader = asyncio.StreamReader(_READ_BYTES)
-        shaken = await self._shake_hands(accepted, asyncio.StreamReaderProtocol(reader))
-        if isinstance(shaken, RefusalReason):
-            self._refusals.note(shaken, f"{host}:{port}")
+        secured = await self._handshake(accepted, asyncio.StreamReaderProtocol(reader))
+        if isinstance(secured, RefusalReason):
+            self._refusals.note(secured, f"{host}:{port}")
             accepted.close()
             return
-        transport, protocol = shaken
+        transport, protocol = secured
         writer = asyncio.StreamWriter(transport, protocol, reader, self._loop)
         name = certificate_name(transport.get_extra_info("peercert"))
         with contextlib.suppress(OSError):  # one end broke the connection; both see it themselves
             await self._relay(reader, writer, (name, f"{host}:{port}"))
 
-    async def _shake_hands(
+    async def _handshake(
         self, accepted: socket.socket, protocol: asyncio.StreamReaderProtocol
     ) -> tuple[asyncio.Transport, asyncio.StreamReaderProtocol] | RefusalReason:
         """An open connection with a verified certificate, or why it is refused."""

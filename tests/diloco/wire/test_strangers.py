@@ -14,7 +14,7 @@ from chaoslab.diloco.model.fragments import specs_to_json
 from chaoslab.diloco.wire import wire_pb2 as pb
 from chaoslab.diloco.wire.connection import Connection
 from chaoslab.diloco.wire.frames import frame_of
-from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Opened, Received
+from chaoslab.diloco.wire.streams import METHOD, TOKEN_KEY, Closed, Limits, Received
 from tests.diloco.hand_learner import SPECS, HandLearner, RunningSyncer, running_syncer
 from tests.diloco.known import TOKENS
 from tests.diloco.wire.test_streams import serving, taken
@@ -149,7 +149,6 @@ def test_nothing_of_size_is_taken_between_hello_and_welcome() -> None:
         eager = Connection(address, token=TOKENS.of("learner-0"))
         eager.open()
         eager.send(EVICTING)
-        taken(hub.arrivals, Opened)
         taken(hub.arrivals, Received)
         eager.send_payload(pb.FromLearner(push=pb.Push()), bytes(64 << 20), key=0)
         assert "at most 0" in taken(hub.arrivals, Closed).reason

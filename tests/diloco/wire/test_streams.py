@@ -27,7 +27,6 @@ from chaoslab.diloco.wire.streams import (
     Backoff,
     Closed,
     Limits,
-    Opened,
     Received,
 )
 from chaoslab.diloco.wire.tls import InsecureAddress, Tls
@@ -36,7 +35,7 @@ from tests.diloco.known import TOKENS
 PATIENCE_S = 30.0
 HELLO = pb.FromLearner(hello=pb.Hello(learner="learner-0", incarnation=1))
 TOKEN = TOKENS.of("learner-0")
-W = TypeVar("W", Opened, Received, Closed)  # type: ignore[type-arg]  # of either end
+W = TypeVar("W", Received, Closed)  # type: ignore[type-arg]  # of either end
 
 
 def some_bytes(size: int, seed: int = 0) -> bytes:
@@ -74,7 +73,6 @@ def attached(limits: Limits | None = None) -> Iterator[tuple[Hub, Connection]]:
         connection = Connection(address, token=TOKEN, limits=limits)
         connection.open()
         connection.send(HELLO)
-        taken(hub.arrivals, Opened)
         assert taken(hub.arrivals, Received).message == HELLO
         hub.admit(1)
         yield hub, connection
@@ -130,8 +128,7 @@ def test_one_payload_goes_to_many_learners() -> None:
             connection.send(HELLO)
         for _ in connections:
             opened = hub.arrivals.get(timeout=PATIENCE_S)
-            while not isinstance(opened.event, Opened):
-                opened = hub.arrivals.get(timeout=PATIENCE_S)
+            assert isinstance(opened.event, Received)
             message = pb.ToLearner(epoch=opened.session, fragment=pb.Fragment(version=1))
             hub.send_payload(opened.session, message, memoryview(sent), key=0)
         got = [taken(connection.arrivals, Received) for connection in connections]
@@ -199,7 +196,7 @@ def test_a_peer_that_does_not_read_holds_one_payload_per_fragment() -> None:
     payload = memoryview(some_bytes(4 << 20))
     with serving() as (hub, address), raw_stream(address) as (send, responses):
         send(frame_of(HELLO))
-        taken(hub.arrivals, Opened)
+        taken(hub.arrivals, Received)
         for version in range(versions):
             for fragment in range(fragments):
                 message = pb.ToLearner(fragment=pb.Fragment(fragment=fragment, version=version))
@@ -218,7 +215,7 @@ def test_a_peer_that_does_not_read_holds_one_payload_per_fragment() -> None:
 def test_a_peer_that_does_not_read_controls_is_broken_off() -> None:
     with serving(Limits(controls_max=50)) as (hub, address), raw_stream(address) as (send, _):
         send(frame_of(HELLO))
-        taken(hub.arrivals, Opened)
+        taken(hub.arrivals, Received)
         message = pb.ToLearner(refused=pb.Refused(reason="x" * 100_000))
         for _ in range(1000):
             hub.send(1, message)
@@ -270,8 +267,7 @@ def test_a_garbled_stream_is_counted_and_closed_and_harms_nobody(
         with raw_stream(hub_address(hub)) as (send, responses):
             send(frame_of(HELLO))
             opened = hub.arrivals.get(timeout=PATIENCE_S)
-            assert isinstance(opened.event, Opened)
-            taken(hub.arrivals, Received)
+            assert isinstance(opened.event, Received)
             hub.admit(opened.session)
             for frame in frames:
                 send(frame)
@@ -292,7 +288,6 @@ def hub_address(hub: Hub) -> str:
 def test_a_frame_that_is_too_large_ends_the_stream() -> None:
     with serving() as (hub, address), raw_stream(address) as (send, _):
         send(bytes(FRAME_BYTES_MAX + 1))
-        taken(hub.arrivals, Opened)
         until(hub.arrivals, Closed)
 
 
@@ -380,7 +375,6 @@ def test_a_learner_reaches_a_syncer_that_came_back_on_the_same_address() -> None
     connection = Connection(address, token=TOKEN)
     connection.open()
     connection.send(HELLO)
-    taken(hub.arrivals, Opened)
     assert taken(hub.arrivals, Received).message == HELLO
     connection.close()
     hub.stop()
@@ -395,7 +389,7 @@ def test_closing_a_peer_that_does_not_read_takes_a_bounded_time() -> None:
     limits = Limits(linger_s=0.3)
     with serving(limits) as (hub, address), raw_stream(address) as (send, _):
         send(frame_of(HELLO))
-        taken(hub.arrivals, Opened)
+        taken(hub.arrivals, Received)
         for key in range(30):
             hub.send_payload(1, pb.ToLearner(fragment=pb.Fragment()), bytes(1 << 20), key=key)
         hub.close(1, pb.ToLearner(fenced=pb.Fenced()))
@@ -420,7 +414,6 @@ def test_a_dead_and_a_silent_process_are_noticed(by: signal.Signals) -> None:
     with serving(limits) as (hub, address):
         peer = subprocess.Popen([sys.executable, "-c", PEER, address, TOKEN], stdin=subprocess.PIPE)
         try:
-            taken(hub.arrivals, Opened)
             taken(hub.arrivals, Received)
             peer.send_signal(by)
             taken(hub.arrivals, Closed)
