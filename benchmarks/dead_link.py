@@ -34,7 +34,8 @@ from typing import IO
 
 from figures import Cell, Figure, MachineLoad, Result, add_options, finish
 
-from chaoslab.links.base import Blackhole, Direction, Effect, Freeze, HalfOpen, Link, Refuse
+from chaoslab.links.base import Link
+from chaoslab.links.effects import Blackhole, Direction, Effect, Freeze, HalfOpen, Refuse
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 
 TARGET_RATIO = 1.03

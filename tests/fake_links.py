@@ -1,27 +1,37 @@
 """Links that carry nothing, for runs without processes: they keep books, and can break."""
 
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Self
 
 from chaoslab.core.errors import FleetError
-from chaoslab.links.base import (
-    Counters,
-    Direction,
-    DirectLink,
-    Effect,
-    Link,
-    LinkAbility,
-    NoLinks,
-)
+from chaoslab.links.base import Counters, Link, NoLinks
+from chaoslab.links.effects import Direction, Effect, LinkAbility, Reset
 
 
-class FakeLink(DirectLink):
-    """A direct link that counts and obeys its maker's troubles."""
+class ListedLink:
+    """A link that only keeps a list of what was put on it."""
 
-    def __init__(self, name: str, upstream: str, made_by: "FakeLinks") -> None:
-        super().__init__(name, upstream)
-        self.address = f"127.0.0.1:{9000 + len(made_by.made)}"
+    def __init__(self, name: str, address: str) -> None:
+        self.name, self.address = name, address
+        self.effects: dict[tuple[str, Direction, str], Effect] = {}
+        """By injection, direction and kind."""
+
+    def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
+        if not isinstance(effect, Reset):
+            self.effects[injection, direction, effect.kind] = effect
+
+    def clear(self, injection: str) -> None:
+        self.effects = {key: one for key, one in self.effects.items() if key[0] != injection}
+
+    def counters(self) -> Counters:
+        return Counters(up_bytes=None, down_bytes=None, connections=None, opened=None)
+
+
+class FakeLink(ListedLink):
+    """A link that counts and obeys its maker's troubles."""
+
+    def __init__(self, name: str, made_by: "FakeLinks") -> None:
+        super().__init__(name, f"127.0.0.1:{9000 + len(made_by.made)}")
         self._made_by = made_by
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
@@ -45,7 +55,8 @@ class FakeLinks(NoLinks):
     def __init__(
         self, abilities: frozenset[LinkAbility] = frozenset(LinkAbility), *, broken: str = ""
     ) -> None:
-        super().__init__(abilities)
+        super().__init__()
+        self.abilities = abilities
         self.broken = broken
         self.made: dict[str, FakeLink] = {}
         self.entered = 0
@@ -55,17 +66,14 @@ class FakeLinks(NoLinks):
         self.entered += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.entered -= 1
 
-    def create(self, name: str, upstream: str) -> FakeLink:
+    def create(  # type: ignore[override]  # of another class
+        self, name: str, upstream: str
+    ) -> FakeLink:
         self.answer()
-        self.made[name] = FakeLink(name, upstream, self)
+        self.made[name] = FakeLink(name, self)
         return self.made[name]
 
     @property

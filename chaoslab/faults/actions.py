@@ -19,7 +19,7 @@ from chaoslab.faults.base import BaseFault, Layer
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Hookable, Networked, Stressable, able
 from chaoslab.fleet.stressors import Stressor
-from chaoslab.links.base import Direction, Effect, Shaping
+from chaoslab.links.effects import Direction, Effect, Shaping
 from chaoslab.plan.model import Injection
 
 

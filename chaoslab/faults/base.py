@@ -20,7 +20,7 @@ from chaoslab.core.events import Json
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, evidence_of_each
 from chaoslab.fleet.base import Ability, Fleet, Role
-from chaoslab.links.base import Shaping
+from chaoslab.links.effects import Shaping
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 from chaoslab.record.run_directory import plain

@@ -18,7 +18,7 @@ from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, 
 from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable, able
-from chaoslab.links.base import Direction
+from chaoslab.links.effects import Direction
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import has_code_0, how_it_ended, was_ended_by
 

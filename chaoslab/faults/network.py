@@ -26,7 +26,7 @@ from chaoslab.faults.evidence.links import (
     unclaimed,
 )
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence, of
-from chaoslab.links.base import (
+from chaoslab.links.effects import (
     Bandwidth,
     Direction,
     JitterShape,

@@ -16,7 +16,7 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import closings, failed_dials, is_soon, openings, was_open
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.fleet.base import Fleet
-from chaoslab.links.base import Direction, HalfOpen, Refuse, Reset
+from chaoslab.links.effects import Direction, HalfOpen, Refuse, Reset
 from chaoslab.plan.model import Injection
 
 

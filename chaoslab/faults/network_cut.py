@@ -12,7 +12,7 @@ from chaoslab.core.events import Json
 from chaoslab.faults.actions import OneEffect
 from chaoslab.faults.evidence.silence import look_silent
 from chaoslab.faults.evidence.window import EvidenceWindow, Found
-from chaoslab.links.base import Blackhole, Direction, Freeze
+from chaoslab.links.effects import Blackhole, Direction, Freeze
 
 
 class _Silence(OneEffect):

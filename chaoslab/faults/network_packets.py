@@ -18,7 +18,7 @@ from chaoslab.faults.base import Layer
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import reports, round_trip_s, whole
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.links.base import Corrupt, Direction, Duplicate, Reorder
+from chaoslab.links.effects import Corrupt, Direction, Duplicate, Reorder
 
 
 class _Shaken(OneEffect):

@@ -31,7 +31,7 @@ from chaoslab.faults.evidence.links import (
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.network import DELAY, RATE
 from chaoslab.fleet.base import Fleet
-from chaoslab.links.base import Direction, Shaping
+from chaoslab.links.effects import Direction, Shaping
 from chaoslab.links.profiles import Profile, profile
 from chaoslab.links.traces import TracePoint, read_trace
 from chaoslab.plan.model import Injection

@@ -14,7 +14,7 @@ from chaoslab.faults.evidence.links import openings, worst
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import Signal, death
 from chaoslab.fleet.base import Ability, Fleet
-from chaoslab.links.base import Direction, Refuse, Shaping
+from chaoslab.links.effects import Direction, Refuse, Shaping
 from chaoslab.plan.model import Injection
 from chaoslab.record.exits import was_ended_by
 

@@ -16,7 +16,8 @@ from typing import Self
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
-from chaoslab.links.base import Counters, Direction, Effect, Link, Links, NoLinks, Shaping
+from chaoslab.links.base import Counters, Link, Links, NoLinks
+from chaoslab.links.effects import Direction, Effect, Shaping
 
 HARNESS = "harness"
 STANDING = "standing"

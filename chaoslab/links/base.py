@@ -12,48 +12,15 @@ nothing of faults, plans or journals.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Protocol, Self, TypeAlias
+from typing import Protocol, Self
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.links.effects import (
-    Bandwidth,
-    Blackhole,
-    Corrupt,
-    Direction,
-    Duplicate,
-    Effect,
-    Freeze,
-    HalfOpen,
-    JitterShape,
-    Latency,
-    LimitData,
-    LinkAbility,
-    Loss,
-    PacketEffect,
-    Per,
-    Refuse,
-    Reorder,
-    Reset,
-    Slice,
-    StreamEffect,
-)
-
-__all__ = [
-    "Bandwidth", "Blackhole", "Corrupt", "Counters", "Direction", "Duplicate", "Effect", "Freeze",
-    "HalfOpen", "JitterShape", "Latency", "LimitData", "Link", "LinkAbility", "Links", "Loss",
-    "NoLinks", "PacketEffect", "Per", "Refuse", "Reorder", "Reset", "Shaping", "Slice",
-    "StreamEffect", "require",
-]  # fmt: skip
-
-
-Shaping: TypeAlias = tuple[Direction, Effect]
-"""What is put on a link, and which way."""
+from chaoslab.links.effects import Direction, Effect, LinkAbility
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a link has carried since it was made; None where its kind cannot count (COUNTERS)."""
+    """What a link has carried since it was made; None where its kind cannot count."""
 
     up_bytes: int | None
     """Handed on to the syncer."""
@@ -118,12 +85,7 @@ class Links(Protocol):
         ...
 
     def __enter__(self) -> Self: ...
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
 
     def create(self, name: str, upstream: str) -> Link:
         """A link to host:port `upstream`, which need not listen yet. FleetError if refused."""
@@ -173,50 +135,41 @@ def require(links: Links, direction: Direction, effect: Effect) -> None:
 # ---------------------------------------------------------------- the links that do nothing
 
 
+@dataclass(frozen=True, slots=True)
 class DirectLink:
-    """The learner dials the syncer itself. Effects are written down and nothing happens."""
+    """The learner dials the syncer itself: effects do nothing, and nobody counts."""
 
-    def __init__(self, name: str, upstream: str) -> None:
-        self.name, self.address = name, upstream
-        self.effects: dict[tuple[str, Direction, str], Effect] = {}
-        """What was asked for, by injection, direction and kind."""
+    name: str
+    address: str
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """Write it down."""
-        if not effect.is_act:
-            self.effects[injection, direction, effect.kind] = effect
+        """Does nothing."""
 
     def clear(self, injection: str) -> None:
-        """Strike it out."""
-        self.effects = {key: one for key, one in self.effects.items() if key[0] != injection}
+        """Does nothing."""
 
     def counters(self) -> Counters:
-        """Nobody counts."""
+        """None of them is known."""
         return Counters(up_bytes=None, down_bytes=None, connections=None, opened=None)
 
 
 class NoLinks:
-    """Learners dial the syncer themselves. No abilities, unless a test says otherwise."""
+    """Learners dial the syncer themselves: no abilities."""
 
     kind = "none"
+    abilities: frozenset[LinkAbility] = frozenset()
 
-    def __init__(self, abilities: frozenset[LinkAbility] = frozenset()) -> None:
-        self.abilities = abilities
+    def __init__(self) -> None:
         self._links: dict[str, DirectLink] = {}
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Nothing was begun."""
 
     def create(self, name: str, upstream: str) -> DirectLink:
-        """A link that is none; FleetError if there is one of that name."""
+        """A link whose address is the syncer's own; FleetError if there is one of that name."""
         if name in self._links:
             raise FleetError(f"there is a link for {name} already")
         self._links[name] = DirectLink(name, upstream)
@@ -228,7 +181,7 @@ class NoLinks:
         return dict(self._links)
 
     def troubles(self) -> Sequence[str]:
-        """What is not there cannot break."""
+        """Nothing is there that could break."""
         return ()
 
     def why_not(self, ability: LinkAbility) -> str:  # noqa: ARG002 - the protocol's signature

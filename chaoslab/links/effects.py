@@ -50,8 +50,6 @@ class LinkAbility(StrEnum):
     DUPLICATE = "duplicate"
     REORDER = "reorder"
     CORRUPT = "corrupt"
-    COUNTERS = "counters"
-    """Bytes are counted while connections are open."""
 
 
 class JitterShape(StrEnum):
@@ -75,24 +73,17 @@ class Per(StrEnum):
     CONNECTION = "connection"
 
 
-def _set(*abilities: LinkAbility) -> frozenset[LinkAbility]:
-    return frozenset(abilities)
-
-
 class _Effect:
     """Defaults of most effects."""
 
     __slots__ = ()
     kind: ClassVar[str]
     directions: ClassVar[frozenset[Direction]] = frozenset(Direction)
-    is_act: ClassVar[bool] = False
-    """Done at once; there is nothing to clear."""
-    ability: ClassVar[LinkAbility]
 
     @property
     def needs(self) -> frozenset[LinkAbility]:
-        """Abilities that a link needs for it."""
-        return _set(self.ability)
+        """Abilities that a link needs for it: the one that is called as it is."""
+        return frozenset({LinkAbility[self.kind.upper()]})
 
 
 # ---------------------------------------------------------------- effects on the stream
@@ -112,7 +103,6 @@ class Latency(_Effect):
     shape: JitterShape = JitterShape.UNIFORM
 
     kind: ClassVar[str] = "latency"
-    ability: ClassVar[LinkAbility] = LinkAbility.LATENCY
 
     def __post_init__(self) -> None:
         if not 0 <= self.mean_s <= _LATENCY_S_MAX or not 0 <= self.jitter_s <= _LATENCY_S_MAX:
@@ -127,7 +117,8 @@ class Latency(_Effect):
     def needs(self) -> frozenset[LinkAbility]:
         """Distributions other than uniform are a separate ability."""
         is_plain = self.shape is JitterShape.UNIFORM or not self.jitter_s
-        return _set(self.ability) | (_set() if is_plain else _set(LinkAbility.JITTER_SHAPES))
+        extra = () if is_plain else (LinkAbility.JITTER_SHAPES,)
+        return frozenset({LinkAbility.LATENCY, *extra})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +130,6 @@ class Bandwidth(_Effect):
     """Links without SHARED_BANDWIDTH limit each connection, and say so (`caveats`)."""
 
     kind: ClassVar[str] = "bandwidth"
-    ability: ClassVar[LinkAbility] = LinkAbility.BANDWIDTH
 
     def __post_init__(self) -> None:
         if not _RATE_MIN <= self.rate_bytes_per_s <= _RATE_MAX:
@@ -157,7 +147,6 @@ class Slice(_Effect):
     delay_s: float = 0.0
 
     kind: ClassVar[str] = "slice"
-    ability: ClassVar[LinkAbility] = LinkAbility.SLICE
 
     def __post_init__(self) -> None:
         if self.size_bytes < 1:
@@ -173,7 +162,6 @@ class LimitData(_Effect):
     size_bytes: int
 
     kind: ClassVar[str] = "limit_data"
-    ability: ClassVar[LinkAbility] = LinkAbility.LIMIT_DATA
 
     def __post_init__(self) -> None:
         if self.size_bytes < 1:
@@ -188,7 +176,6 @@ class Freeze(_Effect):
     """Nothing is delivered and nothing is lost; after the heal the stream continues."""
 
     kind: ClassVar[str] = "freeze"
-    ability: ClassVar[LinkAbility] = LinkAbility.FREEZE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,7 +186,6 @@ class Blackhole(_Effect):
     """
 
     kind: ClassVar[str] = "blackhole"
-    ability: ClassVar[LinkAbility] = LinkAbility.BLACKHOLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,7 +193,6 @@ class Refuse(_Effect):
     """Open connections end and new ones are refused, as without a listener."""
 
     kind: ClassVar[str] = "refuse"
-    ability: ClassVar[LinkAbility] = LinkAbility.REFUSE
     directions: ClassVar[frozenset[Direction]] = frozenset({Direction.BOTH})
 
 
@@ -216,9 +201,7 @@ class Reset(_Effect):
     """Open connections are reset; new ones are accepted. Done when `shape` returns."""
 
     kind: ClassVar[str] = "reset"
-    ability: ClassVar[LinkAbility] = LinkAbility.RESET
     directions: ClassVar[frozenset[Direction]] = frozenset({Direction.BOTH})
-    is_act: ClassVar[bool] = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +213,6 @@ class HalfOpen(_Effect):
     """
 
     kind: ClassVar[str] = "half_open"
-    ability: ClassVar[LinkAbility] = LinkAbility.HALF_OPEN
 
 
 # ---------------------------------------------------------------- effects on packets
@@ -252,7 +234,6 @@ class Loss(_OfPackets):
     """A share of the packets is dropped below TCP, which retransmits them."""
 
     kind: ClassVar[str] = "loss"
-    ability: ClassVar[LinkAbility] = LinkAbility.LOSS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -260,7 +241,6 @@ class Duplicate(_OfPackets):
     """A share of the packets arrives twice."""
 
     kind: ClassVar[str] = "duplicate"
-    ability: ClassVar[LinkAbility] = LinkAbility.DUPLICATE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +250,6 @@ class Reorder(_OfPackets):
     delay_s: float = 0.01
 
     kind: ClassVar[str] = "reorder"
-    ability: ClassVar[LinkAbility] = LinkAbility.REORDER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -278,14 +257,15 @@ class Corrupt(_OfPackets):
     """One bit is flipped in a share of the packets, which the checksum detects."""
 
     kind: ClassVar[str] = "corrupt"
-    ability: ClassVar[LinkAbility] = LinkAbility.CORRUPT
 
 
 PacketEffect: TypeAlias = Loss | Duplicate | Reorder | Corrupt
-StreamEffect: TypeAlias = (
+Effect: TypeAlias = (
     Latency | Bandwidth | Slice | LimitData | Freeze | Blackhole | Refuse | Reset | HalfOpen
-)
-Effect: TypeAlias = StreamEffect | PacketEffect
+    | PacketEffect
+)  # fmt: skip
+Shaping: TypeAlias = tuple[Direction, Effect]
+"""An effect, and the direction in which it acts."""
 
 _LATENCY_S_MAX = 600.0
 _RATE_MIN, _RATE_MAX = 100.0, 1e11

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from types import MappingProxyType
 
 from chaoslab.core.errors import PlanError
-from chaoslab.links.base import Bandwidth, Direction, Latency, Shaping
+from chaoslab.links.effects import Bandwidth, Direction, Latency, Shaping
 
 _GBIT = 1e9 / 8
 _MBIT = 1e6 / 8

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from chaoslab.core.errors import PlanError
 from chaoslab.core.units import duration_s, rate_bytes_per_s
-from chaoslab.links.base import Bandwidth, Direction, Latency, Shaping
+from chaoslab.links.effects import Bandwidth, Direction, Latency, Shaping
 
 _COLUMNS = ("time", "rate", "latency", "jitter")
 

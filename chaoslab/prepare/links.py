@@ -12,7 +12,7 @@ from functools import partial
 
 from chaoslab.core.errors import PlanError
 from chaoslab.faults.base import ShapesLinks
-from chaoslab.links.base import Shaping
+from chaoslab.links.effects import Shaping
 from chaoslab.links.profiles import profile
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import NO_LINKS, REGION, FaultPlan

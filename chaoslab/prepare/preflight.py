@@ -18,7 +18,8 @@ from chaoslab.faults.base import Fault, ShapesLinks
 from chaoslab.fleet.base import Ability, Role
 from chaoslab.fleet.settings import FleetFactory
 from chaoslab.fleet.task_trial import TRIAL_S, problem_in
-from chaoslab.links.base import Links, Shaping, require
+from chaoslab.links.base import Links, require
+from chaoslab.links.effects import Shaping
 from chaoslab.plan.file import Mistake
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.plan.schedule import Schedule

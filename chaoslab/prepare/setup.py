@@ -7,7 +7,8 @@ from pathlib import Path
 from chaoslab.core.clock import Clock, WallClock
 from chaoslab.core.secrets import Secrets
 from chaoslab.fleet.settings import FleetFactory
-from chaoslab.links.base import Links, Shaping
+from chaoslab.links.base import Links
+from chaoslab.links.effects import Shaping
 from chaoslab.links.settings import Direct, LinksFactory
 from chaoslab.undo.base import NoUndoLog
 

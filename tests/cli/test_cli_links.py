@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from chaoslab.cli.main import main
 from chaoslab.faults.network import NetworkBandwidth, NetworkLatency
-from chaoslab.links.base import Direction
+from chaoslab.links.effects import Direction
 from chaoslab.links.netem import netfilter
 from chaoslab.plan.model import FaultPlan, FaultSpec, FleetSpec, Outage, Target, Trigger
 from chaoslab.plan.schedule import roster_of, schedule

@@ -20,7 +20,7 @@ from chaoslab.faults.base import Fault, Layer, ShapesLinks
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import Ability, Fleet, NodeSpec, Role
-from chaoslab.links.base import Direction, Latency
+from chaoslab.links.effects import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
 from tests.contracts.no_fleet import NoFleet

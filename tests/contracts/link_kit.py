@@ -16,7 +16,8 @@ from contextlib import ExitStack, closing
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.links.base import (
+from chaoslab.links.base import Links
+from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
     Direction,
@@ -27,7 +28,6 @@ from chaoslab.links.base import (
     Latency,
     LimitData,
     LinkAbility,
-    Links,
     Loss,
     Per,
     Refuse,
@@ -363,7 +363,7 @@ class LinkKit:
         transfer(pair, DOWN, 654_321)
         counters = stage.link.counters()
         assert counters.connections == 1
-        if LinkAbility.COUNTERS in stage.links.abilities:
+        if stage.links.kind == "embedded":
             assert (counters.up_bytes, counters.down_bytes) == (123_456, 654_321)
             assert counters.opened == 1
         else:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from chaoslab.links.base import (
+from chaoslab.links.base import Link, Links, require
+from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
     Direction,
@@ -20,12 +21,9 @@ from chaoslab.links.base import (
     JitterShape,
     Latency,
     LimitData,
-    Link,
     LinkAbility,
-    Links,
     Per,
     Slice,
-    require,
 )
 from tests.contracts.link_stage import (
     Pair,

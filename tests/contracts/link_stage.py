@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from chaoslab.links.base import Direction, Link
+from chaoslab.links.base import Link
+from chaoslab.links.effects import Direction
 
 LIMIT_S = 30.0
 """No wait for a byte takes longer; then the test fails."""

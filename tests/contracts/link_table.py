@@ -14,14 +14,14 @@ from functools import partial
 from pathlib import Path
 
 from chaoslab.core.errors import AbilityError
-from chaoslab.links.base import (
+from chaoslab.links.base import Links
+from chaoslab.links.effects import (
     Bandwidth,
     Direction,
     Effect,
     Freeze,
     HalfOpen,
     LinkAbility,
-    Links,
     Loss,
     Per,
     Refuse,

@@ -21,11 +21,12 @@ from chaoslab.fleet.base import (
     probed,
 )
 from chaoslab.fleet.stressors import Stressor
-from chaoslab.links.base import Direction, DirectLink, Effect
+from chaoslab.links.effects import Direction, Effect
+from tests.fake_links import ListedLink
 from tests.virtual_clock import VirtualClock
 
 
-class WatchedLink(DirectLink):
+class WatchedLink(ListedLink):
     def __init__(self, name: str, upstream: str, touched: set[str]) -> None:
         super().__init__(name, upstream)
         self._touched = touched

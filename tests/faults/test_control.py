@@ -15,7 +15,7 @@ from chaoslab.faults.control_storm import ControlRejoinStorm
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import NodeSpec, Role
-from chaoslab.links.base import Direction, Latency
+from chaoslab.links.effects import Direction, Latency
 from chaoslab.plan.model import Injection, Trigger
 from chaoslab.record.journal import History, Journal
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit

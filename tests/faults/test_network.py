@@ -29,7 +29,7 @@ from chaoslab.faults.network_cut import NetworkBlackhole, NetworkFreeze, Network
 from chaoslab.faults.network_packets import NetworkCorrupt, NetworkDuplicate, NetworkReorder
 from chaoslab.faults.network_wan import NetworkRegionProfile, NetworkTrace
 from chaoslab.faults.region import RegionOutage
-from chaoslab.links.base import Direction
+from chaoslab.links.effects import Direction
 from chaoslab.links.netem import bands
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.plan.model import Injection, Trigger

@@ -7,17 +7,16 @@ from contextlib import closing
 import pytest
 
 from chaoslab.core.errors import FleetError
-from chaoslab.links.base import (
+from chaoslab.links.base import Counters, Links
+from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
     Corrupt,
-    Counters,
     Direction,
     Duplicate,
     Freeze,
     Latency,
     LinkAbility,
-    Links,
     Refuse,
     Reorder,
     Reset,

@@ -5,7 +5,7 @@ import pytest
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
 from chaoslab.fleet.node_links import STANDING, NodeLinks
-from chaoslab.links.base import Direction, Freeze, Latency
+from chaoslab.links.effects import Direction, Freeze, Latency
 from tests.fake_links import FakeLinks
 from tests.virtual_clock import VirtualClock
 

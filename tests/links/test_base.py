@@ -3,7 +3,8 @@
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.links.base import (
+from chaoslab.links.base import NoLinks, require
+from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
     Direction,
@@ -16,12 +17,11 @@ from chaoslab.links.base import (
     LimitData,
     LinkAbility,
     Loss,
-    NoLinks,
     Refuse,
     Reset,
     Slice,
-    require,
 )
+from tests.fake_links import FakeLinks
 
 
 def test_both_is_up_and_down() -> None:
@@ -72,27 +72,21 @@ def test_a_jitter_that_is_not_uniform_is_an_ability_of_its_own() -> None:
 def test_what_links_lack_is_refused_with_a_reason(effect: Effect) -> None:
     with pytest.raises(AbilityError, match="links: embedded"):
         require(NoLinks(), Direction.BOTH, effect)
-    require(NoLinks(effect.needs), Direction.BOTH, effect)
+    require(FakeLinks(effect.needs), Direction.BOTH, effect)
 
 
 @pytest.mark.parametrize("effect", [Refuse(), Reset()])
 def test_what_acts_on_the_whole_link_has_no_single_direction(effect: Effect) -> None:
     with pytest.raises(PlanError, match="use direction: both"):
-        require(NoLinks(frozenset(LinkAbility)), Direction.UP, effect)
+        require(FakeLinks(), Direction.UP, effect)
 
 
-def test_no_links_lead_straight_to_the_syncer_and_keep_the_book() -> None:
-    with NoLinks(frozenset(LinkAbility)) as links:
+def test_no_links_lead_straight_to_the_syncer_and_do_nothing() -> None:
+    with NoLinks() as links:
         link = links.create("learner-0", "127.0.0.1:4242")
         assert link.address == "127.0.0.1:4242"
         link.shape("injection-0", Direction.UP, Latency(mean_s=0.1))
-        link.shape("injection-0", Direction.UP, Latency(mean_s=0.2))
-        link.shape("injection-1", Direction.UP, Freeze())
-        link.shape("injection-1", Direction.BOTH, Reset())
-        assert list(link.effects.values()) == [Latency(mean_s=0.2), Freeze()]
         link.clear("injection-0")
-        link.clear("injection-0")
-        assert list(link.effects.values()) == [Freeze()]
         assert link.counters().up_bytes is None
         assert not links.troubles()
         assert links.links == {"learner-0": link}

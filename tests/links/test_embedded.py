@@ -16,14 +16,14 @@ import pytest
 
 from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.process_tree import is_running
-from chaoslab.links.base import (
+from chaoslab.links.base import Links
+from chaoslab.links.effects import (
     Bandwidth,
     Direction,
     Freeze,
     HalfOpen,
     JitterShape,
     Latency,
-    Links,
     Loss,
 )
 from chaoslab.links.proxied.embedded import EmbeddedLinks

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.links.base import (
+from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
     Direction,

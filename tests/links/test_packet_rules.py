@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
-from chaoslab.links.base import (
+from chaoslab.links.base import require
+from chaoslab.links.effects import (
     Corrupt,
     Direction,
     Duplicate,
@@ -18,7 +19,6 @@ from chaoslab.links.base import (
     Loss,
     PacketEffect,
     Reorder,
-    require,
 )
 from chaoslab.links.netem import bands, netfilter
 from chaoslab.links.netem.kernel import ask, which

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.links.base import Bandwidth, Direction, Latency, LinkAbility
+from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
 from chaoslab.links.profiles import PROFILES, profile
 from chaoslab.links.proxied.toxics import whole_numbers
 from chaoslab.links.traces import TracePoint, read_trace

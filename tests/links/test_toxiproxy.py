@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, FleetError
-from chaoslab.links.base import (
+from chaoslab.links.base import Links
+from chaoslab.links.effects import (
     Bandwidth,
     Direction,
     Effect,
     Freeze,
     JitterShape,
     Latency,
-    Links,
     Per,
     Reset,
     Slice,

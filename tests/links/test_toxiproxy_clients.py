@@ -10,7 +10,8 @@ from typing import Any, Final, cast
 
 import pytest
 
-from chaoslab.links.base import Direction, Link
+from chaoslab.links.base import Link
+from chaoslab.links.effects import Direction
 from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 from chaoslab.links.proxied.process import Server

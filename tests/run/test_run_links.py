@@ -18,7 +18,7 @@ from chaoslab.faults.network_cut import NetworkFreeze
 from chaoslab.faults.region import RegionOutage
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.node_links import STANDING, NodeLinks
-from chaoslab.links.base import Direction, Latency, LinkAbility
+from chaoslab.links.effects import Direction, Latency, LinkAbility
 from chaoslab.plan.model import Baseline, Control, FaultPlan, Injection, Stop, Training, Trigger
 from chaoslab.plan.schedule import Schedule
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText

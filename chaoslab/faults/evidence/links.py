@@ -29,7 +29,7 @@ from chaoslab.core.payloads import (
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.duration import Span, held
 from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, no_evidence, of
-from chaoslab.links.base import Blackhole, Direction, HalfOpen, LimitData, Refuse, Reset
+from chaoslab.links.effects import Blackhole, Direction, HalfOpen, LimitData, Refuse, Reset
 
 FRESH_S = 3.0
 """A link whose end has reported, and heard, within this time was carrying traffic."""

@@ -15,7 +15,7 @@ from chaoslab.core.payloads import LinkCleared, LinkMeasured, LinkShaped
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.evidence.links import FRESH_S, lasted_s, reports, worst
 from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
-from chaoslab.links.base import Blackhole, Direction, Freeze, Refuse
+from chaoslab.links.effects import Blackhole, Direction, Freeze, Refuse
 
 _JUST_S = 1.5
 """A link that heard something within this time was carrying traffic right then: 4 pings a second

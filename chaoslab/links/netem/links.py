@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Final, Self
 
 from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
@@ -217,12 +216,7 @@ class NetemLinks:
         self._left = self._rules.written()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """The rules vanish with the gateway's network."""
         self.gateway.close()
         self._rules = self._queues = None

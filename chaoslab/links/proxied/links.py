@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import ClassVar, Self
 
 from chaoslab.core.errors import FleetError, HarnessBug
@@ -252,12 +251,7 @@ class ProxiedLinks(ABC):
         self._proxy_client = self._begin()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Take the kernel's rules away, let the ports go, end the server.
 
         In a proxy host the rules go with its network.
