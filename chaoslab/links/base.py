@@ -10,9 +10,10 @@ of links declares what it can do; a plan that needs more is refused before anyth
 nothing of faults, plans or journals.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Generic, Protocol, Self, TypeVar
 
 from chaoslab.core.errors import AbilityError, FleetError, PlanError
 from chaoslab.links.effects import Direction, Effect, LinkAbility
@@ -22,13 +23,13 @@ from chaoslab.links.effects import Direction, Effect, LinkAbility
 class Counters:
     """What a link has carried since it was made; None where its kind cannot count."""
 
-    up_bytes: int | None
+    up_bytes: int | None = None
     """Handed on to the syncer."""
-    down_bytes: int | None
+    down_bytes: int | None = None
     """Handed on to the learner."""
-    connections: int | None
+    connections: int | None = None
     """Of learners, open now."""
-    opened: int | None
+    opened: int | None = None
     """Of learners, ever."""
     packets: int | None = None
     """That a Loss has looked at so far; None when there never was one."""
@@ -132,6 +133,36 @@ def require(links: Links, direction: Direction, effect: Effect) -> None:
     links.caveats(effect)
 
 
+LinkT = TypeVar("LinkT", bound=Link)
+
+
+class LinksByName(ABC, Generic[LinkT]):
+    """The part that every kind of `Links` has: links by name, without caveats."""
+
+    def __init__(self) -> None:
+        self._links: dict[str, LinkT] = {}
+
+    @property
+    def links(self) -> Mapping[str, LinkT]:
+        """See `Links.links`."""
+        return dict(self._links)
+
+    def create(self, name: str, upstream: str) -> LinkT:
+        """See `Links.create`. FleetError if there is one of that name."""
+        if name in self._links:
+            raise FleetError(f"there is a link for {name} already")
+        self._links[name] = self._make(name, upstream)
+        return self._links[name]
+
+    @abstractmethod
+    def _make(self, name: str, upstream: str) -> LinkT:
+        """A new link of this name."""
+
+    def caveats(self, effect: Effect) -> Sequence[str]:  # noqa: ARG002 - for those that have some
+        """See `Links.caveats`."""
+        return ()
+
+
 # ---------------------------------------------------------------- the links that do nothing
 
 
@@ -150,17 +181,14 @@ class DirectLink:
 
     def counters(self) -> Counters:
         """None of them is known."""
-        return Counters(up_bytes=None, down_bytes=None, connections=None, opened=None)
+        return Counters()
 
 
-class NoLinks:
+class NoLinks(LinksByName[DirectLink]):
     """Learners dial the syncer themselves: no abilities."""
 
     kind = "none"
     abilities: frozenset[LinkAbility] = frozenset()
-
-    def __init__(self) -> None:
-        self._links: dict[str, DirectLink] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -168,17 +196,8 @@ class NoLinks:
     def __exit__(self, *_: object) -> None:
         """Nothing was begun."""
 
-    def create(self, name: str, upstream: str) -> DirectLink:
-        """A link whose address is the syncer's own; FleetError if there is one of that name."""
-        if name in self._links:
-            raise FleetError(f"there is a link for {name} already")
-        self._links[name] = DirectLink(name, upstream)
-        return self._links[name]
-
-    @property
-    def links(self) -> Mapping[str, DirectLink]:
-        """Every link that was asked for."""
-        return dict(self._links)
+    def _make(self, name: str, upstream: str) -> DirectLink:
+        return DirectLink(name, upstream)
 
     def troubles(self) -> Sequence[str]:
         """Nothing is there that could break."""
@@ -187,7 +206,3 @@ class NoLinks:
     def why_not(self, ability: LinkAbility) -> str:  # noqa: ARG002 - the protocol's signature
         """There is nothing between the learner and the syncer."""
         return "learners reach the syncer directly; use fleet.links: embedded"
-
-    def caveats(self, effect: Effect) -> Sequence[str]:  # noqa: ARG002 - the protocol's signature
-        """Nothing is carried out."""
-        return ()

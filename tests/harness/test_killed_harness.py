@@ -126,8 +126,9 @@ def toxiproxy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
 
     folder = tmp_path_factory.mktemp("somebody")
     server = Server("somebodys-toxiproxy", command, folder, NoUndoLog())
+    server.open()
     yield server.api.address
-    server.stop()
+    server.close()
 
 
 def by_somebodys(api: str) -> str:

@@ -19,7 +19,8 @@ def public_proxy(directory: Path) -> Iterator[Server]:
         return sys.executable, "-m", module, "--port", str(port.number)
 
     server = Server("public-proxy", command, directory, NoUndoLog())
+    server.open()
     try:
         yield server
     finally:
-        server.stop()
+        server.close()

@@ -74,8 +74,8 @@ def stage(links: EmbeddedLinks, upstream: Upstream) -> Stage:
 def kill(links: Links) -> None:
     """As somebody else would."""
     assert isinstance(links, EmbeddedLinks)
-    assert links.pid is not None
-    os.kill(links.pid, signal.SIGKILL)
+    assert links.host.pid is not None
+    os.kill(links.host.pid, signal.SIGKILL)
 
 
 class TestEmbeddedLinks(LinkKit):
@@ -109,7 +109,7 @@ class TestEmbeddedLinksWithoutSplice(LinkKit):
 
 def resident(links: Links) -> int:
     assert isinstance(links, EmbeddedLinks)
-    return int(psutil.Process(links.pid).memory_info().rss)
+    return int(psutil.Process(links.host.pid).memory_info().rss)
 
 
 def pushed(pair: Pair, seconds: float) -> int:
@@ -260,9 +260,9 @@ def test_it_is_written_down_before_it_runs_and_crossed_out_when_it_is_gone(
     undo_log = Remembered()
     with EmbeddedLinks(tmp_path, undo_log=undo_log) as links:
         (owed,) = undo_log.opened
-        assert (owed["do"], owed["pid"]) == ("end_process", links.pid)
+        assert (owed["do"], owed["pid"]) == ("end_process", links.host.pid)
         assert not undo_log.closed
-        pid = links.pid
+        pid = links.host.pid
     assert undo_log.closed == [0]
     assert pid is not None
     assert not psutil.pid_exists(pid)
@@ -273,7 +273,7 @@ import sys, time
 from pathlib import Path
 from chaoslab.links.proxied.embedded import EmbeddedLinks
 with EmbeddedLinks(Path(sys.argv[1])) as links:
-    print(links.pid, flush=True)
+    print(links.host.pid, flush=True)
     time.sleep(600)
 """
 
@@ -304,11 +304,11 @@ def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
 def test_a_stopped_proxy_is_noticed_and_ended(tmp_path: Path, upstream: Upstream) -> None:
     with EmbeddedLinks(tmp_path) as links:
         links.create("learner-0", upstream.address)
-        assert links.pid is not None
-        os.kill(links.pid, signal.SIGSTOP)
+        assert links.host.pid is not None
+        os.kill(links.host.pid, signal.SIGSTOP)
         (trouble,) = links.troubles()
         assert "does not answer" in trouble
-        pid = links.pid
+        pid = links.host.pid
     assert not psutil.pid_exists(pid)
 
 

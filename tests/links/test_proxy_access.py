@@ -125,8 +125,8 @@ def test_the_proxy_of_a_run_obeys_nobody_but_its_harness(tmp_path: Path) -> None
                 call(stranger, "GET", "/proxies")
         assert call(links.api, "GET", "/proxies") == {}
         assert len(links.api.token) > 40
-        assert links.pid is not None
-        command = Path(f"/proc/{links.pid}/cmdline").read_text()
+        assert links.host.pid is not None
+        command = Path(f"/proc/{links.host.pid}/cmdline").read_text()
         shown = command + str(links.api) + repr(links.api)
         assert links.api.token not in shown
         assert links.api.token not in (tmp_path / "embedded-proxy.log").read_text()

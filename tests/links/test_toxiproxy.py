@@ -63,8 +63,8 @@ class TestToxiproxyLinks(LinkKit):
 
     def end_the_proxy(self, links: Links) -> None:
         assert isinstance(links, ToxiproxyLinks)
-        assert links.pid is not None
-        os.kill(links.pid, signal.SIGKILL)
+        assert links.host.pid is not None
+        os.kill(links.host.pid, signal.SIGKILL)
 
 
 class TestToxiproxysClientWithTheEmbeddedProxy(LinkKit):

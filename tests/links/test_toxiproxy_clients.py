@@ -61,10 +61,11 @@ def real_server(directory: Path) -> Iterator[Server]:
     server = Server(
         "toxiproxy", command, directory, NoUndoLog(), environment={"LOG_LEVEL": "error"}
     )
+    server.open()
     try:
         yield server
     finally:
-        server.stop()
+        server.close()
 
 
 @contextmanager

@@ -65,6 +65,8 @@ class ContainerPort:
 class ContainerProxyHost:
     """Container of one proxy server; see `links.proxied.host.ProxyHost`."""
 
+    keeps_rules = False
+
     def __init__(self, run_directory: Path, engine: Engine) -> None:
         """Nothing is made before `open`; the network is there by then."""
         self._engine = engine

@@ -9,14 +9,14 @@ link continues when the sender tries again. The effects of each injection are ke
 exist in the gateway's network and vanish with it, so they need no undo entries.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Self
 
 from chaoslab.core.errors import AbilityError, FleetError, HarnessBug
-from chaoslab.links.base import Counters, Links, require
+from chaoslab.links.base import Counters, Links, LinksByName, require
 from chaoslab.links.effects import (
     Bandwidth,
     Blackhole,
@@ -102,8 +102,6 @@ class ForwardedLink:
         traffic = self._links.rules.traffic(self._port)
         packets, dropped = self._links.packets.count(self._port) or (None, None)
         return Counters(
-            up_bytes=None,
-            down_bytes=None,
             connections=traffic.open_now,
             opened=traffic.opened,
             packets=packets,
@@ -169,17 +167,17 @@ def _only_between_containers(_: Path, /, *, undo_log: UndoLog) -> Links:  # noqa
     )
 
 
-class NetemLinks:
+class NetemLinks(LinksByName[ForwardedLink]):
     """All links of a run through one gateway; see `base.Links`."""
 
     kind: ClassVar[str] = "netem"
 
     def __init__(self, gateway: Gateway) -> None:
         """Nothing is started before the context is entered."""
+        super().__init__()
         self.gateway = gateway
         self.host = ""
         self.packets = KernelPackets(NoUndoLog(), _GatewayPlace(gateway))
-        self._links: dict[str, ForwardedLink] = {}
         self._rules: Forwarding | None = None
         self._queues: Queues | None = None
         self._left = ""
@@ -221,21 +219,17 @@ class NetemLinks:
         self.gateway.close()
         self._rules = self._queues = None
 
-    @property
-    def links(self) -> Mapping[str, ForwardedLink]:
-        """Every link made, by name."""
-        return dict(self._links)
-
     def create(self, name: str, upstream: str) -> ForwardedLink:
         """Add a port of the gateway that leads to `upstream`, once that has an address."""
-        if name in self._links:
-            raise FleetError(f"link {name}: exists already")
+        link = super().create(name, upstream)
+        self._follow()
+        return link
+
+    def _make(self, name: str, upstream: str) -> ForwardedLink:
         port = _FIRST_PORT + len(self._links)
         with self.changing() as rules:
             rules.add(port)
-        self._links[name] = ForwardedLink(name, port, upstream, self)
-        self._follow()
-        return self._links[name]
+        return ForwardedLink(name, port, upstream, self)
 
     def troubles(self) -> Sequence[str]:
         """Report a gateway that ended or was changed; also follow the syncer's address."""

@@ -55,31 +55,27 @@ class EmbeddedLinks(ProxiedLinks):
         seed: int = 0,
         proxy_host: ProxyHost | None = None,
     ) -> None:
-        """The proxy's log goes to `directory`; how to end it is written to `obligations`.
+        """The proxy's log goes to `directory`; how to end it is written to the undo log.
 
         In a `proxy_host` it is that one's to log and to end.
         """
-        super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
-        self._directory, self._seed = directory, seed
+        log = undo_log or NoUndoLog()
+        super().__init__(directory, log, proxy_host or _server(directory, log))
+        self._seed = seed
 
-    def _begin(self) -> ProxyClient:
-        if self._proxy_host is not None:
-            return EmbeddedProxyClient(self._proxy_host.open(self.kind), self._seed)
+    def _client_of(self, api: Endpoint) -> ProxyClient:
+        return EmbeddedProxyClient(api, self._seed)
 
-        def command(port: HeldPort) -> Sequence[str]:
-            module = "chaoslab.links.proxy"
-            return sys.executable, "-m", module, "--port", str(port.number)
 
-        token = secrets.token_urlsafe()
-        self._server = Server(
-            "embedded-proxy",
-            command,
-            self._directory,
-            self.undo_log,
-            environment={TOKEN: token},
-            token=token,
-        )
-        return EmbeddedProxyClient(self._server.api, self._seed)
+def _server(directory: Path, undo_log: UndoLog) -> Server:
+    def command(port: HeldPort) -> Sequence[str]:
+        return sys.executable, "-m", "chaoslab.links.proxy", "--port", str(port.number)
+
+    token = secrets.token_urlsafe()
+    environment = {TOKEN: token}
+    return Server(
+        "embedded-proxy", command, directory, undo_log, environment=environment, token=token
+    )
 
 
 class EmbeddedProxyClient(ProxyClient):

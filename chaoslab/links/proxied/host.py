@@ -1,9 +1,7 @@
-"""Where a proxy server runs when it is no process beside the harness: in a container, say.
+"""Where a proxy server runs: a process of this machine (`process`), or a container, say.
 
-    ProxiedLinks ── open, port, ended, close ──► House ──► the server, wherever it is
-                 ── its API at host:port, reached from here ──►
-
-Without a proxy host a server is a process of this machine's own (`server`, `ports`).
+ProxiedLinks ── open, port, ended, close ──► ProxyHost ──► the server, wherever it is
+── its API at host:port, reached from here ──►
 """
 
 from typing import Protocol
@@ -37,6 +35,11 @@ class LinkPort(Protocol):
 
 class ProxyHost(Place, Protocol):
     """A place for one proxy server, and for rules on the packets of its links."""
+
+    @property
+    def keeps_rules(self) -> bool:
+        """Whether rules on packets outlive it; else they vanish with its network."""
+        ...
 
     def open(self, kind: str) -> Endpoint:
         """Start a server of that kind of links; its API, which answers now."""

@@ -9,14 +9,15 @@ written down before the server is asked for it, so that a call that got lost is 
 the server says is held against the book: nobody else may touch a link of ours.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Self
 
 from chaoslab.core.errors import FleetError, HarnessBug
-from chaoslab.links.base import Counters, require
+from chaoslab.links.base import Counters, LinksByName, require
 from chaoslab.links.effects import (
     Corrupt,
     Direction,
@@ -29,11 +30,9 @@ from chaoslab.links.effects import (
     Reset,
 )
 from chaoslab.links.netem.packet_rules import PACKET_ABILITIES, KernelPackets, run_of
-from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied.client import ProxyClient, ProxyState, Toxic
 from chaoslab.links.proxied.host import LinkPort, ProxyHost
 from chaoslab.links.proxied.http_api import Endpoint, NotThere
-from chaoslab.links.proxied.process import Server
 from chaoslab.links.proxied.toxics import interference
 from chaoslab.links.proxied.undo_verbs import CLEAR_EFFECTS, ENABLE_PROXY
 from chaoslab.undo.base import NoUndoLog, PendingUndos, UndoLog
@@ -49,14 +48,13 @@ class ProxiedLink:
         port: LinkPort,
         *,
         links: "ProxiedLinks",
-        proxy_client: ProxyClient,
-        packets: KernelPackets,
+        client: ProxyClient,
     ) -> None:
         """`proxy` is what the server calls it; `port` is where it listens."""
         self.name, self.proxy = name, proxy
         self.address = port.address
         self._port, self._links = port, links
-        self._proxy_client, self._packets = proxy_client, packets
+        self._proxy_client, self._packets = client, links.packets
         self.pending_undos = PendingUndos(links.undo_log)
         self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
@@ -109,14 +107,7 @@ class ProxiedLink:
         """See `base.Link.counters`."""
         found = self._proxy_client.count(self.proxy, self._port.number)
         packets, dropped = self._packets.count(self._port.number) or (None, None)
-        return Counters(
-            up_bytes=found.up_bytes,
-            down_bytes=found.down_bytes,
-            connections=found.connections,
-            opened=found.opened,
-            packets=packets,
-            dropped=dropped,
-        )
+        return replace(found, packets=packets, dropped=dropped)
 
     # ---------------------------------------------------------------- the book
 
@@ -176,122 +167,82 @@ class ProxiedLink:
             verb(self.proxy, toxic)
 
 
-class ProxiedLinks(ABC):
-    """All links of a run through one server. A subclass says how the server is had and asked."""
+class ProxiedLinks(LinksByName[ProxiedLink]):
+    """All links of a run through one server. A subclass says which server, and how it is asked."""
 
     kind: ClassVar[str]
     stream_abilities: ClassVar[frozenset[LinkAbility]]
 
-    def __init__(
-        self, run_directory: Path, undo_log: UndoLog, proxy_host: ProxyHost | None = None
-    ) -> None:
-        """The server is a process of this machine's own, unless there is a proxy host for it."""
-        self._proxy_host = proxy_host
-        self.undo_log = undo_log
-        self._packets = KernelPackets(
-            undo_log if proxy_host is None else NoUndoLog(), proxy_host, run=run_of(run_directory)
-        )
-        self._links: dict[str, ProxiedLink] = {}
+    def __init__(self, run_directory: Path, undo_log: UndoLog, host: ProxyHost) -> None:
+        super().__init__()
+        self.undo_log, self.host = undo_log, host
+        rules_log = undo_log if host.keeps_rules else NoUndoLog()
+        self.packets = KernelPackets(rules_log, host, run=run_of(run_directory))
         self._ports: list[LinkPort] = []
-        self._proxy_client: ProxyClient | None = None
-        self._server: Server | None = None
-        """A process of ours."""
-
-    # ---------------------------------------------------------------- the server
+        self._client: ProxyClient | None = None
 
     @abstractmethod
-    def _begin(self) -> ProxyClient:
-        """Have a server that answers. FleetError or AbilityError if there is none."""
-
-    def _end(self) -> None:
-        """Leave nothing of ours."""
-        if self._proxy_host is not None:
-            self._proxy_host.close()
-        if self._server is not None:
-            self._server.stop()
-
-    def _ended(self) -> str:
-        """How a server of ours has ended, as half a sentence; empty while it runs."""
-        if self._proxy_host is not None:
-            return self._proxy_host.ended()
-        return self._server.ended() if self._server is not None else ""
-
-    @property
-    def pid(self) -> int | None:
-        """Of a server of ours on this machine."""
-        return self._server.pid if self._server is not None else None
-
-    @property
-    def api(self) -> Endpoint:
-        """The server's API, for Toxiproxy's clients, too; without an address if there is none."""
-        return self._proxy_client.api if self._proxy_client is not None else Endpoint(address="")
+    def _client_of(self, api: Endpoint) -> ProxyClient:
+        """A client of the server that has this API."""
 
     def _proxy_name(self, link: str) -> str:
         """What the server calls a link."""
         return link
+
+    @property
+    def api(self) -> Endpoint:
+        """The server's API, for Toxiproxy's clients, too; without an address if there is none."""
+        return self._client.api if self._client is not None else Endpoint(address="")
 
     # ---------------------------------------------------------------- see `base.Links`
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
         """The kind's own for the stream; for packets what this kernel and user can do."""
-        return self.stream_abilities | self._packets.abilities
+        return self.stream_abilities | self.packets.abilities
 
     def why_not(self, ability: LinkAbility) -> str:
-        """Why it is missing."""
+        """The kernel's reason for packets; for the stream another kind of links."""
         if ability in PACKET_ABILITIES:
-            return self._packets.why_not(ability)
+            return self.packets.why_not(ability)
         return "use fleet.links: embedded"
 
-    def caveats(self, effect: Effect) -> Sequence[str]:  # noqa: ARG002 - the protocol's signature
-        """None, unless a subclass knows some."""
-        return ()
-
     def __enter__(self) -> Self:
-        self._proxy_client = self._begin()
+        self._client = self._client_of(self.host.open(self.kind))
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the kernel's rules away, let the ports go, end the server.
-
-        In a proxy host the rules go with its network.
-        """
+        """Remove the kernel's rules unless they vanish with the host, release ports, end it."""
         try:
-            if self._proxy_host is None:
-                self._packets.close()
+            if self.host.keeps_rules:
+                self.packets.close()
         finally:
             for port in self._ports:
                 port.close()
             self._end()
             for link in self._links.values():  # whatever stood on it is gone with what carried it
                 link.pending_undos.settle_all()
-            self._proxy_client = None
+            self._client = None
 
-    @property
-    def links(self) -> Mapping[str, ProxiedLink]:
-        """Every link made, by name."""
-        return dict(self._links)
+    def _end(self) -> None:
+        """Leave nothing of ours on the server."""
+        self.host.close()
 
-    def create(self, name: str, upstream: str) -> ProxiedLink:
+    def _make(self, name: str, upstream: str) -> ProxiedLink:
         """A proxy on a port that stays ours as long as the links are open."""
-        if name in self._links:
-            raise FleetError(f"there is a link for {name} already")
-        proxy_client = self._open_client()
+        client = self._open_client()
         try:
-            port = self._proxy_host.port() if self._proxy_host is not None else HeldPort()
+            port = self.host.port()
         except OSError as error:
             raise FleetError(f"no port is free for the link of {name}: {error}") from error
         self._ports.append(port)
         proxy = self._proxy_name(name)
-        proxy_client.create(proxy, port.listen, upstream)
-        self._links[name] = ProxiedLink(
-            name, proxy, port, links=self, proxy_client=proxy_client, packets=self._packets
-        )
-        return self._links[name]
+        client.create(proxy, port.listen, upstream)
+        return ProxiedLink(name, proxy, port, links=self, client=client)
 
     def troubles(self) -> Sequence[str]:
         """The server has ended or is silent, or its proxies are not as we left them."""
-        if how := self._ended():
+        if how := self.host.ended():
             return (f"the {self.kind} proxy carries no link any more: {how}",)
         try:
             seen = self._open_client().look()
@@ -304,6 +255,6 @@ class ProxiedLinks(ABC):
         )
 
     def _open_client(self) -> ProxyClient:
-        if self._proxy_client is None:
+        if self._client is None:
             raise HarnessBug("links are used between entering and leaving their context")
-        return self._proxy_client
+        return self._client

@@ -1,4 +1,4 @@
-"""A proxy server as a process of ours: it is written down, answers, and ends with us.
+"""Proxy servers on this machine: one that runs already, or a process of ours that ends with us.
 
     Server ── fork ──► spawn guard ── written down ──► exec ──► the proxy
        └── holds its standard input and its API port; asks /version until it answers
@@ -14,13 +14,14 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import IO
 
 from chaoslab.core.errors import FleetError
 from chaoslab.core.process_identity import NODE_MARK, identify
 from chaoslab.core.process_tree import SPAWN_GUARD, end_tree, import_path
-from chaoslab.links.ports import HeldPort
+from chaoslab.links.netem.packet_rules import LocalPlace
+from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.undo.base import UndoLog
 
@@ -30,8 +31,37 @@ _PAUSE_S = 0.01
 _END_S = 5.0
 
 
-class Server:
-    """Running and answering once it is made. FleetError says why it is not."""
+class LocalServer(LocalPlace):
+    """A server that runs on this machine already and goes on; see `host.ProxyHost`."""
+
+    keeps_rules = True
+
+    def __init__(self, api: Endpoint) -> None:
+        self.api = api
+
+    def open(self, kind: str) -> Endpoint:  # noqa: ARG002 - the protocol's signature
+        """Its API; FleetError if it does not answer."""
+        call(self.api, "GET", "/version")
+        return self.api
+
+    def ended(self) -> str:
+        """Unknown, so never."""
+        return ""
+
+    def port(self) -> HeldPort:
+        """A free port, held until it is closed."""
+        return HeldPort()
+
+    def established(self, number: int) -> int | None:
+        """By the kernel's table of connections."""
+        return established(number)
+
+    def close(self) -> None:
+        """Does nothing: it is somebody else's."""
+
+
+class Server(LocalServer):
+    """A server that `open` starts and `close` ends."""
 
     def __init__(
         self,
@@ -47,64 +77,68 @@ class Server:
 
         `token` opens its API; the server has it from its `environment`.
         """
-        self.name, self._token = name, token
+        super().__init__(Endpoint(address="", token=token))
+        self.name, self._command, self._environment = name, command, environment or {}
         self.log = directory / f"{name}.log"
         self._undo_log = undo_log
         self._mark = f"{directory.resolve()}/links/{name}"
+        self._process: subprocess.Popen[bytes] | None = None
         self._obligation: int | None = None
+
+    def open(self, kind: str = "") -> Endpoint:  # noqa: ARG002 - the protocol's signature
+        """Start it; its API, which answers. FleetError says why it does not."""
         with ExitStack() as if_it_fails:
             try:
-                directory.mkdir(parents=True, exist_ok=True)
+                self.log.parent.mkdir(parents=True, exist_ok=True)
                 self._port = HeldPort()
                 if_it_fails.callback(self._port.close)
-                self._process = self._spawn(command(self._port), environment or {})
+                self._process = self._spawn(self._command(self._port))
             except OSError as error:
-                raise FleetError(f"{name} cannot be started: {error}") from error
-            if_it_fails.callback(self.stop)
+                raise FleetError(f"{self.name} cannot be started: {error}") from error
+            self.api = replace(self.api, address=self._port.address)
+            if_it_fails.callback(self.close)
             self._await_answer()
             if_it_fails.pop_all()
+        return self.api
 
     @property
-    def api(self) -> Endpoint:
-        """Of its API."""
-        return Endpoint(address=self._port.address, token=self._token)
-
-    @property
-    def pid(self) -> int:
-        """Of its process."""
-        return self._process.pid
+    def pid(self) -> int | None:
+        """Of its process; None before it is started."""
+        return self._process.pid if self._process is not None else None
 
     def ended(self) -> str:
         """How it ended, as half a sentence; empty while it runs."""
-        code = self._process.poll()
+        code = self._process.poll() if self._process is not None else None
         if code is None:
             return ""
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         return f"process {self.pid} has ended with {how}{self._last_words()}"
 
-    def stop(self) -> None:
-        """End it and what it started, and close what was written down. Safe to repeat."""
-        _input(self._process).close()
+    def close(self) -> None:
+        """End it and what it started, and close its undo entry. May be repeated."""
+        process = self._process
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
         with suppress(subprocess.TimeoutExpired):
-            self._process.terminate()
-            self._process.wait(_END_S)
-        identity = identify(self.pid) if self._process.poll() is None else None
+            process.terminate()
+            process.wait(_END_S)
+        identity = identify(process.pid) if process.poll() is None else None
         if identity is not None:
             end_tree(identity, self._mark, limit_s=_END_S)
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_END_S)
+                process.wait(_END_S)
         self._port.close()
-        if self._process.poll() is None:
-            raise FleetError(f"{self.name} (process {self.pid}) cannot be ended")
+        if process.poll() is None:
+            raise FleetError(f"{self.name} (process {process.pid}) cannot be ended")
         if self._obligation is not None:
             self._undo_log.close(self._obligation)
             self._obligation = None
 
     # ---------------------------------------------------------------- beginning
 
-    def _spawn(
-        self, command: Sequence[str], environment: Mapping[str, str]
-    ) -> "subprocess.Popen[bytes]":
+    def _spawn(self, command: Sequence[str]) -> "subprocess.Popen[bytes]":
         read_end, write_end = os.pipe()
         guard = (sys.executable, "-I", "-S", str(SPAWN_GUARD), str(read_end), str(os.getpid()))
         try:
@@ -118,7 +152,7 @@ class Server:
                         **os.environ,
                         "PYTHONPATH": import_path(),
                         NODE_MARK: self._mark,
-                        **environment,
+                        **self._environment,
                     },
                     start_new_session=True,
                     pass_fds=(read_end,),
@@ -155,9 +189,3 @@ class Server:
     def _last_words(self) -> str:
         words = self.log.read_text(errors="replace").strip()[-500:]
         return f"; {self.log} ends with: {words}" if words else ""
-
-
-def _input(process: "subprocess.Popen[bytes]") -> IO[bytes]:
-    if process.stdin is None:
-        raise FleetError(f"process {process.pid} was started without standard input")
-    return process.stdin

@@ -73,7 +73,7 @@ class ToxiproxyClient(ProxyClient):
     def count(self, proxy: str, port: int) -> Counters:  # noqa: ARG002 - the base's signature
         """The server counts bytes when a connection closes: too late. The kernel knows who is."""
         connections = self._connections(port)
-        return Counters(up_bytes=None, down_bytes=None, connections=connections, opened=None)
+        return Counters(connections=connections)
 
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
         """One for each way."""

@@ -30,12 +30,12 @@ from chaoslab.links.effects import (
     Reset,
     Slice,
 )
-from chaoslab.links.ports import HeldPort, established
+from chaoslab.links.ports import HeldPort
 from chaoslab.links.proxied.client import ProxyClient
 from chaoslab.links.proxied.host import ProxyHost
 from chaoslab.links.proxied.http_api import Endpoint, NobodyThere, call
 from chaoslab.links.proxied.links import ProxiedLinks
-from chaoslab.links.proxied.process import Server
+from chaoslab.links.proxied.process import LocalServer, Server
 from chaoslab.links.proxied.toxics import whole_numbers
 from chaoslab.links.toxiproxy import server_binary
 from chaoslab.links.toxiproxy.client import ToxiproxyClient
@@ -72,46 +72,13 @@ class ToxiproxyLinks(ProxiedLinks):
 
         With a `proxy_host` it is started there. AbilityError says how to get what is missing.
         """
-        super().__init__(directory, undo_log or NoUndoLog(), proxy_host)
-        self._directory, self._address = directory, address
-        is_own = address is None and proxy_host is None
-        self._binary = server_binary.find() if is_own else None
-        if is_own and self._binary is None:
-            raise AbilityError(
-                "links: toxiproxy needs a Toxiproxy server, and there is none on PATH or in the "
-                "cache: run `chaoslab doctor --fix` to install one, or use links: embedded, which "
-                "needs nothing"
-            )
-        if address is not None and address.rpartition(":")[0] not in ("127.0.0.1", "localhost"):
-            raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
-        if address is not None:
-            _require_toxiproxy(Endpoint(address=address))
-        self._run = secrets.token_hex(3)
+        log = undo_log or NoUndoLog()
+        super().__init__(directory, log, proxy_host or _server(address, directory, log))
+        self._address, self._run = address, secrets.token_hex(3)
         self._owed: dict[str, int] = {}
 
-    # ---------------------------------------------------------------- the server
-
-    def _begin(self) -> ProxyClient:
-        if self._address is not None:
-            api = Endpoint(address=self._address)
-            call(api, "GET", "/version")
-        else:
-            api = self._proxy_host.open(self.kind) if self._proxy_host else self._start()
-        count = established if self._proxy_host is None else self._proxy_host.established
-        return ToxiproxyClient(api, count)
-
-    def _start(self) -> Endpoint:
-        def command(port: HeldPort) -> Sequence[str]:
-            return str(self._binary), "-host", port.host, "-port", str(port.number)
-
-        self._server = Server(
-            "toxiproxy-server",
-            command,
-            self._directory,
-            self.undo_log,
-            environment={"LOG_LEVEL": "warn"},
-        )
-        return self._server.api
+    def _client_of(self, api: Endpoint) -> ProxyClient:
+        return ToxiproxyClient(api, self.host.established)
 
     def _end(self) -> None:
         """Delete our proxies from somebody's server, too."""
@@ -124,7 +91,7 @@ class ToxiproxyLinks(ProxiedLinks):
     def _proxy_name(self, link: str) -> str:
         """Unique on a server that may serve others; written down before it is made there."""
         name = f"chaoslab-{self._run}-{link}"
-        if self._server is None and self._proxy_host is None:
+        if self._address is not None:
             self._owed[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
         return name
 
@@ -146,6 +113,28 @@ class ToxiproxyLinks(ProxiedLinks):
                 return ("Toxiproxy lets bytes through when another effect on the link changes",)
             case _:
                 return ()
+
+
+def _server(address: str | None, directory: Path, undo_log: UndoLog) -> LocalServer:
+    if address is not None:
+        if address.rpartition(":")[0] not in ("127.0.0.1", "localhost"):
+            raise AbilityError(f"the Toxiproxy server at {address} is not on this machine")
+        api = Endpoint(address=address)
+        _require_toxiproxy(api)
+        return LocalServer(api)
+    binary = server_binary.find()
+    if binary is None:
+        raise AbilityError(
+            "links: toxiproxy needs a Toxiproxy server, and there is none on PATH or in the "
+            "cache: run `chaoslab doctor --fix` to install one, or use links: embedded, which "
+            "needs nothing"
+        )
+
+    def command(port: HeldPort) -> Sequence[str]:
+        return str(binary), "-host", port.host, "-port", str(port.number)
+
+    environment = {"LOG_LEVEL": "warn"}
+    return Server("toxiproxy-server", command, directory, undo_log, environment=environment)
 
 
 def _require_toxiproxy(api: Endpoint) -> None:
