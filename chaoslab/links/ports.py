@@ -32,11 +32,6 @@ class HeldPort:
         """The address as host:port."""
         return f"{self.host}:{self.number}"
 
-    @property
-    def listen(self) -> str:
-        """Address to listen on; equal to `address`, because the proxy is on this machine."""
-        return self.address
-
     def close(self) -> None:
         """Release the port, which other programs may then use."""
         self._socket.close()

@@ -128,7 +128,7 @@ class Script:
         self._say("version")
         self._say("inspect", name="p")
         with closing(HeldPort()) as held:
-            self._listen = held.listen
+            self._listen = held.address
             self._say("create", name="p", listen=self._listen, upstream=self._upstream.address)
             self._say("create", name="p", listen=self._listen, upstream=self._upstream.address)
             self._proxy()

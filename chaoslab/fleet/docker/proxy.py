@@ -53,11 +53,6 @@ class ContainerPort:
     def address(self) -> str:
         return f"{self.host}:{self.number}"
 
-    @property
-    def listen(self) -> str:
-        """The address that learners dial: the container has one."""
-        return self.address
-
     def close(self) -> None:
         """Do nothing: it goes with the container."""
 

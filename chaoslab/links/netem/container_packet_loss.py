@@ -28,7 +28,7 @@ class ProxyDrops(Iptables):
     )
 
     def __init__(self, tools: Run) -> None:
-        super().__init__(tools=tools)
+        super().__init__(tools)
         self._has_hole = False
 
     def spot(self, drop: Drop) -> RulePlace:
@@ -63,9 +63,6 @@ class GatewayDrops(Iptables):
     """In the network of a gateway, which has a chain for each way of each link."""
 
     chains: ClassVar[tuple[tuple[str, str], ...]] = (("filter", ""),)
-
-    def __init__(self, tools: Run) -> None:
-        super().__init__(tools=tools)
 
     def spot(self, drop: Drop) -> RulePlace:
         """Whatever comes by there is the link's."""

@@ -83,11 +83,9 @@ class Iptables:
     chains: ClassVar[tuple[tuple[str, str], ...]] = (("filter", "INPUT"),)
     """Tables and chains that may hold its rules; an empty chain: any chain of the table."""
 
-    def __init__(self, *, within: Sequence[str] = (), tools: Run | None = None) -> None:
-        """`within`: command put before the tool; `tools`: runs it, here or in another network."""
-        # the full path if run by another program, whose PATH may differ
-        self._command = (*within, which(self.tool) or self.tool) if within else (self.tool,)
-        self._run_tool = tools or run
+    def __init__(self, tools: Run = run) -> None:
+        """`tools` runs it, here or in another network."""
+        self._run_tool = tools
 
     def spot(self, drop: Drop) -> RulePlace:
         """Place of the rules; on one machine both directions arrive on INPUT."""
@@ -103,13 +101,6 @@ class Iptables:
         chance = ("-m", "statistic", "--mode", "random", "--probability", f"{drop.share:.8f}")
         self._run(*match, *label)
         self._run(*match, *chance, *label, *spot.end)
-
-    def rehearse(self, drop: Drop) -> None:
-        """Adds the rules and removes them: iptables has no dry run. FleetError if refused."""
-        try:
-            self.add(drop)
-        finally:
-            self.remove(drop.comment)
 
     def remove(self, comment: str) -> PacketCounts:
         """Rules are deleted by their specification, as the kernel lists them."""
@@ -142,7 +133,7 @@ class Iptables:
         return [(table, words) for table, words in lines if _comment(words) == comment]
 
     def _run(self, *words: str) -> str:
-        return self._run_tool(*self._command, "-w", "5", *words)
+        return self._run_tool(self.tool, "-w", "5", *words)
 
 
 def _comment(words: Sequence[str]) -> str | None:
@@ -161,10 +152,18 @@ def _refusal() -> str:
         comment = f"chaoslab:trial:{secrets.token_hex(4)}"
         drop = Drop(comment=comment, port=port.number, way=Direction.UP, share=0.5)
         try:
-            if why_no_namespace():
-                Iptables().rehearse(drop)
-            else:
-                Iptables(within=("unshare", "-n")).add(drop)
+            if not why_no_namespace():
+                Iptables(_run_in_a_namespace).add(drop)
+                return ""
+            try:
+                Iptables().add(drop)
+            finally:
+                Iptables().remove(comment)
         except FleetError as error:
             return str(error)
     return ""
+
+
+def _run_in_a_namespace(tool: str, *words: str, text: str = "") -> str:
+    """As `run`; by the full path, because the PATH of `unshare` may differ."""
+    return run("unshare", "-n", which(tool) or tool, *words, text=text)

@@ -9,17 +9,16 @@ Rules outlive a process, so each has an undo entry: the janitor removes those of
 import re
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from chaoslab.core.errors import FleetError
 from chaoslab.links.effects import Direction, LinkAbility, Loss, PacketEffect
 from chaoslab.links.netem import bands, netfilter
 from chaoslab.links.netem.bands import FIRST_BAND, NetemRule
 from chaoslab.links.netem.netfilter import Drop, Iptables, PacketCounts
-from chaoslab.undo.base import UndoLog
+from chaoslab.undo.base import PendingUndos, UndoLog
 
 BY_NETEM = frozenset({LinkAbility.DUPLICATE, LinkAbility.REORDER, LinkAbility.CORRUPT})
 PACKET_ABILITIES = BY_NETEM | {LinkAbility.LOSS}
@@ -43,12 +42,8 @@ def comments_of(directory: Path) -> "re.Pattern[str]":
     return re.compile(rf"chaoslab:{re.escape(run_of(directory))}:[\w.-]+:\d+:(up|down):[0-9a-f]+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Rule:
-    """A rule in the kernel, and its undo entry."""
-
-    what: Drop | NetemRule
-    undo_entry: int
+_Key: TypeAlias = tuple[str, int, Direction, str]
+"""Injection, port, single direction and kind of effect."""
 
 
 class Place(Protocol):
@@ -94,14 +89,14 @@ class KernelPackets:
     """
 
     def __init__(self, undo_log: UndoLog, place: Place | None = None, *, run: str = "") -> None:
-        self._undo_log, self._place = undo_log, place or LocalPlace()
+        self._pending_undos, self._place = PendingUndos(undo_log), place or LocalPlace()
         self._interface = self._place.interface
         self._run = run
-        self._rules: dict[tuple[str, int, Direction, str], _Rule] = {}
+        self._rules: dict[_Key, Drop | NetemRule] = {}
         self._gone: dict[int, PacketCounts] = {}
         """Counters of removed rules, by port."""
-        self._bands: int | None = None
-        """Undo entry of the qdisc that holds all netem rules."""
+        self._has_bands = False
+        """Whether the qdisc that holds all netem rules was added."""
 
     @property
     def abilities(self) -> frozenset[LinkAbility]:
@@ -125,30 +120,27 @@ class KernelPackets:
         keys = {way: (injection, port, way, effect.kind) for way in direction.ways}
         for key in keys.values():
             if key in self._rules:
-                self._take_away(self._rules[key])
-                del self._rules[key]
+                self._remove(key)
         for way, key in keys.items():
             self._rules[key] = self._add_netem(port, way, effect)
 
     def remove(self, injection: str, port: int) -> None:
         """Remove all rules of an injection on that port."""
         for key in [key for key in self._rules if key[:2] == (injection, port)]:
-            self._take_away(self._rules[key])
-            del self._rules[key]
+            self._remove(key)
 
     def close(self) -> None:
         """Remove all rules, then the qdisc."""
         for key in tuple(self._rules):
-            self._take_away(self._rules[key])
-            del self._rules[key]
-        if self._bands is not None:
+            self._remove(key)
+        if self._has_bands:
             bands.close_bands(self._interface)
-            self._undo_log.close(self._bands)
-            self._bands = None
+            self._pending_undos.settle(UNDO_BANDS)
+            self._has_bands = False
 
     def count(self, port: int) -> tuple[int, int] | None:
         """Packets matched and dropped on that port so far; None if there never was a rule."""
-        drops = [rule.what for rule in self._rules.values() if isinstance(rule.what, Drop)]
+        drops = (rule for rule in self._rules.values() if isinstance(rule, Drop))
         mine = [drop for drop in drops if drop.port == port]
         if not mine and port not in self._gone:
             return None
@@ -169,7 +161,8 @@ class KernelPackets:
             drop = Drop(
                 comment=label, port=port, way=way, share=loss.share, interface=self._interface
             )
-            self._rules[key] = self._drop(drop)
+            self._drop(drop)
+            self._rules[key] = drop
             if old is not None:
                 self._take_away(old)
 
@@ -182,53 +175,55 @@ class KernelPackets:
                     "cannot be told apart: let one end before the other begins"
                 )
 
-    def _drop(self, drop: Drop) -> _Rule:
+    def _drop(self, drop: Drop) -> None:
         tool = self._place.drops()
-        owed = self._undo_log.open(UNDO_DROPS, tool=tool.tool, comment=drop.comment)
+        self._pending_undos.owe(UNDO_DROPS, drop.comment, tool=tool.tool, comment=drop.comment)
         tool.add(drop)
-        return _Rule(what=drop, undo_entry=owed)
 
-    def _add_netem(self, port: int, way: Direction, effect: PacketEffect) -> _Rule:
-        if self._bands is None:
-            self._bands = self._undo_log.open(UNDO_BANDS, interface=self._interface)
+    def _add_netem(self, port: int, way: Direction, effect: PacketEffect) -> NetemRule:
+        if not self._has_bands:
+            self._pending_undos.owe(UNDO_BANDS, interface=self._interface)
+            self._has_bands = True
             bands.open_bands(self._interface)
         band = next((one.band for one in self._netem_rules if one.effect == effect), None)
         number = _free((one.number for one in self._netem_rules), 1)
-        shake = NetemRule(
+        rule = NetemRule(
             band=band or _free((one.band for one in self._netem_rules), FIRST_BAND),
             number=number, port=port, way=way, effect=effect, interface=self._interface,
         )  # fmt: skip
-        if shake.band > bands.BANDS:
+        if rule.band > bands.BANDS:
             raise FleetError(
                 f"{self._interface}: at most {bands.BANDS - FIRST_BAND + 1} different netem "
                 "effects at once, all are in use"
             )
         if band is None:
-            bands.open_band(shake)
+            bands.open_band(rule)
         try:
-            bands.add(shake)
+            bands.add(rule)
         except FleetError:
             if band is None:
-                bands.close_band(shake)
+                bands.close_band(rule)
             raise
-        return _Rule(what=shake, undo_entry=self._bands)
+        return rule
 
     @property
     def _netem_rules(self) -> tuple[NetemRule, ...]:
-        whats = (rule.what for rule in self._rules.values())
-        return tuple(what for what in whats if isinstance(what, NetemRule))
+        return tuple(rule for rule in self._rules.values() if isinstance(rule, NetemRule))
 
-    def _take_away(self, rule: _Rule) -> None:
-        if isinstance(rule.what, NetemRule):
-            bands.remove(rule.what)
-            others = (one for one in self._netem_rules if one != rule.what)
-            if all(one.band != rule.what.band for one in others):
-                bands.close_band(rule.what)
+    def _remove(self, key: _Key) -> None:
+        self._take_away(self._rules[key])
+        del self._rules[key]
+
+    def _take_away(self, rule: Drop | NetemRule) -> None:
+        if isinstance(rule, NetemRule):
+            bands.remove(rule)
+            others = (one for one in self._netem_rules if one != rule)
+            if all(one.band != rule.band for one in others):
+                bands.close_band(rule)
             return
-        port = rule.what.port
-        seen = self._place.drops().remove(rule.what.comment)
-        self._gone[port] = self._gone.get(port, PacketCounts()) + seen
-        self._undo_log.close(rule.undo_entry)
+        seen = self._place.drops().remove(rule.comment)
+        self._gone[rule.port] = self._gone.get(rule.port, PacketCounts()) + seen
+        self._pending_undos.settle(UNDO_DROPS, rule.comment)
 
 
 def _free(taken: Iterable[int], first: int) -> int:

@@ -27,11 +27,13 @@ class Toxic:
     kind: str
     stream: str
     attributes: Mapping[str, Json]
+    toxicity: Json = 1
 
     @property
     def facts(self) -> Mapping[str, Json]:
-        """What a server says of it if nobody else changed it."""
-        return {"type": self.kind, "stream": self.stream, "toxicity": 1, **self.attributes}
+        """All but its name, as servers call it."""
+        own = {"type": self.kind, "stream": self.stream, "toxicity": self.toxicity}
+        return {**self.attributes, **own}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +41,8 @@ class ProxyState:
     """What a server says of one of its proxies."""
 
     is_on: bool
-    toxics: Mapping[str, Mapping[str, Json]]
-    """By name, what each is: `Toxic.facts`, and whatever attributes the server added."""
+    toxics: Mapping[str, Toxic]
+    """By name, in the order in which bytes meet them; with attributes that the server added."""
 
 
 class ProxyClient(ABC):
@@ -91,7 +93,11 @@ class ProxyClient(ABC):
     def look(self) -> Mapping[str, ProxyState]:
         """Every proxy of the server, other people's included."""
         found = an_object(self.ask("GET", "/proxies", within_s=self.look_s))
-        return {name: _state(an_object(one)) for name, one in found.items()}
+        return {name: _state(one) for name, one in found.items()}
+
+    def state(self, proxy: str) -> ProxyState:
+        """One proxy."""
+        return _state(self.ask("GET", f"/proxies/{proxy}"))
 
     def switch(self, proxy: str, *, is_on: bool) -> None:
         """Let connections in, or end the open ones and refuse."""
@@ -131,15 +137,20 @@ class ProxyClient(ABC):
         return f"the proxy at {self.api}"
 
 
-def _state(proxy: Mapping[str, Json]) -> ProxyState:
-    toxics = proxy.get("toxics")
-    found = map(an_object, toxics if isinstance(toxics, list) else [])
+def _state(shown: Json) -> ProxyState:
+    proxy = an_object(shown)
+    listed = proxy.get("toxics")
+    toxics = [_toxic(an_object(one)) for one in listed] if isinstance(listed, list) else []
     return ProxyState(
-        is_on=proxy.get("enabled") is True,
-        toxics={str(toxic.get("name")): _facts(toxic) for toxic in found},
+        is_on=proxy.get("enabled") is True, toxics={toxic.name: toxic for toxic in toxics}
     )
 
 
-def _facts(toxic: Mapping[str, Json]) -> Mapping[str, Json]:
-    facts = {key: toxic.get(key) for key in ("type", "stream", "toxicity")}
-    return {**an_object(toxic.get("attributes")), **facts}
+def _toxic(shown: Mapping[str, Json]) -> Toxic:
+    return Toxic(
+        name=str(shown.get("name")),
+        kind=str(shown.get("type")),
+        stream=str(shown.get("stream")),
+        attributes=an_object(shown.get("attributes")),
+        toxicity=shown.get("toxicity"),
+    )

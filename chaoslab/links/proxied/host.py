@@ -15,12 +15,7 @@ class LinkPort(Protocol):
 
     @property
     def address(self) -> str:
-        """host:port as the learner dials it."""
-        ...
-
-    @property
-    def listen(self) -> str:
-        """host:port as the server is told."""
+        """host:port that the server listens on and the learner dials."""
         ...
 
     @property

@@ -237,7 +237,7 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
             raise FleetError(f"no port is free for the link of {name}: {error}") from error
         self._ports.append(port)
         proxy = self._proxy_name(name)
-        client.create(proxy, port.listen, upstream)
+        client.create(proxy, port.address, upstream)
         return ProxiedLink(name, proxy, port, links=self, client=client)
 
     def troubles(self) -> Sequence[str]:

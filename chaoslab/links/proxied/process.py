@@ -23,7 +23,7 @@ from chaoslab.core.process_tree import SPAWN_GUARD, end_tree, import_path
 from chaoslab.links.netem.packet_rules import LocalPlace
 from chaoslab.links.ports import HeldPort, established
 from chaoslab.links.proxied.http_api import Endpoint, call
-from chaoslab.undo.base import UndoLog
+from chaoslab.undo.base import PendingUndos, UndoLog
 
 _READY_S = 20.0
 """How long a server may take until its API answers."""
@@ -80,10 +80,9 @@ class Server(LocalServer):
         super().__init__(Endpoint(address="", token=token))
         self.name, self._command, self._environment = name, command, environment or {}
         self.log = directory / f"{name}.log"
-        self._undo_log = undo_log
+        self._pending_undos = PendingUndos(undo_log)
         self._mark = f"{directory.resolve()}/links/{name}"
         self._process: subprocess.Popen[bytes] | None = None
-        self._obligation: int | None = None
 
     def open(self, kind: str = "") -> Endpoint:  # noqa: ARG002 - the protocol's signature
         """Start it; its API, which answers. FleetError says why it does not."""
@@ -132,9 +131,7 @@ class Server(LocalServer):
         self._port.close()
         if process.poll() is None:
             raise FleetError(f"{self.name} (process {process.pid}) cannot be ended")
-        if self._obligation is not None:
-            self._undo_log.close(self._obligation)
-            self._obligation = None
+        self._pending_undos.settle_all()
 
     # ---------------------------------------------------------------- beginning
 
@@ -168,9 +165,8 @@ class Server(LocalServer):
     def _write_down(self, process: "subprocess.Popen[bytes]") -> None:
         found = identify(process.pid)
         if found is not None:
-            self._obligation = self._undo_log.open(
-                "end_process", node=self.name, **found.facts, mark=self._mark
-            )
+            facts = {"node": self.name, **found.facts, "mark": self._mark}
+            self._pending_undos.owe("end_process", **facts)
 
     def _await_answer(self) -> None:
         deadline_s = time.monotonic() + _READY_S

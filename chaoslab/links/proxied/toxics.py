@@ -29,6 +29,9 @@ STREAMS: Mapping[Direction, str] = MappingProxyType(
 )
 HELD_BACK_MS = 10**9
 """Eleven days: Toxiproxy has no toxic that holds everything back, but one that delays it."""
+_BEYOND_TOXIPROXY = ("shape", "seed", "per")
+"""Attributes of the embedded proxy only."""
+_UNITS = {"latency": "ms", "jitter": "ms", "rate": "KB/s", "delay": "us", "timeout": "ms"}
 _ROUNDING = 0.05
 """How far from what was asked a whole number may be."""
 
@@ -51,6 +54,7 @@ def translate(effect: Effect, *, seed: int) -> tuple[str, Mapping[str, Json]]:
         case Slice():
             return "slicer", {
                 "average_size": effect.size_bytes,
+                "size_variation": 0,
                 "delay": 1e6 * effect.delay_s,
             }
         case LimitData():
@@ -71,27 +75,13 @@ def whole_numbers(effect: Effect) -> tuple[str, Mapping[str, Json]]:
     AbilityError if no whole number of its units is near enough to what was asked.
     """
     match effect:
-        case Latency():
-            return "latency", {
-                "latency": _whole(1e3 * effect.mean_s, "latency in ms"),
-                "jitter": _whole(1e3 * effect.jitter_s, "jitter in ms"),
-            }
-        case Bandwidth():
-            return "bandwidth", {"rate": _whole(effect.rate_bytes_per_s / 1e3, "rate in KB/s")}
-        case Slice():
-            return "slicer", {
-                "average_size": effect.size_bytes,
-                "size_variation": 0,
-                "delay": _whole(1e6 * effect.delay_s, "delay in us"),
-            }
-        case LimitData():
-            return "limit_data", {"bytes": effect.size_bytes}
         case Freeze():
             return "latency", {"latency": HELD_BACK_MS, "jitter": 0}
-        case Blackhole():
-            return "timeout", {"timeout": 0}
-        case _:
+        case HalfOpen():
             raise HarnessBug(f"{effect.kind} is no toxic of Toxiproxy's")
+    kind, attributes = translate(effect, seed=0)
+    known = {key: value for key, value in attributes.items() if key not in _BEYOND_TOXIPROXY}
+    return kind, {key: _whole(value, key) for key, value in known.items()}
 
 
 def is_freeze(toxic: Toxic) -> bool:
@@ -99,12 +89,16 @@ def is_freeze(toxic: Toxic) -> bool:
     return toxic.kind == "latency" and toxic.attributes.get("latency") == HELD_BACK_MS
 
 
-def _whole(value: float, what: str) -> int:
+def _whole(value: Json, attribute: str) -> int:
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, float):
+        raise HarnessBug(f"{attribute} of a toxic is no number: {value!r}")
     near = round(value)
     if abs(near - value) > _ROUNDING * value:
         raise AbilityError(
-            f"Toxiproxy takes its {what} as a whole number, and {value:g} is none: ask for "
-            f"{max(1, near)}, or use links: embedded"
+            f"Toxiproxy takes its {attribute} in {_UNITS[attribute]} as a whole number, and "
+            f"{value:g} is none: ask for {max(1, near)}, or use links: embedded"
         )
     return near
 
@@ -116,7 +110,7 @@ def interference(ours: Mapping[str, Toxic], doubted: Set[str], seen: ProxyState,
     """
     gone, new = ours.keys() - doubted - seen.toxics.keys(), seen.toxics.keys() - ours.keys()
     there = sorted((ours.keys() & seen.toxics.keys()) - doubted)
-    wrong = {name: _differences(ours[name].facts, seen.toxics[name]) for name in there}
+    wrong = {name: _differences(ours[name].facts, seen.toxics[name].facts) for name in there}
     changed = {name: how for name, how in wrong.items() if how}
     words = [
         *(f"took {name} away from" for name in sorted(gone)),

@@ -12,8 +12,9 @@ import struct
 from asyncio import AbstractEventLoop, TimerHandle
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
-from chaoslab.links.proxy.pump import Pump, Traffic
+from chaoslab.links.proxy.pump import Notice, Pump, Traffic
 from chaoslab.links.proxy.stages import Stage
 from chaoslab.links.proxy.toxics import DOWN, UP, HalfOpen, ResetPeer, Timeout, Toxic
 
@@ -42,8 +43,8 @@ class Connection:
         self._ends = {UP: learner, DOWN: syncer}
         """Sockets by the direction in which they send."""
         self._pumps = {
-            UP: Pump(loop, learner, syncer, traffic[UP], self),
-            DOWN: Pump(loop, syncer, learner, traffic[DOWN], self),
+            UP: Pump(loop, learner, syncer, traffic[UP], partial(self._notice, UP)),
+            DOWN: Pump(loop, syncer, learner, traffic[DOWN], partial(self._notice, DOWN)),
         }
         self._stages: dict[str, dict[str, Stage]] = {UP: {}, DOWN: {}}
         """Stages by direction and name of their toxic."""
@@ -156,27 +157,21 @@ class Connection:
         if self._untold and not self._halved_by and not self._pumps[self._untold].is_silent:
             self.reset()
 
-    # ---------------------------------------------------------------- called by pumps
-
-    def source_broke(self, pump: Pump) -> None:
-        """The source of this pump is gone."""
-        self._lose(UP if pump is self._pumps[UP] else DOWN)
-        self._tell()
-
-    def target_broke(self, pump: Pump) -> None:
-        """The target of this pump is gone."""
-        self._lose(DOWN if pump is self._pumps[UP] else UP)
-        self._tell()
-
-    def stream_ended(self, pump: Pump) -> None:
-        """One direction has ended; after both the connection closes."""
-        self._ended.add(UP if pump is self._pumps[UP] else DOWN)
-        if len(self._ended) == len(self._pumps):
-            self.close()
-
-    def limit_reached(self, pump: Pump) -> None:  # noqa: ARG002 - the protocol's signature
-        """The connection has carried its limit and closes."""
-        self.close()
+    def _notice(self, way: str, notice: Notice) -> None:
+        """What the pump of a direction has met."""
+        match notice:
+            case Notice.SOURCE_BROKE:
+                self._lose(way)
+                self._tell()
+            case Notice.TARGET_BROKE:
+                self._lose(DOWN if way == UP else UP)
+                self._tell()
+            case Notice.STREAM_ENDED:
+                self._ended.add(way)
+                if len(self._ended) == len(self._pumps):
+                    self.close()
+            case Notice.LIMIT_REACHED:
+                self.close()
 
 
 def close(end: socket.socket, *, is_reset: bool) -> None:

@@ -13,9 +13,9 @@ import os
 import socket
 from asyncio import AbstractEventLoop, TimerHandle
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Protocol
+from enum import Enum, auto
 
 from chaoslab.links.proxy.stages import CHUNK_BYTES_MAX, Stage
 
@@ -41,24 +41,17 @@ class Traffic:
         self.lost = 0
 
 
-class Owner(Protocol):
-    """Receiver of a pump's notices: its connection, which may stop the pump."""
+class Notice(Enum):
+    """What a pump tells its connection, which may stop the pump."""
 
-    def source_broke(self, pump: "Pump") -> None:
-        """The source was reset; nothing more will come from it."""
-        ...
-
-    def target_broke(self, pump: "Pump") -> None:
-        """The target accepts nothing any more."""
-        ...
-
-    def stream_ended(self, pump: "Pump") -> None:
-        """The end of the stream was passed on; the pump has stopped."""
-        ...
-
-    def limit_reached(self, pump: "Pump") -> None:
-        """The limit of bytes was reached: the connection must end."""
-        ...
+    SOURCE_BROKE = auto()
+    """The source was reset; nothing more will come from it."""
+    TARGET_BROKE = auto()
+    """The target accepts nothing any more."""
+    STREAM_ENDED = auto()
+    """The end of the stream was passed on; the pump has stopped."""
+    LIMIT_REACHED = auto()
+    """The limit of bytes was reached: the connection must end."""
 
 
 class _SourceBroke(Exception):
@@ -83,10 +76,10 @@ class Pump:
         source: socket.socket,
         target: socket.socket,
         traffic: Traffic,
-        owner: Owner,
+        notify: Callable[[Notice], None],
     ) -> None:
         self._loop, self._source, self._target = loop, source, target
-        self._traffic, self._owner = traffic, owner
+        self._traffic, self._notify = traffic, notify
         self._stages: tuple[Stage, ...] = ()
         self._is_held = self._is_lossy = False
         self._queue: deque[_Chunk] = deque()
@@ -145,9 +138,9 @@ class Pump:
             self._deliver(now_s)
             self._take(now_s)
         except _SourceBroke:
-            self._owner.source_broke(self)
+            self._notify(Notice.SOURCE_BROKE)
         except OSError:
-            self._owner.target_broke(self)
+            self._notify(Notice.TARGET_BROKE)
         if not self._is_stopped:
             self._wait(now_s)
 
@@ -239,12 +232,12 @@ class Pump:
 
     def _tell_end(self) -> None:
         if self._is_limited:
-            self._owner.limit_reached(self)
+            self._notify(Notice.LIMIT_REACHED)
             return
         with suppress(OSError):  # the target is gone, which the other direction notices
             self._target.shutdown(socket.SHUT_WR)
         self.stop()
-        self._owner.stream_ended(self)
+        self._notify(Notice.STREAM_ENDED)
 
     # ---------------------------------------------------------------- kernel to kernel
 

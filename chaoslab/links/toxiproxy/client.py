@@ -8,7 +8,7 @@ answers, and cannot update a toxic.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ from chaoslab.links.base import Counters
 from chaoslab.links.effects import Direction, Effect
 from chaoslab.links.ports import established
 from chaoslab.links.proxied.client import ProxyClient, Toxic
-from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NotThere, an_object, decoded
+from chaoslab.links.proxied.http_api import CALL_S, Endpoint, NotThere, decoded
 from chaoslab.links.proxied.toxics import STREAMS, is_freeze, whole_numbers
 
 try:
@@ -130,10 +130,7 @@ class ToxiproxyClient(ProxyClient):
 
     def _behind(self, proxy: str, toxic: Toxic) -> Sequence[Toxic]:
         """The toxics that bytes meet after this one; NotThere if it is not."""
-        found = self.ask("GET", f"/proxies/{proxy}/toxics")
-        if not isinstance(found, list):
-            raise FleetError(f"{self} lists as toxics of {proxy}: {found!r}")
-        chain = [_read(an_object(one)) for one in found]
+        chain = list(self.state(proxy).toxics.values())
         names = [one.name for one in chain]
         if toxic.name not in names:
             raise NotThere(f"there is no toxic {toxic.name} on {proxy}")
@@ -148,12 +145,3 @@ def _rate(toxic: Toxic) -> float:
     """In KB/s; infinity where there is none."""
     rate = toxic.attributes.get("rate")
     return rate if toxic.kind == "bandwidth" and isinstance(rate, int) else math.inf
-
-
-def _read(toxic: Mapping[str, Json]) -> Toxic:
-    return Toxic(
-        name=str(toxic.get("name")),
-        kind=str(toxic.get("type")),
-        stream=str(toxic.get("stream")),
-        attributes=an_object(toxic.get("attributes")),
-    )

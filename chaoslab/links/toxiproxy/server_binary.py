@@ -43,12 +43,7 @@ def install(version: str = VERSION) -> Path:
     With a Go toolchain it is built from the module; otherwise the official release is fetched.
     UNVERIFIED: the official release could not be reached where this was written.
     """
-    target = _place(version)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-        made = _build(version, Path(scratch)) if shutil.which("go") else None
-        (made or _fetch(version, Path(scratch))).replace(target)
-    return target
+    return _obtain(version, _place(version))
 
 
 def static() -> Path:
@@ -58,10 +53,15 @@ def static() -> Path:
     """
     target = _place(f"{VERSION}-static")
     if not os.access(target, os.X_OK):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
-            made = _build(VERSION, Path(scratch)) if shutil.which("go") else None
-            (made or _fetch(VERSION, Path(scratch))).replace(target)
+        _obtain(VERSION, target)
+    return target
+
+
+def _obtain(version: str, target: Path) -> Path:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        made = _build(version, Path(scratch)) if shutil.which("go") else None
+        (made or _fetch(version, Path(scratch))).replace(target)
     return target
 
 
