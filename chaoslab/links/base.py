@@ -144,7 +144,6 @@ class LinksByName(ABC, Generic[LinkT]):
 
     @property
     def links(self) -> Mapping[str, LinkT]:
-        """See `Links.links`."""
         return dict(self._links)
 
     def create(self, name: str, upstream: str) -> LinkT:

@@ -140,9 +140,14 @@ def measure(folder: Path) -> Space:
 
 def mount(folder: Path, flags: int, options: str) -> None:
     """Mount a volume there, or change the one that is."""
-    kernel = ctypes.CDLL(None, use_errno=True)
     where = os.fsencode(folder)
-    if kernel.mount(SOURCE, where, KIND, ctypes.c_ulong(flags), options.encode()):
+    system_call("mount", SOURCE, where, KIND, ctypes.c_ulong(flags), options.encode())
+
+
+def system_call(name: str, *arguments: object) -> None:
+    """Call a function of the C library that returns 0 unless it fails; OSError then."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if library[name](*arguments):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

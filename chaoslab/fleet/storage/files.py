@@ -29,7 +29,7 @@ class Disk(Protocol):
 
     @property
     def where(self) -> str:
-        """The folder, in words for people."""
+        """The folder, as it is called in messages."""
         ...
 
     def give_volume(self) -> None:
@@ -65,14 +65,14 @@ class Storage:
 
     def __init__(self, spec: NodeSpec, its: Disk) -> None:
         """A node that is to have a volume gets it here; FleetError if the place forbids that."""
-        self._node, self.has_volume, self._disk = spec.name, spec.has_volume, its
-        self._loses_power = spec.loses_power
-        if self.has_volume or self._loses_power:
+        self._spec, self._disk, self.has_volume = spec, its, spec.has_volume
+        self._is_mounted = spec.has_volume or spec.loses_power
+        if self._is_mounted:
             its.give_volume()
 
     def close(self) -> None:
-        """Take the volume away."""
-        if self.has_volume or self._loses_power:
+        """Take the volume away, if it has one."""
+        if self._is_mounted:
             self._disk.take_volume()
 
     def damage(self, how: Damage, *, every: bool) -> list[Observation]:
@@ -80,43 +80,40 @@ class Storage:
         found = self._disk.damage(how, every=every)
         if not found:
             where = self._disk.where
-            raise FleetError(f"{self._node} keeps no file yet in {where}: let the fault come later")
+            raise FleetError(
+                f"{self._spec.name} keeps no file yet in {where}: let the fault come later"
+            )
         return [self._told(Kind.STORAGE_DAMAGED, measured) for measured in found]
 
     def fill(self) -> Observation:
         """Leave no room; FleetError for a node without a volume of its own."""
         if not self.has_volume:
-            raise FleetError(f"{self._node} was not given a volume of its own to be filled")
-        return self._told_of(Kind.STORAGE_FILLED, self._disk.fill())
+            raise FleetError(f"{self._spec.name} was not given a volume of its own to be filled")
+        return self._told(Kind.STORAGE_FILLED, asdict(self._disk.fill()))
 
     def free(self) -> list[Observation]:
         """Give it room again; nothing for a node without a volume of its own."""
         if not self.has_volume:
             return []
-        return [self._told_of(Kind.STORAGE_FREED, self._disk.free())]
+        return [self._told(Kind.STORAGE_FREED, asdict(self._disk.free()))]
 
     def cut_power(self) -> Observation:
         """Lose what was not flushed; FleetError for a node that was not started for that."""
-        if not self._loses_power:
-            raise FleetError(f"{self._node} was not given a disk whose power can be cut")
+        if not self._spec.loses_power:
+            raise FleetError(f"{self._spec.name} was not given a disk whose power can be cut")
         cut = self._disk.cut_power()
-        lost: list[Json] = [asdict(one) for one in cut.lost]
-        facts: dict[str, Json] = {"refused": cut.refused, "files": cut.files, "lost": lost}
+        facts = {**asdict(cut), "lost": [asdict(one) for one in cut.lost]}  # a list, as in JSON
         return self._told(Kind.STORAGE_POWER_LOST, facts)
 
-    def _told_of(self, kind: Kind, space: Space) -> Observation:
-        facts = {"total_bytes": space.total_bytes, "free_bytes": space.free_bytes}
-        return self._told(kind, facts)
-
     def _told(self, kind: Kind, measured: Mapping[str, Json]) -> Observation:
-        return Observation(source=self._node, kind=kind, data={"node": self._node, **measured})
+        node = self._spec.name
+        return Observation(source=node, kind=kind, data={"node": node, **measured})
 
 
 class FilesHere:
     """The folder in which a node on this machine keeps its state."""
 
     def __init__(self, spec: NodeSpec, place: Place) -> None:
-        """Nothing is made yet."""
         self._node = spec.name
         self._folder = place.home(spec.name) / spec.keeps
         self._loses_power = spec.loses_power
@@ -124,11 +121,9 @@ class FilesHere:
 
     @property
     def where(self) -> str:
-        """Its path."""
         return str(self._folder)
 
     def give_volume(self) -> None:
-        """Mount one."""
         self._owe(UNDO_VOLUME)
         (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
 
@@ -142,19 +137,16 @@ class FilesHere:
         self._pending_undos.settle_all()
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
-        """By bytes, on disk."""
         try:
             return disk.damage(self._folder, how.value, every=every)
         except OSError as error:
             raise FleetError(f"what {self._node} keeps cannot be damaged: {error}") from error
 
     def fill(self) -> Space:
-        """By the limit of the volume."""
         self._owe(UNDO_FILLED)
         return volume.fill(self._folder)
 
     def free(self) -> Space:
-        """By the limit of the volume."""
         space = volume.free(self._folder)
         self._pending_undos.settle(UNDO_FILLED)
         return space

@@ -10,7 +10,6 @@ the right to mount (CAP_SYS_ADMIN), loop devices and mkfs.ext4; `why_not` says w
 the kernel refuses is an OSError.
 """
 
-import ctypes
 import fcntl
 import os
 import shutil
@@ -20,6 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+
+from chaoslab.fleet.storage.disk import system_call
 
 _SHUTDOWN = 0x8004587D
 """EXT4_IOC_SHUTDOWN, from linux/fs/ext4/ext4.h."""
@@ -110,10 +111,7 @@ def cut(folder: Path) -> Cut:
 
 def unmount(folder: Path, flags: int = 0) -> None:
     """Take it away; its loop device goes with it."""
-    kernel = ctypes.CDLL(None, use_errno=True)
-    if kernel.umount2(os.fsencode(folder), flags | _NO_FOLLOW):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+    system_call("umount2", os.fsencode(folder), flags | _NO_FOLLOW)
 
 
 def forget(folder: Path) -> None:

@@ -126,11 +126,10 @@ def _told(what: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise _refused(what, folder, error.strerror or str(error)) from error
-
-
-def _refused(what: str, folder: Path, why: str) -> FleetError:
-    return FleetError(f"the volume at {folder} cannot be {what}: {why}; see `chaoslab doctor`")
+        why = error.strerror or str(error)
+        raise FleetError(
+            f"the volume at {folder} cannot be {what}: {why}; see `chaoslab doctor`"
+        ) from error
 
 
 def _plain(path: str) -> str:

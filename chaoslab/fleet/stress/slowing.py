@@ -48,7 +48,6 @@ class CpuShare(StressDriver):
         self._apply()
 
     def counts(self) -> Mapping[str, Json]:
-        """Its share now."""
         return {"cores": round(self._cores, 4)}
 
 
@@ -75,12 +74,10 @@ class StepRest(StressDriver):
         self._has_begun = False
 
     def begin(self) -> None:
-        """Ask for it."""
         self.set(self._stressor)
         self._has_begun = True
 
     def set(self, stressor: Stressor) -> None:
-        """Another factor."""
         asked = _slowness(stressor)
         self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
 

@@ -64,7 +64,6 @@ class ForwardedLink:
         """By injection: ends of connections whose other end was reset."""
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """Apply an effect for an injection; see `base.Link.shape`."""
         require(self._links, direction, effect)
         with self._links.changing() as rules:
             if isinstance(effect, Reset):

@@ -132,7 +132,6 @@ def _packet_loss() -> Examined:
 
 
 def _netem() -> Examined:
-    """Likewise."""
     can, how = bands.is_available()
     if can:
         return ok("tc netem", "duplicated, reordered and corrupt packets")

@@ -68,7 +68,7 @@ class ProxyClient(ABC):
 
     @abstractmethod
     def reset(self, proxy: str) -> None:
-        """Break the open connections off."""
+        """Reset the open connections of a proxy."""
 
     @abstractmethod
     def count(self, proxy: str, port: int) -> Counters:
@@ -87,7 +87,7 @@ class ProxyClient(ABC):
             raise FleetError(f"{self} was asked for {listen} to {upstream} and made {dict(made)}")
 
     def delete(self, proxy: str) -> None:
-        """End it."""
+        """Delete a proxy, which ends its connections."""
         self.ask("DELETE", f"/proxies/{proxy}")
 
     def look(self) -> Mapping[str, ProxyState]:
@@ -123,7 +123,7 @@ class ProxyClient(ABC):
         self._require_same(toxic, self.ask("POST", path, {"attributes": toxic.attributes}))
 
     def remove(self, proxy: str, toxic: Toxic) -> None:
-        """Take it away."""
+        """Remove a toxic from a proxy."""
         self.ask("DELETE", f"/proxies/{proxy}/toxics/{toxic.name}")
 
     def _require_same(self, asked: Toxic, answer: Json) -> None:

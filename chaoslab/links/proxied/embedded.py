@@ -102,7 +102,6 @@ class EmbeddedProxyClient(ProxyClient):
         self.ask("POST", f"/proxies/{proxy}/reset")
 
     def count(self, proxy: str, port: int) -> Counters:  # noqa: ARG002 - the base's signature
-        """Live."""
         found = an_object(self.ask("GET", f"/proxies/{proxy}/counters"))
         return Counters(
             up_bytes=_whole(found, "upstream_bytes"),

@@ -24,7 +24,7 @@ class LinkPort(Protocol):
         ...
 
     def close(self) -> None:
-        """Nobody needs it any more."""
+        """Release it."""
         ...
 
 

@@ -67,7 +67,6 @@ class ProxiedLink:
     # ---------------------------------------------------------------- the verbs
 
     def shape(self, injection: str, direction: Direction, effect: Effect) -> None:
-        """See `base.Link.shape`."""
         require(self._links, direction, effect)
         match effect:
             case Reset():
@@ -104,7 +103,6 @@ class ProxiedLink:
             self._refused_by.remove(injection)
 
     def counters(self) -> Counters:
-        """See `base.Link.counters`."""
         found = self._proxy_client.count(self.proxy, self._port.number)
         packets, dropped = self._packets.count(self._port.number) or (None, None)
         return replace(found, packets=packets, dropped=dropped)
