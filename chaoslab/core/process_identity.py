@@ -144,6 +144,16 @@ def _dated(pid: int, start_time: float, mark: str) -> Identity:
     )
 
 
+def has_capability(number: int) -> bool:
+    """Whether this process has a capability of Linux (capabilities(7)); False on other systems."""
+    try:
+        lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return False
+    effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
+    return bool(int(effective, 16) >> number & 1)
+
+
 def _gone(pid: int) -> Identity:
     """Identity that no process has: none starts before the boot."""
     return Identity(pid=pid, start_ticks=-1, boot_id="", namespaces="")

@@ -18,7 +18,7 @@ from chaoslab.core.events import Json
 from chaoslab.fleet.docker.container import Container
 from chaoslab.fleet.docker.engine import labels
 from chaoslab.fleet.docker.neighbours import Beside
-from chaoslab.fleet.stress.registry import StressDriver, Wish, share
+from chaoslab.fleet.stress.registry import StressDriver, Wish
 from chaoslab.fleet.stress.slowing import CpuShare, StepRest
 from chaoslab.fleet.stressors import (
     HeldMemory,
@@ -74,7 +74,6 @@ class Quota(CpuShare, _Limited):
     """A quota of the engine's. FleetError while nobody knows what the node uses."""
 
     def __init__(self, wish: Wish[Container], stressor: Slowness) -> None:
-        share(wish.life.spec.name, wish.calm_cores, stressor.factor)
         CpuShare.__init__(self, wish.life.spec.name, wish.calm_cores, stressor)
         _Limited.__init__(self, wish)
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.process_identity import has_capability
 from chaoslab.fleet.storage import disk, power
 from chaoslab.fleet.storage.disk import Space
 from chaoslab.fleet.storage.power import Cut
@@ -29,13 +30,9 @@ _log = logging.getLogger(__name__)
 
 def can_mount() -> bool:
     """Whether this process may mount; what forbids it beyond its rights shows at the attempt."""
-    try:
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        kinds = Path("/proc/filesystems").read_text(encoding="ascii")
-    except OSError:
-        return False
-    rights = next((line for line in status.splitlines() if line.startswith("CapEff:")), "CapEff: 0")
-    return bool(int(rights.split()[1], 16) >> _CAP_SYS_ADMIN & 1) and "tmpfs" in kinds.split()
+    kinds = Path("/proc/filesystems")
+    knows_tmpfs = kinds.exists() and "tmpfs" in kinds.read_text(encoding="ascii").split()
+    return knows_tmpfs and has_capability(_CAP_SYS_ADMIN)
 
 
 def can_lose_power() -> bool:

@@ -59,8 +59,8 @@ class StressDriver(ABC):
     def begin(self) -> None:
         """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
 
-    def set(self, stressor: Stressor) -> None:  # noqa: B027 - what has one strength does nothing
-        """Another strength of the same kind."""
+    def set(self, slowness: Slowness) -> None:  # noqa: B027 - what has one strength does nothing
+        """Another strength of a slowness."""
 
     def steer(self, correction: float) -> None:  # noqa: B027 - as above
         """More CPU time by this, or less, because what it does is not what was asked for."""
@@ -117,17 +117,6 @@ class Wish(Generic[LifeT]):
         return sum(one.promised_bytes for one in self.others)
 
 
-def share(name: str, calm_cores: float, factor: float) -> float:
-    """Cores that make a node this much slower than it was; FleetError if it used none.
-
-    Of what it used while it was calm: a node that gets a third of a core among its neighbours
-    notices nothing of a limit of one half.
-    """
-    if calm_cores <= 0:
-        raise FleetError(f"{name} used no CPU time that could be cut")
-    return calm_cores / factor
-
-
 @dataclass(slots=True, kw_only=True)
 class _Standing(Generic[LifeT]):
     """One burden that stands on a node."""
@@ -166,7 +155,8 @@ class StressRegistry(Generic[LifeT]):
         key = (life.spec.name, injection)
         standing = self._standing.get(key)
         if standing is not None and standing.kind == stressor.kind:
-            standing.driver.set(stressor)
+            if isinstance(stressor, Slowness):
+                standing.driver.set(stressor)
             standing.factor = _factor(stressor)
             standing.heard.clear()
         else:

@@ -8,10 +8,10 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Protocol
 
-from chaoslab.core.errors import FleetError, HarnessBug
+from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json
-from chaoslab.fleet.stress.registry import StressDriver, share
-from chaoslab.fleet.stressors import Slowness, Stressor
+from chaoslab.fleet.stress.registry import StressDriver
+from chaoslab.fleet.stressors import Slowness
 
 STEP_HOOK = "the learner's step hook"
 _CORRECTIONS = (4.0, 0.25)
@@ -19,24 +19,30 @@ _CORRECTIONS = (4.0, 0.25)
 
 
 class CpuShare(StressDriver):
-    """A part of the CPU time that the node used before, and a little more or less of it."""
+    """A part of the CPU time that the node used before, and a little more or less of it.
+
+    Of what it used while it was calm: a node that gets a third of a core among its neighbours
+    notices nothing of a limit of one half.
+    """
 
     def __init__(self, name: str, calm_cores: float, stressor: Slowness) -> None:
-        self._name, self._calm_cores = name, calm_cores
+        """FleetError if the node used no CPU time that could be cut."""
+        if calm_cores <= 0:
+            raise FleetError(f"{name} used no CPU time that could be cut")
+        self._calm_cores = calm_cores
         self._stressor, self._correction = stressor, 1.0
 
     @property
     def _cores(self) -> float:
-        """FleetError if the node used none that could be cut."""
-        return share(self._name, self._calm_cores, self._stressor.factor) * self._correction
+        return self._calm_cores / self._stressor.factor * self._correction
 
     @abstractmethod
     def _apply(self) -> None:
         """Hold the node to `_cores` from now on."""
 
-    def set(self, stressor: Stressor) -> None:
+    def set(self, slowness: Slowness) -> None:
         """Another factor; what was learned of the node still holds."""
-        self._stressor = _slowness(stressor)
+        self._stressor = slowness
         self._apply()
 
     def steer(self, correction: float) -> None:
@@ -77,9 +83,8 @@ class StepRest(StressDriver):
         self.set(self._stressor)
         self._has_begun = True
 
-    def set(self, stressor: Stressor) -> None:
-        asked = _slowness(stressor)
-        self._life.tell({"do": "slow", "factor": asked.factor, "for_s": asked.for_s})
+    def set(self, slowness: Slowness) -> None:
+        self._life.tell({"do": "slow", "factor": slowness.factor, "for_s": slowness.for_s})
 
     def end(self) -> None:
         """No more rests; whoever exits meanwhile needs none."""
@@ -90,9 +95,3 @@ class StepRest(StressDriver):
         except FleetError:
             if not self._life.has_exited:
                 raise
-
-
-def _slowness(stressor: Stressor) -> Slowness:
-    if not isinstance(stressor, Slowness):
-        raise HarnessBug(f"{stressor!r} is no slowness")
-    return stressor

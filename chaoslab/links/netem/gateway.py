@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from chaoslab.core.errors import FleetError
 from chaoslab.links.effects import Direction, LinkAbility
 from chaoslab.links.netem.container_packet_loss import chain_of
+from chaoslab.links.netem.queues import Queues
 
 INTERFACE: Final = "eth0"
 """Interface of the gateway on the run's network, for both directions."""
@@ -118,12 +119,13 @@ class Traffic:
 
 
 class Forwarding:
-    """Rules of one gateway. Methods raise FleetError if the kernel refuses."""
+    """Rules of one gateway, and its queues. Methods raise FleetError if the kernel refuses."""
 
     def __init__(self, hands: NetworkTools) -> None:
         self._hands = hands
         self._leads: dict[int, str] = {}
         """Destination address:port by port of the gateway."""
+        self.queues = Queues(hands.run, INTERFACE)
         self._run("iptables-restore", "--noflush", text=_ALL)
 
     def add(self, port: int) -> None:

@@ -4,10 +4,10 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Protocol
 
 from chaoslab.core.errors import FleetError
+from chaoslab.core.process_identity import has_capability
 
 _ASK_S = 10.0
 _CAP_NET_ADMIN = 12
@@ -23,12 +23,7 @@ class Run(Protocol):
 
 def may_administer_network() -> bool:
     """Whether this process has CAP_NET_ADMIN."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return False
-    effective = next((line.split()[1] for line in lines if line.startswith("CapEff:")), "0")
-    return bool(int(effective, 16) >> _CAP_NET_ADMIN & 1)
+    return has_capability(_CAP_NET_ADMIN)
 
 
 def why_no_namespace() -> str:

@@ -35,7 +35,7 @@ from chaoslab.links.effects import (
 from chaoslab.links.netem.container_packet_loss import GatewayDrops
 from chaoslab.links.netem.gateway import INTERFACE, Ends, Forwarding, Gateway
 from chaoslab.links.netem.packet_rules import KernelPackets
-from chaoslab.links.netem.queues import Queued, Queues
+from chaoslab.links.netem.queues import Queued
 from chaoslab.links.settings import LinksFactory
 from chaoslab.undo.base import NoUndoLog, UndoLog
 
@@ -136,7 +136,7 @@ class ForwardedLink:
 
     def _queue(self, way: Direction) -> None:
         effects = [one for (_, to, _), one in self._standing.items() if to is way]
-        self._links.queues.put(self._port, way, effects)
+        self._links.rules.queues.put(self._port, way, effects)
 
     def _rule(self, key: tuple[str, Direction, str], *, is_on: bool) -> None:
         injection, way, kind = key
@@ -178,7 +178,6 @@ class NetemLinks(LinksByName[ForwardedLink]):
         self.host = ""
         self.packets = KernelPackets(NoUndoLog(), _GatewayPlace(gateway))
         self._rules: Forwarding | None = None
-        self._queues: Queues | None = None
         self._left = ""
         """Rules and queues in the kernel after our last change."""
 
@@ -209,14 +208,13 @@ class NetemLinks(LinksByName[ForwardedLink]):
     def __enter__(self) -> Self:
         self.host = self.gateway.open()
         self._rules = Forwarding(self.gateway)
-        self._queues = Queues(self.gateway.run, INTERFACE)
         self._left = self._rules.written()
         return self
 
     def __exit__(self, *_: object) -> None:
         """The rules vanish with the gateway's network."""
         self.gateway.close()
-        self._rules = self._queues = None
+        self._rules = None
 
     def create(self, name: str, upstream: str) -> ForwardedLink:
         """Add a port of the gateway that leads to `upstream`, once that has an address."""
@@ -257,13 +255,6 @@ class NetemLinks(LinksByName[ForwardedLink]):
         if self._rules is None:
             raise HarnessBug("links are used between entering and leaving their context")
         return self._rules
-
-    @property
-    def queues(self) -> Queues:
-        """Queues of the gateway; HarnessBug outside the context."""
-        if self._queues is None:
-            raise HarnessBug("links are used between entering and leaving their context")
-        return self._queues
 
     @contextmanager
     def changing(self) -> Iterator[Forwarding]:
