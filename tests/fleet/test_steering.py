@@ -78,7 +78,7 @@ def slowed(
     stressors.put(LIFE, "injection-0", stressor)
     stepping(stressors, step_s, times)
     clock.advance_to(clock.now_s() + 2.0)
-    stressors.recorder(())
+    stressors.observations(())
 
 
 def test_a_node_that_is_too_slow_is_given_more(
@@ -148,6 +148,6 @@ def test_a_burden_that_could_not_begin_is_taken_away_and_may_be_tried_again(
     stressors = StressRegistry[Incarnation](clock=clock, driver=lambda _: reluctant)
     with pytest.raises(FleetError, match="no CPU time"):
         stressors.put(LIFE, "injection-0", Neighbours(count=1))
-    assert (reluctant.ended, stressors.recorder([LIFE])) == (1, [])
+    assert (reluctant.ended, stressors.observations([LIFE])) == (1, [])
     stressors.put(LIFE, "injection-0", Neighbours(count=1))
-    assert [one.kind for one in stressors.recorder([LIFE])] == [Kind.NODE_STRESSED]
+    assert [one.kind for one in stressors.observations([LIFE])] == [Kind.NODE_STRESSED]

@@ -1,12 +1,11 @@
-"""Cgroups of our own: a limit on some processes, by the kernel, v1 or v2.
+"""Cgroups made by the harness: limits of CPU time and memory on some processes, v1 or v2.
 
-    where(controller) ─► Home: the folder in which we may make one ─► Cgroup.make ─► set, take in
+    where(controller) ─► Home: the folder in which one can be made ─► Cgroup.make ─► set, take in
         v1  /sys/fs/cgroup/cpu/<as the harness>/chaoslab/<name>
-        v2  /sys/fs/cgroup/<beside the harness>/chaoslab/<name>     ◄── remove: back they go
+        v2  /sys/fs/cgroup/<beside the harness>/chaoslab/<name>     ◄── remove: processes go back
 
-Ours lie below the cgroup that the harness itself is in (v1) or beside it (v2, where a cgroup has
-either processes or children), so that limits which hold for the harness hold for its nodes, too.
-Asking changes nothing. Nothing here knows nodes or burdens.
+They are below the cgroup of the harness (v1) or beside it (v2, where a cgroup has either processes
+or children), so limits on the harness also hold for its nodes. `where` changes nothing.
 """
 
 import math
@@ -22,18 +21,18 @@ from pathlib import Path
 from chaoslab.core.errors import FleetError
 
 UNDO_CGROUP = "remove_cgroup"
-"""The obligation's verb; its facts are `path` and `back`."""
+"""Undo verb; its facts are `path` and `back`."""
 _OURS = "chaoslab"
 _NAME = re.compile(r"\d+-[\w-]+-\d+-[\w.-]+")
 """Pid of the harness, node, incarnation, injection."""
 _MOUNTS = Path("/proc/self/mounts")
 _MEMBERSHIP = Path("/proc/self/cgroup")
 _PERIOD_US = 50_000
-"""The kernel's own choice is twice as long, which makes a node stutter that steps every 30 ms."""
+"""Half of the kernel's default, which stops a node that steps every 30 ms for too long at once."""
 _QUOTA_US_LEAST = 1000
-"""The kernel takes none that is shorter."""
+"""Least quota that the kernel accepts."""
 _REMOVE_S = 2.0
-"""How long the kernel may take to let go of a cgroup whose processes have just ended."""
+"""Time until the kernel releases a cgroup whose processes have just ended."""
 
 
 class Controller(StrEnum):
@@ -45,14 +44,14 @@ class Controller(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """Where cgroups of ours can be made for one controller."""
+    """Place for cgroups of one controller."""
 
     controller: Controller
     version: int
     parent: Path
-    """In it our own folder is made."""
+    """Folder in which the folder `chaoslab` is made."""
     back: Path
-    """The cgroup that the harness is in, and so its nodes, until they are moved."""
+    """Cgroup of the harness, and of its nodes until they are moved."""
 
     def __str__(self) -> str:
         return f"cgroup v{self.version}"
@@ -61,13 +60,13 @@ class Home:
 def where(
     controller: Controller, *, mounts: Path = _MOUNTS, membership: Path = _MEMBERSHIP
 ) -> Home | None:
-    """Where we may make cgroups; None where the kernel has none for this or we have no right to."""
+    """Where cgroups can be made; None if the kernel or the rights of this process forbid it."""
     for place, kind, options in _mounted(mounts):
         inside = _own(membership, "" if kind == "cgroup2" else controller.value)
         if inside is None:
             continue
         back = place / inside.lstrip("/")
-        if kind == "cgroup" and controller.value in options and _is_ours(back, _PROCS):
+        if kind == "cgroup" and controller.value in options and _is_writable(back, _PROCS):
             return Home(controller=controller, version=1, parent=back, back=back)
         if kind == "cgroup2" and (parent := _delegated(place, back, controller)):
             return Home(controller=controller, version=2, parent=parent, back=back)
@@ -75,7 +74,7 @@ def where(
 
 
 class Cgroup:
-    """One cgroup of ours. Made by `make`, which is told when how to undo it is written down."""
+    """One cgroup. `make` is called after its undo entry was written."""
 
     def __init__(self, home: Home, name: str) -> None:
         self.home = home
@@ -93,12 +92,12 @@ class Cgroup:
             raise FleetError(f"the cgroup {self.path} cannot be made: {error}") from error
 
     def take_in(self, pids: Iterable[int]) -> None:
-        """Move processes here; one that is gone meanwhile is passed over."""
+        """Move processes here; those that have ended are left out."""
         for pid in pids:
             _move(pid, self.path)
 
     def limit_cpu(self, cores: float) -> None:
-        """No more than so many cores' time, in every period."""
+        """Limit to the time of so many cores, in every period."""
         quota_us = max(_QUOTA_US_LEAST, round(cores * _PERIOD_US))
         if self.home.version == 1:
             self._write("cpu.cfs_period_us", str(_PERIOD_US))
@@ -107,7 +106,7 @@ class Cgroup:
             self._write("cpu.max", f"{quota_us} {_PERIOD_US}")
 
     def limit_memory(self, size_bytes: int) -> None:
-        """No more than so much, and nothing swapped out; whoever wants more is killed."""
+        """Limit memory, without swap; the kernel kills processes that need more."""
         if self.home.version == 1:
             limits = {
                 "memory.limit_in_bytes": size_bytes,
@@ -121,13 +120,13 @@ class Cgroup:
 
     @property
     def throttled_s(self) -> float:
-        """For how long its processes were kept from a core."""
+        """Seconds for which the quota kept its processes from a core."""
         counts = self._counts("cpu.stat")
         return counts.get("throttled_time", 0) / 1e9 + counts.get("throttled_usec", 0) / 1e6
 
     @property
     def oom_kills(self) -> int:
-        """How many processes in it the kernel has killed for want of memory."""
+        """Processes in it that the kernel killed because of the limit."""
         file = "memory.oom_control" if self.home.version == 1 else "memory.events"
         return self._counts(file).get("oom_kill", 0)
 
@@ -153,7 +152,7 @@ def remove(path: Path, back: Path) -> bool:
     FleetError if the kernel does not let go of it, or if it is no cgroup of ours.
     """
     if not path.is_dir():
-        _remove_ours(path.parent)
+        _remove_folder(path.parent)
         return False
     if path.parent.name != _OURS or ".." in path.parts or not (path / _PROCS).exists():
         raise FleetError(f"{path} is no cgroup that chaoslab made: it is left alone")
@@ -170,7 +169,7 @@ def remove(path: Path, back: Path) -> bool:
             if time.monotonic() > deadline:
                 raise FleetError(f"the cgroup {path} cannot be removed: {error}") from error
             time.sleep(0.01)
-    _remove_ours(path.parent)
+    _remove_folder(path.parent)
     return True
 
 
@@ -187,17 +186,17 @@ def is_made_here(path: Path, back: Path, *, mounts: Path = _MOUNTS) -> bool:
     return False
 
 
-def _remove_ours(folder: Path) -> None:
-    """The folder of all our cgroups; whoever died after making it owes no more than that."""
+def _remove_folder(folder: Path) -> None:
+    """Remove the folder of all cgroups of chaoslab if it is empty."""
     if folder.name == _OURS and (folder / _PROCS).exists():
         with suppress(OSError):  # another run has one in it
             folder.rmdir()
 
 
 def memory_left_bytes(*, mounts: Path = _MOUNTS, membership: Path = _MEMBERSHIP) -> float:
-    """What the limits around the harness, a container's for instance, leave it; inf without any.
+    """Memory that limits around the harness, such as a container's, leave it; inf without limits.
 
-    Files that the kernel keeps in memory and would give up first count as left.
+    Cached files, which the kernel drops first, count as free.
     """
     left_bytes = math.inf
     for place, kind, options in _mounted(mounts):
@@ -211,7 +210,7 @@ def memory_left_bytes(*, mounts: Path = _MOUNTS, membership: Path = _MEMBERSHIP)
 
 
 def made() -> tuple[tuple[Path, Path], ...]:
-    """Every cgroup of ours that is there now, whichever run made it, and where it came from."""
+    """Existing cgroups of all runs, each with the cgroup that its processes go back to."""
     homes = filter(None, map(where, Controller))
     return tuple(
         (path, home.back)
@@ -228,7 +227,7 @@ _MEMORY_FILES = {
     "cgroup": ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
     "cgroup2": ("memory.max", "memory.current", "inactive_file"),
 }
-"""The limit, what is used of it, and in `memory.stat` what of that would be given up first."""
+"""Files of the limit and the use; key in `memory.stat` of the use that is dropped first."""
 
 
 def _mounted(mounts: Path) -> list[tuple[Path, str, list[str]]]:
@@ -242,7 +241,7 @@ def _mounted(mounts: Path) -> list[tuple[Path, str, list[str]]]:
 
 
 def _own(membership: Path, controller: str) -> str | None:
-    """The harness's own cgroup, as seen from the mount; "" is the one of v2."""
+    """Cgroup of the harness, relative to the mount; controller "" is v2."""
     try:
         lines = [line.split(":", 2) for line in membership.read_text().splitlines()]
     except OSError:
@@ -251,14 +250,14 @@ def _own(membership: Path, controller: str) -> str | None:
 
 
 def _delegated(place: Path, back: Path, controller: Controller) -> Path | None:
-    """The nearest cgroup above the harness's own in which ours may have the controller."""
+    """Nearest cgroup above the harness's in which new ones can have the controller."""
     above = [back] if back == place else list(back.parents)
     for parent in above:
         if place != parent and place not in parent.parents:
             return None
         control = parent / "cgroup.subtree_control"
         offered = _words(parent / "cgroup.controllers")
-        if controller.value in offered and _is_ours(parent, "cgroup.subtree_control"):
+        if controller.value in offered and _is_writable(parent, "cgroup.subtree_control"):
             is_root = parent == place and not (parent / "cgroup.type").exists()
             is_free = is_root or not _words(parent / _PROCS)  # a container's own is no root
             return parent if controller.value in _words(control) or is_free else None
@@ -266,7 +265,7 @@ def _delegated(place: Path, back: Path, controller: Controller) -> Path | None:
 
 
 def _left_bytes(place: Path, kind: str) -> float:
-    """The same of one cgroup; inf where nothing limits it."""
+    """Memory that the limit of one cgroup leaves; inf without a limit."""
     files = _MEMORY_FILES[kind]
     limit, used = (_words(place / file) for file in files[:2])
     counts = dict(line.split() for line in _lines(place / "memory.stat"))
@@ -275,7 +274,7 @@ def _left_bytes(place: Path, kind: str) -> float:
     return int(limit[0]) - int(used[0]) + int(counts.get(files[2], 0))
 
 
-def _is_ours(place: Path, file: str) -> bool:
+def _is_writable(place: Path, file: str) -> bool:
     return os.access(place, os.W_OK | os.X_OK) and os.access(place / file, os.W_OK)
 
 

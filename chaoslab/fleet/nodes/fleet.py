@@ -283,7 +283,7 @@ class NodeFleet(
     def poll(self, until_s: float) -> Sequence[Observation]:
         """What nodes reported and which ended; a node's last lines come before its exit."""
         self._recorder += self._node_links.recorder()
-        self._recorder += self._stress_registry.recorder(self._lives.values())
+        self._recorder += self._stress_registry.observations(self._lives.values())
         while self._is_open and not self._recorder:
             left_s = until_s - self._place.clock.now_s()
             self._wait(max(0.0, left_s))

@@ -1,11 +1,11 @@
-"""What is done, from beside a node, to the files that it keeps and to the volume beneath them.
+"""Damage to the files that a node keeps, and resizing of the volume on which they are.
 
     a process's files, here ──────────────── import ─┐
     a container's volume, in one beside it ─ script ─┴─► damage, fill, free ─► what was measured
 
 As a script (`python -I -S disk.py damage FOLDER HOW newest|all`, `… fill FOLDER`, `… free FOLDER`)
 it prints one line of JSON: what was measured, or why it was refused. It imports nothing of
-chaoslab, so its source can travel to where the files are. Whatever the disk refuses is an OSError.
+chaoslab, so its source can be sent to where the files are. Failures are an OSError.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ SOURCE = b"chaoslab"
 """What the table of mounts calls a volume of ours."""
 KIND = b"tmpfs"
 ROOM = "size=50%"
-"""Of the machine's memory, none of which is taken before it is written to."""
+"""Share of the machine's memory, allocated when it is written to."""
 NO_SUID, NO_DEVICES, REMOUNT = 2, 4, 32
 _TRIES = 20
 _DIGEST_BYTES = 16
@@ -31,17 +31,17 @@ Measured: TypeAlias = Mapping[str, int | str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Space:
-    """How much of a volume there is."""
+    """Size of a volume, and what is free of it."""
 
     total_bytes: int
     free_bytes: int
 
 
 def main(words: list[str]) -> int:
-    """Do what `words` say, and say what was measured."""
+    """Carry out `words` and print what was measured."""
     what, folder, *how = words
     try:
-        sys.stdout.write(json.dumps(_DEEDS[what](Path(folder), *how)) + "\n")
+        sys.stdout.write(json.dumps(_VERBS[what](Path(folder), *how)) + "\n")
     except OSError as error:
         sys.stdout.write(json.dumps({"refused": str(error)}) + "\n")
     return 0
@@ -109,10 +109,10 @@ _DAMAGES: Mapping[str, Callable[[Path], None]] = {
 
 
 def fill(folder: Path) -> Space:
-    """Leave no room: the volume ends where its contents end.
+    """Leave no space: shrink the volume to its contents.
 
-    Who writes at that moment moves the end: the kernel refuses a smaller one, and room is left
-    before a larger one. Then it is done again.
+    Repeated if a program writes at that moment: then the kernel refuses the size, or some space is
+    left.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
@@ -127,7 +127,7 @@ def fill(folder: Path) -> Space:
 
 
 def free(folder: Path) -> Space:
-    """Give it room again; what is in it stays."""
+    """Restore its size; the contents stay."""
     _resize(folder, ROOM)
     return measure(folder)
 
@@ -163,7 +163,7 @@ def _resize(folder: Path, size: str) -> None:
     mount(folder, NO_SUID | NO_DEVICES | REMOUNT, size)
 
 
-_DEEDS: Mapping[str, Callable[..., object]] = {
+_VERBS: Mapping[str, Callable[..., object]] = {
     "damage": lambda folder, how, which: damage(folder, how, every=which == "all"),
     "fill": lambda folder: asdict(fill(folder)),
     "free": lambda folder: asdict(free(folder)),

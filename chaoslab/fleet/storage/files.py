@@ -1,10 +1,10 @@
-"""What a fleet can do to the files that a node keeps: damage them, leave no room for more.
+"""Storage faults of one node: damaged files, a full volume, a power cut.
 
     Storage ─► Disk ─► FilesHere: nodes/<name>/<keeps>/, on a volume of its own if it was given one
        │           └─► another fleet's, wherever its nodes keep their files
        └─► observations: hashes before and after, bytes that are free, as they were measured there
 
-When to do it, and to whom, is decided elsewhere.
+Faults decide when, and on which nodes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ from chaoslab.fleet.storage.power import Cut
 from chaoslab.undo.base import PendingUndos
 
 UNDO_VOLUME, UNDO_FILLED = "unmount", "free_volume"
-"""The obligations' verbs; their fact is `folder`."""
+"""Undo verbs; their fact is `folder`."""
 
 
 class Disk(Protocol):
-    """Where one node keeps its files. Every verb raises FleetError when the world refuses."""
+    """The place of one node's files. Every method raises FleetError if it fails."""
 
     @property
     def where(self) -> str:
@@ -33,7 +33,7 @@ class Disk(Protocol):
         ...
 
     def give_volume(self) -> None:
-        """Put a volume of its own beneath them, before the node's first life.
+        """Mount a volume for them, before the node's first start.
 
         For a node with `loses_power`, one whose power can be cut.
         """
@@ -44,7 +44,7 @@ class Disk(Protocol):
         ...
 
     def take_volume(self) -> None:
-        """Take it away, and owe nothing more."""
+        """Unmount it, and close its undo entries."""
         ...
 
     def damage(self, how: Damage, *, every: bool) -> Sequence[Measured]:
@@ -52,16 +52,16 @@ class Disk(Protocol):
         ...
 
     def fill(self) -> Space:
-        """Leave no room on the volume, and owe some."""
+        """Leave no space on the volume, after writing the undo entry."""
         ...
 
     def free(self) -> Space:
-        """Give it room again."""
+        """Give it space again."""
         ...
 
 
 class Storage:
-    """What one node keeps, across all its lives."""
+    """Files of one node, across its incarnations."""
 
     def __init__(self, spec: NodeSpec, its: Disk) -> None:
         """A node that is to have a volume gets it here; FleetError if the place forbids that."""
@@ -128,7 +128,7 @@ class FilesHere:
         (volume.mount_powered if self._loses_power else volume.mount)(self._folder)
 
     def cut_power(self) -> Cut:
-        """By the kernel's own way to shut a file system down."""
+        """By the shutdown call of the file system."""
         return volume.cut_power(self._folder)
 
     def take_volume(self) -> None:

@@ -1,1 +1,1 @@
-"""Stress on nodes: who bears which, and the processes that keep it up."""
+"""Stress on nodes: the registry of a fleet, and the processes that apply it."""

@@ -1,12 +1,12 @@
-"""What keeps a burden on a node: a small process that lets go of it, whatever becomes of the rest.
+"""Program that applies stress to a node, and ends the stress whatever happens to the harness.
 
     StressDriver ── 0.25, the strength ──► keeper ── SIGSTOP, SIGCONT, load, memory ──► the node
-      end of input, SIGTERM, or its time is over ──► lets go, and ends
+      end of input, SIGTERM, or its time is over ──► ends the stress, and itself
 
 Run as a script by a bare interpreter (`python -I -S keeper.py PROGRAM FOR_S [ARG …]`), so it
 imports nothing of chaoslab. It does nothing before the first line on its standard input, which the
-harness sends once it has written down how to end it. FOR_S is when it ends by itself, `inf` for
-never: a harness that is stopped leaves no burden behind.
+harness sends after it wrote the undo entry. It ends by itself after FOR_S seconds (`inf`: never),
+so a harness that is stopped leaves no stress behind.
 
     duty PID START_TICKS   the node's group runs until it has used its share of the time, then stops
     burn CORE,CORE COUNT   computes without end on these cores, in so many processes
@@ -24,20 +24,20 @@ from collections.abc import Callable, Mapping
 TICK_S = 0.02
 """How often a duty cycle looks. Shorter is inaccurate, longer makes a node stutter."""
 _CREDIT_TICKS = 5
-"""What a node did not use of its share is kept for so long and no longer."""
+"""Ticks for which a node may save up the share that it did not use."""
 _PAGE_BYTES = 4096
-_LUMP_BYTES = 16 << 20
-_SAY_S = 1.0
-"""How often it is said what the machine has left."""
+_PIECE_BYTES = 16 << 20
+_PRINT_S = 1.0
+"""Seconds between two reports of the available memory."""
 
 
 def main(words: list[str]) -> int:
-    """Keep what `words` say until the time is over or the input ends."""
+    """Run the program that `words` name until the time is over or the input ends."""
     program, for_s, *facts = words
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     if program == "hold":
-        say_what_is_left()
-    first = heard(None)
+        print_available()
+    first = read_strength(None)
     if first is None:
         return 0
     until_s = time.monotonic() + float(for_s)
@@ -45,8 +45,8 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def heard(limit_s: float | None) -> float | None:
-    """The next strength that is asked for within the time, NaN if none is; None at the end."""
+def read_strength(limit_s: float | None) -> float | None:
+    """Next strength on the input within `limit_s`; NaN if none comes, None at the end of input."""
     if not select.select([0], [], [], limit_s)[0]:
         return math.nan
     line = b""
@@ -64,15 +64,15 @@ def heard(limit_s: float | None) -> float | None:
 def duty(share: float, until_s: float, pid: str, start_ticks: str) -> None:
     """Let the group of `pid` run while it has used less than `share` of a core, else stop it.
 
-    What counts is the CPU time that it got, not the time for which it was let go: beside others
-    that want the cores, half of the time would be more than half of its speed.
+    Measured by CPU time, not by the time for which it may run: where others compete for the cores,
+    half of the time would be more than half of its speed.
     """
-    be_first_in_line()
+    take_priority()
     group, is_stopped = int(pid), False
     began_s, before_s = time.monotonic(), used_s(group, start_ticks)
     try:
         while before_s is not None and time.monotonic() < until_s:
-            asked = heard(TICK_S)
+            asked = read_strength(TICK_S)
             if asked is None:
                 return
             now_s, now_used_s = time.monotonic(), used_s(group, start_ticks)
@@ -95,30 +95,30 @@ def duty(share: float, until_s: float, pid: str, start_ticks: str) -> None:
 
 
 def burn(_: float, until_s: float, cores: str, count: str = "1") -> None:
-    """Compute on these cores. Those who are more than one end with the first, in its container."""
+    """Compute on these cores, in `count` processes; the further ones end with the container."""
     if cores and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {int(core) for core in cores.split(",")})
     for _more in range(1, int(count)):
         if os.fork() == 0:
             break
-    while time.monotonic() < until_s and heard(0.0) is not None:
+    while time.monotonic() < until_s and read_strength(0.0) is not None:
         sum(range(20_000))
 
 
 def hold(_: float, until_s: float, size: str) -> None:
-    """Take memory lump by lump and write to every page of it, so that it is really taken."""
-    lumps: list[bytearray] = []
+    """Allocate memory in pieces and write to every page, so that it is resident."""
+    pieces: list[bytearray] = []
     left = int(size)
     while left > 0:
-        if heard(0.0) is None:
+        if read_strength(0.0) is None:
             return
-        lump = bytearray(min(left, _LUMP_BYTES))
-        lump[::_PAGE_BYTES] = b"\1" * len(range(0, len(lump), _PAGE_BYTES))
-        lumps.append(lump)
-        left -= len(lump)
+        piece = bytearray(min(left, _PIECE_BYTES))
+        piece[::_PAGE_BYTES] = b"\1" * len(range(0, len(piece), _PAGE_BYTES))
+        pieces.append(piece)
+        left -= len(piece)
     while (left_s := until_s - time.monotonic()) > 0:
-        say_what_is_left()
-        if heard(min(left_s, _SAY_S)) is None:
+        print_available()
+        if read_strength(min(left_s, _PRINT_S)) is None:
             return
 
 
@@ -140,8 +140,8 @@ def used_s(pid: int, start_ticks: str) -> float | None:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def say_what_is_left() -> None:
-    """Bytes of memory that are available, on a line by itself; nothing where no kernel says it."""
+def print_available() -> None:
+    """Print the available memory in bytes on a line; nothing if the kernel does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as said:
             left = next(line for line in said if line.startswith("MemAvailable:"))
@@ -150,11 +150,11 @@ def say_what_is_left() -> None:
     os.write(1, b"%d\n" % (int(left.split()[1]) * 1024))
 
 
-def be_first_in_line() -> None:
-    """Where the kernel lets us: what waits for a core cannot stop anybody in time."""
+def take_priority() -> None:
+    """Take a realtime priority if allowed: a keeper that waits for a core stops nodes late."""
     try:
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
-    except (AttributeError, OSError):  # another system, or no right to: a little later, then
+    except (AttributeError, OSError):  # another system, or no right to: nodes stop a little late
         return
 
 

@@ -1,9 +1,9 @@
-"""The processes that keep burdens on nodes (`keeper`), as the fleet sees them: begun, asked, ended.
+"""Processes that apply stress to nodes (`keeper`), started, asked and ended by the fleet.
 
-    Keeper(…) ─ start ─► waits ─ obligation written ─ ask(strength) ─► keeps ─ end ─► gone
+    Keeper(…) ─ start ─► waits ─ undo entry written ─ ask(strength) ─► applies ─ end ─► gone
 
-A keeper lets go by itself when its input ends, so it never outlives the harness; should even that
-fail, the janitor knows its pid.
+A keeper ends by itself when its input ends, so it does not outlive the harness; if that fails, the
+janitor ends it by its undo entry.
 """
 
 import os
@@ -22,12 +22,11 @@ from chaoslab.undo.base import UndoLog
 _PROGRAM = Path(__file__).with_name("keeper.py")
 _END_S = 5.0
 _SPARE_S = 2.0
-"""How much longer than its fault a keeper lasts, so that healing is the harness's as long as it
-lives."""
+"""Time by which a keeper outlasts its fault, so that a harness that runs heals first."""
 
 
 class Keeper:
-    """One keeper process. `ask` begins it, `end` lets go of what it keeps."""
+    """One keeper process. `ask` begins the stress, `end` ends it."""
 
     def __init__(
         self, program: str, *facts: object, for_s: float | None, mark: str, node: str,
@@ -58,24 +57,24 @@ class Keeper:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has ended, told or not."""
+        """Whether the process has ended."""
         return self._process.poll() is not None
 
     def ask(self, strength: float) -> None:
-        """Keep it this strong from now on; FleetError if it has ended."""
+        """Apply it with this strength from now on; FleetError if the keeper has ended."""
         if self._process.stdin is None:
-            raise HarnessBug("a keeper was started without an ear")
+            raise HarnessBug("a keeper was started without a stdin pipe")
         try:
             self._process.stdin.write(f"{strength!r}\n".encode())
         except OSError as error:
             raise FleetError(f"what kept a burden (process {self.identity.pid}) is gone") from error
 
     def look(self) -> Look:
-        """It as the kernel shows it."""
+        """State of the process."""
         return process_tree.look(self.identity)
 
     def end(self) -> None:
-        """Let go, and see that it is gone; by force if it takes long. May be done twice."""
+        """End the process, by force if it takes long. May be repeated."""
         if self._process.stdin is not None:
             with suppress(OSError):
                 self._process.stdin.close()
@@ -89,5 +88,5 @@ class Keeper:
 
 
 def until(for_s: float | None) -> str:
-    """When a keeper ends by itself, as it reads that."""
+    """Seconds after which a keeper ends by itself, as its argument."""
     return "inf" if for_s is None else f"{for_s + _SPARE_S:g}"

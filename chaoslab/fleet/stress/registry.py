@@ -1,13 +1,13 @@
-"""The burdens that stand on the nodes of a fleet, by node and injection.
+"""Registry of the stress on the nodes of a fleet, by node and injection.
 
-    Fleet.burden ──► put ──► a StressDriver begins ─────► node.burdened
-    Fleet.probe ───► count ──► what it measures ──► node.counted
-    Fleet.relieve ─► relieve ──► it ends ─────────► node.relieved
-    learner.step ──► hear ──► a slowness that is too strong or too weak is steered
+    Fleet.stress ──► put ──► a StressDriver begins ─► node.burdened
+    Fleet.probe ───► count ──► what it measures ────► node.counted
+    Fleet.relieve ─► relieve ──► it ends ───────────► node.relieved
+    learner.step ──► hear ──► a slowness that is too strong or too weak is corrected
 
-It also knows how much CPU time each node used lately, because that is what a slowness is a part of,
-and how long its steps took, because that is what a slowness is about. It knows no kind of fleet:
-each brings its own bearers.
+It also measures how much CPU time each node used lately, because a slowness grants a share of that,
+and how long its steps took, because a slowness promises a multiple of that. Each fleet brings its
+own drivers.
 """
 
 import math
@@ -27,46 +27,47 @@ from chaoslab.fleet.stressors import Slowness, Stressor
 
 HARNESS = "harness"
 _LOOK_S = 1.0
-"""How often it is noted what every node has used."""
+"""Seconds between two measurements of the CPU time of every node."""
 _LOOKS = 11
-"""So many are kept: what a node uses is what it used in the last ten seconds."""
+"""Measurements that are kept: of the last ten seconds."""
 _STEPS = 40
-"""So many reports of its steps are kept; about ten seconds of them."""
+"""Reports of a node's steps that are kept: of about ten seconds."""
 _SETTLING, _TELLING, _TELLING_S = 1, 3, 1.5
-"""The first report after a change is of both strengths; a few after it tell, of so long a time."""
+"""After a change: reports left out, because they mix both strengths; least number and least time of
+the further ones for a correction."""
 _HASTE, _AT_MOST = 0.7, 1.4
-"""Not all the way at once: steps differ by themselves, and a quota that is a little too small slows
-far more than one that is a little too large speeds up.
+"""Exponent and limit of one correction. Steps differ by themselves, and a quota a little too small
+slows far more than one that is a little too large speeds up.
 """
 _LONG_ENOUGH_S = 1.5
-"""Less tells nothing; then what it used before its last burden is believed."""
+"""Least time of a measurement of CPU use; with less, that from before the last stress is used."""
 
 
 class StressDriver(ABC):
-    """A burden on a node, by one mechanism."""
+    """Stress on a node by one mechanism."""
 
     @property
     @abstractmethod
     def mechanism(self) -> str:
-        """In words, for people."""
+        """Name of the mechanism, as the record shows it."""
 
     @property
     def is_broken(self) -> bool:
-        """Whether it has let go by itself."""
+        """Whether it ended by itself."""
         return False
 
     @abstractmethod
     def begin(self) -> None:
-        """Put it upon the node. FleetError if the world refuses; then `end` undoes the half."""
+        """Apply it. FleetError if that fails; then `end` undoes what was applied."""
 
     def set(self, slowness: Slowness) -> None:  # noqa: B027 - what has one strength does nothing
         """Another strength of a slowness."""
 
     def steer(self, correction: float) -> None:  # noqa: B027 - as above
-        """More CPU time by this, or less, because what it does is not what was asked for."""
+        """Multiply the CPU time by this, because the node's steps show another factor."""
 
     def tend(self) -> None:  # noqa: B027 - most stand by themselves
-        """Called many times a second, for whatever it has to see to."""
+        """Called many times a second."""
 
     def counts(self) -> Mapping[str, Json]:
         """What it measures itself; each key ends in its unit."""
@@ -79,18 +80,18 @@ class StressDriver(ABC):
 
     @abstractmethod
     def end(self) -> None:
-        """Take it from the node, however much of it there is; may be done twice."""
+        """Remove it from the node, as far as it was applied. May be repeated."""
 
 
 class Living(Protocol):
-    """A life of a node that can bear burdens."""
+    """An incarnation of a node that can be stressed."""
 
     spec: NodeSpec
     incarnation: int
     is_over: bool
 
     def cpu_used(self) -> tuple[float, float] | None:
-        """When that was seen, and the CPU seconds it had used by then; None if nobody knows yet."""
+        """Time of the measurement, and CPU seconds used until then; None if not yet known."""
         ...
 
 
@@ -99,15 +100,15 @@ LifeT = TypeVar("LifeT", bound=Living)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish(Generic[LifeT]):
-    """A burden that is to stand on a life of a node."""
+    """A stressor that is to be applied to an incarnation."""
 
     life: LifeT
     injection: str
     stressor: Stressor
     calm_cores: float
-    """CPU seconds per second that the node used while nothing was upon it; 0: nobody knows."""
+    """CPU seconds per second that the node used without stress; 0: unknown."""
     others: Sequence[StressDriver]
-    """All that stand on any node of the fleet."""
+    """All drivers of the fleet that are applied now."""
 
     @property
     def promised_bytes(self) -> int:
@@ -119,39 +120,39 @@ class Wish(Generic[LifeT]):
 
 @dataclass(slots=True, kw_only=True)
 class _Standing(Generic[LifeT]):
-    """One burden that stands on a node."""
+    """Stress that is applied to a node."""
 
     life: LifeT
     driver: StressDriver
     kind: str
     factor: float
-    """What is asked of a slowness; 1 of everything else."""
+    """Requested factor of a slowness; 1 for everything else."""
     own_s: float | None
-    """Its step time before, as it reported it."""
+    """Median step time that the node reported before."""
     heard: list[tuple[int, float]] = field(default_factory=list)
-    """Its steps since this strength was set, or steered last: how many, and the time of each."""
+    """Reported steps since the last change: their number, and the time of each."""
     is_broken: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class StressRegistry(Generic[LifeT]):
-    """All burdens of one fleet."""
+    """All stress of one fleet."""
 
     clock: Clock
     driver: Callable[[Wish[LifeT]], StressDriver]
-    """What carries a burden; FleetError if nothing can."""
+    """Makes the driver of a stressor; FleetError if there is none."""
     _standing: dict[tuple[str, str], _Standing[LifeT]] = field(default_factory=dict)
     _used: dict[str, deque[tuple[LifeT, float, float]]] = field(default_factory=dict)
-    """By node: which life, when, and how much CPU time it had used by then, while calm."""
+    """By node, without stress: incarnation, time, and CPU seconds used until then."""
     _calm: dict[str, float] = field(default_factory=dict)
-    """By node: what it used per second, when it was last known."""
+    """By node: last known CPU seconds per second without stress."""
     _steps_s: dict[str, deque[float]] = field(default_factory=dict)
-    """By node: its latest step times while it was calm, as it reported them."""
-    _recorder: list[Observation] = field(default_factory=list)
+    """By node: latest step times that it reported without stress."""
+    _observations: list[Observation] = field(default_factory=list)
     _look_s: float = 0.0
 
     def put(self, life: LifeT, injection: str, stressor: Stressor) -> None:
-        """Begin a burden, or give it another strength. FleetError if the world refuses."""
+        """Apply a stressor, or change its strength. FleetError if that fails."""
         key = (life.spec.name, injection)
         standing = self._standing.get(key)
         if standing is not None and standing.kind == stressor.kind:
@@ -164,7 +165,7 @@ class StressRegistry(Generic[LifeT]):
             self._standing[key] = standing
             try:
                 standing.driver.begin()
-            except FleetError:  # what stood half is taken away, and what never stood is forgotten
+            except FleetError:  # undo what was applied, and forget it
                 standing.driver.end()
                 del self._standing[key]
                 raise
@@ -174,7 +175,7 @@ class StressRegistry(Generic[LifeT]):
         )  # fmt: skip
 
     def relieve(self, name: str, injection: str) -> None:
-        """End it, if it stands. FleetError says what could not be ended."""
+        """End it, if it is applied. FleetError says what could not be ended."""
         key = (name, injection)
         standing = self._standing.get(key)
         if standing is not None:
@@ -184,7 +185,7 @@ class StressRegistry(Generic[LifeT]):
             self._say(Kind.NODE_RELIEVED, key, standing, because="")
 
     def relieve_all(self) -> list[str]:
-        """End all that stand; what could not be ended, in words."""
+        """End all stress; messages of what could not be ended."""
         failed = []
         for name, injection in tuple(self._standing):
             try:
@@ -194,14 +195,14 @@ class StressRegistry(Generic[LifeT]):
         return failed
 
     def count(self, name: str) -> None:
-        """Report what the burdens of a node have measured."""
+        """Report what the drivers of a node have measured."""
         for key, standing in self._standing.items():
             is_there = key[0] == name and not standing.driver.is_broken
             if is_there and (counts := standing.driver.counts()):
                 self._say(Kind.NODE_COUNTED, key, standing, **counts)
 
     def hear(self, observations: Iterable[Observation]) -> None:
-        """What nodes reported: how long their steps take."""
+        """Take note of the step times that nodes report."""
         for one in observations:
             said = one.event.payload if one.kind is Kind.LEARNER_STEP else None
             if isinstance(said, LearnerStep) and 0 < said.step_s < math.inf:
@@ -212,8 +213,8 @@ class StressRegistry(Generic[LifeT]):
                     kept = self._steps_s.setdefault(one.source, deque(maxlen=_STEPS))
                     kept.append(said.step_s)
 
-    def recorder(self, lives: Iterable[LifeT]) -> list[Observation]:
-        """What is to be reported since the last call; looks at everybody once a second."""
+    def observations(self, lives: Iterable[LifeT]) -> list[Observation]:
+        """Observations since the last call; measures all nodes once a second."""
         for standing in self._standing.values():
             standing.driver.tend()
         now_s = self.clock.now_s()
@@ -226,8 +227,8 @@ class StressRegistry(Generic[LifeT]):
                 if standing.driver.is_broken and not standing.is_broken:
                     standing.is_broken = True
                     self._say(Kind.NODE_RELIEVED, key, standing, because="it let go by itself")
-        recorder, self._recorder = self._recorder, []
-        return recorder
+        found, self._observations = self._observations, []
+        return found
 
     def _stand(self, life: LifeT, injection: str, stressor: Stressor) -> _Standing[LifeT]:
         wish = Wish(
@@ -250,20 +251,20 @@ class StressRegistry(Generic[LifeT]):
 
     def _note_use(self, life: LifeT) -> None:
         name = life.spec.name
-        if life.is_over or any(stress_registry == name for stress_registry, _ in self._standing):
-            return  # not what it uses when it is calm
+        if life.is_over or any(node == name for node, _ in self._standing):
+            return  # it is stressed
         seen = life.cpu_used()
         if seen is None:
             return
         at_s, used_s = seen
         kept = self._used.setdefault(name, deque(maxlen=_LOOKS))
         if kept and (kept[-1][0] is not life or used_s < kept[-1][2]):
-            kept.clear()  # another life
+            kept.clear()  # another incarnation
         if not kept or at_s > kept[-1][1]:
             kept.append((life, at_s, used_s))
 
     def _cores(self, life: LifeT) -> float:
-        """CPU seconds per second over the last looks; 0 when nothing is known."""
+        """CPU seconds per second over the last measurements; 0 if unknown."""
         name = life.spec.name
         self._note_use(life)
         kept = tuple(self._used.get(name, ()))
@@ -281,7 +282,7 @@ class StressRegistry(Generic[LifeT]):
             "injection": key[1],
             "burden": standing.kind,
         }
-        self._recorder.append(Observation(source=HARNESS, kind=kind, data={**who, **facts}))
+        self._observations.append(Observation(source=HARNESS, kind=kind, data={**who, **facts}))
 
 
 def _factor(stressor: Stressor) -> float:
@@ -289,7 +290,7 @@ def _factor(stressor: Stressor) -> float:
 
 
 def _steer(standing: _Standing[LifeT]) -> None:
-    """Towards the factor that was asked for, by what the node's own steps show of it."""
+    """Correct a slowness towards the requested factor, by the node's own step times."""
     heard = standing.heard[_SETTLING:]
     took_s = sum(steps * step_s for steps, step_s in heard)
     is_known = standing.own_s is not None and len(heard) >= _TELLING and took_s >= _TELLING_S

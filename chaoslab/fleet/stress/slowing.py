@@ -15,11 +15,11 @@ from chaoslab.fleet.stressors import Slowness
 
 STEP_HOOK = "the learner's step hook"
 _CORRECTIONS = (4.0, 0.25)
-"""At most, at least: beyond that, something else is wrong with the node."""
+"""Most and least: beyond, something else is wrong with the node."""
 
 
 class CpuShare(StressDriver):
-    """A part of the CPU time that the node used before, and a little more or less of it.
+    """A share of the CPU time that the node used before, corrected by its step times.
 
     Of what it used while it was calm: a node that gets a third of a core among its neighbours
     notices nothing of a limit of one half.
@@ -46,8 +46,8 @@ class CpuShare(StressDriver):
         self._apply()
 
     def steer(self, correction: float) -> None:
-        """Not all that a learner does is stepping, so a part of the time is not that part of its
-        pace: what its steps show puts it right.
+        """Correct the share: a learner does not only step, so a share of its time is not the same
+        share of its pace.
         """
         most, least = _CORRECTIONS
         self._correction = max(least, min(most, self._correction * correction))
@@ -87,7 +87,7 @@ class StepRest(StressDriver):
         self._life.tell({"do": "slow", "factor": slowness.factor, "for_s": slowness.for_s})
 
     def end(self) -> None:
-        """No more rests; whoever exits meanwhile needs none."""
+        """No more rests; a node that exits needs none."""
         if not self._has_begun or self._life.has_exited:
             return
         try:

@@ -121,11 +121,11 @@ class Traffic:
 class Forwarding:
     """Rules of one gateway, and its queues. Methods raise FleetError if the kernel refuses."""
 
-    def __init__(self, hands: NetworkTools) -> None:
-        self._hands = hands
+    def __init__(self, tools: NetworkTools) -> None:
+        self._tools = tools
         self._leads: dict[int, str] = {}
         """Destination address:port by port of the gateway."""
-        self.queues = Queues(hands.run, INTERFACE)
+        self.queues = Queues(tools.run, INTERFACE)
         self._run("iptables-restore", "--noflush", text=_ALL)
 
     def add(self, port: int) -> None:
@@ -160,7 +160,7 @@ class Forwarding:
 
     def end(self, port: int) -> None:
         """Reset the open connections of a link: both ends get a RST."""
-        self._hands.knock([end for ends in self._forget(port) for end in ends])
+        self._tools.knock([end for ends in self._forget(port) for end in ends])
 
     def halve(self, port: int, broken: Direction, comment: str) -> tuple[Ends, ...]:
         """Reset one end of the open connections, or none; return the ends that were not told.
@@ -175,14 +175,14 @@ class Forwarding:
         for end in untold:
             self._silence("-A", end, comment)
         knocked = [ends[told] for ends in self._forget(port) if told is not None]
-        self._hands.knock(knocked)
+        self._tools.knock(knocked)
         return tuple(untold)
 
     def tell(self, untold: Sequence[Ends], comment: str) -> None:
         """Reset the ends that `halve` returned."""
         for end in untold:
             self._silence("-D", end, comment)
-        self._hands.knock(untold)
+        self._tools.knock(untold)
 
     def _silence(self, verb: str, end: Ends, comment: str) -> None:
         """Drop what an end sends, so that it gets no answer."""
@@ -193,7 +193,7 @@ class Forwarding:
 
     def _forget(self, port: int) -> list[tuple[Ends, Ends]]:
         """Delete the link's entries from conntrack; return the two ends of each."""
-        code, said = self._hands.ask(("conntrack", "-D", *_of(port)))
+        code, said = self._tools.ask(("conntrack", "-D", *_of(port)))
         if code and "0 flow entries" not in said:
             raise FleetError(f"port {port}: connections could not be ended: {said}")
         return _both_ends(said)
@@ -216,7 +216,7 @@ class Forwarding:
         return "\n".join([*kept, *queues.splitlines()])
 
     def _run(self, tool: str, *words: str, text: str = "") -> str:
-        return self._hands.run(tool, *words, text=text)
+        return self._tools.run(tool, *words, text=text)
 
 
 def _comment(injection: str) -> tuple[str, ...]:

@@ -28,12 +28,12 @@ from chaoslab.undo.verbs import (
 )
 
 _LABEL = "chaoslab:"
-"""How the comment of every rule of ours begins."""
+"""Beginning of the comment of every rule of chaoslab."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFacts(Facts):
-    """Rules for packets that bear this comment."""
+    """Packet rules with this comment."""
 
     tool: str
     comment: str
@@ -57,7 +57,7 @@ class BandFacts(Facts):
 
 
 def _drop_rules(facts: RuleFacts) -> Healed:
-    """Take exactly these rules out of the kernel; FleetError if it refuses."""
+    """Remove exactly these rules; FleetError if the kernel refuses."""
     what = _rules(facts)
     netfilter.Iptables().remove(facts.comment)
     return Healed(actions=tuple(f"{one}, removed" for one in what))
@@ -69,7 +69,7 @@ def _rules(facts: RuleFacts) -> tuple[str, ...]:
 
 
 def _close_bands(facts: BandFacts) -> Healed:
-    """Take our queue off an interface; FleetError if the kernel refuses, or if it is not ours."""
+    """Remove the queues of an interface; FleetError if the kernel refuses or they are not ours."""
     what = _bands(facts)
     bands.close_bands(facts.interface)
     return Healed(actions=tuple(f"{one}, removed" for one in what))
@@ -84,7 +84,7 @@ def _bands(facts: BandFacts) -> tuple[str, ...]:
 
 
 def _unnamed_rules(runs_root: Path) -> Iterator[Leftover]:
-    """Of iptables, those with our label that no book names; only root sees any."""
+    """Rules of iptables with the label that no undo log names; only root sees any."""
     if not kernel.may_administer_network():
         return
     named = {
@@ -116,7 +116,7 @@ def _diagnose() -> Iterator[Examined]:
 
 
 def _namespaces() -> Examined:
-    """Where rules for packets are tried without touching anybody's."""
+    """Whether packet rules can be tried in a temporary namespace."""
     why_not = kernel.why_no_namespace()
     if not why_not:
         return ok("namespaces", "a network of its own can be made to try rules for packets in")
@@ -124,7 +124,7 @@ def _namespaces() -> Examined:
 
 
 def _packet_loss() -> Examined:
-    """Tried with a rule on a port of our own, which goes with the trial."""
+    """Tried with a rule on a port that is held meanwhile."""
     can, how = netfilter.is_available()
     if can:
         return ok("packet loss", f"{how}, for network.loss")

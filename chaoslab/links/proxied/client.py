@@ -2,10 +2,9 @@
 
     ProxiedLink ─ toxics of an effect ─► ProxyClient ─ HTTP ─► the embedded proxy, or Toxiproxy
 
-It keeps no state: what stands on which link, and why, is its caller's knowledge. A subclass for
-each server makes the calls, says which toxics stand for an effect, and does what servers do
-differently. Every answer is compared with what was asked, because a server may drop what it does
-not understand.
+It keeps no state. A subclass for each server makes the calls, translates effects to toxics, and
+does what servers do differently. Every answer is compared with what was asked, because a server may
+ignore what it does not know.
 """
 
 from abc import ABC, abstractmethod
@@ -56,7 +55,7 @@ class ProxyClient(ABC):
     def __init__(self, api: Endpoint) -> None:
         self.api = api
 
-    # ---------------------------------------------------------------- what differs
+    # ---------------------------------------------------------------- different for each server
 
     @abstractmethod
     def ask(self, method: str, path: str, body: Json = None, *, within_s: float = CALL_S) -> Json:
@@ -64,7 +63,7 @@ class ProxyClient(ABC):
 
     @abstractmethod
     def toxics(self, name: str, direction: Direction, effect: Effect) -> Sequence[Toxic]:
-        """What stands for this effect, called `name` or by names that begin so."""
+        """Toxics that implement an effect; their names are `name` or begin with it."""
 
     @abstractmethod
     def reset(self, proxy: str) -> None:
@@ -75,7 +74,7 @@ class ProxyClient(ABC):
         """What the proxy, which listens on `port`, has carried."""
 
     def release(self, proxy: str, toxic: Toxic) -> None:  # noqa: B027 - nothing, unless overridden
-        """Let what it holds back go on; before `remove`, which may follow at once."""
+        """Let bytes that a toxic holds back pass; called before `remove`."""
 
     # ---------------------------------------------------------------- proxies
 

@@ -2,8 +2,8 @@
 
     call ─► request ─► answer, or FleetError with what the server said, or that it said nothing
 
-No retries: a call that got lost may have been carried out, and its caller knows how to find out. A
-token is sent with each call and shown nowhere: not in an error, not in the text of an `Endpoint`.
+No retries: a call that got lost may have been carried out, which its caller finds out. The token is
+sent with each call and never shown, neither in an error nor in the text of an `Endpoint`.
 """
 
 import http.client
@@ -22,7 +22,7 @@ CALL_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a proxy's API is, and what opens it."""
+    """Address of a proxy's API, and its token."""
 
     address: str
     """host:port."""
@@ -34,7 +34,7 @@ class Endpoint:
 
     @property
     def facts(self) -> dict[str, Json]:
-        """For an obligation, which its owner alone can read: `api`, and `token` if there is one."""
+        """For an undo entry, which only its owner can read: `api`, and `token` if there is one."""
         return {"api": self.address, **({"token": self.token} if self.token else {})}
 
 

@@ -1,12 +1,12 @@
-"""Links through a proxy server, whichever it is: what stands on each, by injection.
+"""Links through a proxy server: effects by injection, as toxics, switches and packet rules.
 
     shape(injection, direction, effect) ─► toxics of this effect ─► ProxyClient ─► the server
                                         ├► refuse, reset: the switch and the act
-                                        └► loss …: rules of the kernel (see `packets`)
+                                        └► loss …: rules of the kernel (see `packet_rules`)
 
-The book is kept here: what an injection put on a link is what its `clear` takes away. A toxic is
-written down before the server is asked for it, so that a call that got lost is still undone. What
-the server says is held against the book: nobody else may touch a link of ours.
+Each link keeps a list of its effects: `clear` removes what the same injection added. A toxic is
+listed before the server is asked for it, so a call that got lost is undone, too. What the server
+shows is compared with the list: no other program may change a link of this run.
 """
 
 from abc import abstractmethod
@@ -59,10 +59,10 @@ class ProxiedLink:
         self._standing: dict[tuple[str, Direction, str], Sequence[Toxic]] = {}
         """Toxics by injection, direction and kind of effect."""
         self._in_doubt: set[tuple[str, Direction, str]] = set()
-        """Of those, the ones whose last call did not succeed: ours, in whatever state they are."""
+        """Those whose last call did not succeed, so that their state is unknown."""
         self._refused_by: set[str] = set()
-        self._shaken_by: set[str] = set()
-        """Injections that have rules for packets."""
+        self._rules_by: set[str] = set()
+        """Injections that have packet rules."""
 
     # ---------------------------------------------------------------- the verbs
 
@@ -76,7 +76,7 @@ class ProxiedLink:
                 self._refused_by.add(injection)
                 self._proxy_client.switch(self.proxy, is_on=False)
             case Loss() | Duplicate() | Reorder() | Corrupt():
-                self._shaken_by.add(injection)
+                self._rules_by.add(injection)
                 self._packets.add(injection, self._port.number, direction, effect)
             case _:
                 self._owe(CLEAR_EFFECTS, injection)
@@ -93,9 +93,9 @@ class ProxiedLink:
         for key in keys:
             self._strike(key)
         self.pending_undos.settle(CLEAR_EFFECTS, injection)
-        if injection in self._shaken_by:
+        if injection in self._rules_by:
             self._packets.remove(injection, self._port.number)
-            self._shaken_by.remove(injection)
+            self._rules_by.remove(injection)
         if injection in self._refused_by:
             if self._refused_by == {injection}:
                 self._proxy_client.switch(self.proxy, is_on=True)
@@ -107,10 +107,10 @@ class ProxiedLink:
         packets, dropped = self._packets.count(self._port.number) or (None, None)
         return replace(found, packets=packets, dropped=dropped)
 
-    # ---------------------------------------------------------------- the book
+    # ---------------------------------------------------------------- listed effects
 
     def trouble(self, seen: ProxyState | None) -> str:
-        """How it differs from the book, as a sentence; empty if it does not."""
+        """How the server's state differs from the list, as a sentence; empty if it does not."""
         if seen is None:
             return f"the link of {self.name} is gone from the proxy: somebody else deleted it"
         if seen.is_on == bool(self._refused_by):
@@ -152,7 +152,7 @@ class ProxiedLink:
                 for toxic in toxics:
                     self._undo(self._proxy_client.remove, toxic)
                 self._strike(key)
-            except FleetError as worse:  # it stays in the book, and `clear` tries again
+            except FleetError as worse:  # it stays listed, and `clear` tries again
                 error.add_note(f"and what was put on it could not be taken away: {worse}")
             raise
 
@@ -218,7 +218,7 @@ class ProxiedLinks(LinksByName[ProxiedLink]):
             for port in self._ports:
                 port.close()
             self._end()
-            for link in self._links.values():  # whatever stood on it is gone with what carried it
+            for link in self._links.values():  # its effects are gone with the server
                 link.pending_undos.settle_all()
             self._client = None
 
