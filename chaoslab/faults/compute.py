@@ -26,12 +26,13 @@ from chaoslab.fleet.stressors import Mechanism, Slowness
 from chaoslab.plan.model import Injection
 from chaoslab.record.journal import History
 
-_NEEDS: dict[Mechanism, frozenset[Ability]] = {
-    Mechanism.AUTO: frozenset({Ability.SLOW}),
-    Mechanism.CGROUP: frozenset({Ability.SLOW, Ability.QUOTA}),
-    Mechanism.DUTY_CYCLE: frozenset({Ability.SLOW, Ability.DUTY_CYCLE}),
-    Mechanism.HOOK: frozenset({Ability.SLOW, Ability.HOOKS}),
+_NEEDS = {
+    Mechanism.AUTO: Ability.SLOW,
+    Mechanism.CGROUP: Ability.QUOTA,
+    Mechanism.DUTY_CYCLE: Ability.DUTY_CYCLE,
+    Mechanism.HOOK: Ability.HOOKS,
 }
+"""What a mechanism needs beside SLOW."""
 
 
 class _Slowing(Stresses):
@@ -60,7 +61,7 @@ class _Slowing(Stresses):
     @property
     def needs(self) -> frozenset[Ability]:
         """A way to slow a node, or the one that the plan names."""
-        return _NEEDS[self.mechanism]
+        return frozenset({Ability.SLOW, _NEEDS[self.mechanism]})
 
     def stressor(self, injection: Injection) -> Slowness:
         """The slowness of the first stage."""

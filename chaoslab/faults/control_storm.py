@@ -192,7 +192,7 @@ def _how_often(deaths: Sequence[Event], returns: Sequence[Life]) -> str:
 
 
 def _together(storms: Sequence[_Storm]) -> str:
-    asked = max((storm.asked for storm in storms), default=0)
+    asked = storms[0].asked
     if asked < 2:
         return ", alone"
     fewest = min(storm.on_their_way for storm in storms)
@@ -205,10 +205,10 @@ def _measured(storms: Sequence[_Storm]) -> Mapping[str, Json]:
     """Of all storms the worst; donors of all together."""
     donors = Counter(one.donor for storm in storms for one in storm.returns if one.donor)
     return {
-        "start_spread_s": max((storm.start_spread_s for storm in storms), default=None),
-        "join_spread_s": max((storm.join_spread_s for storm in storms), default=None),
-        "on_their_way_at_once": min((storm.on_their_way for storm in storms), default=0),
-        "transfers_at_once": max((storm.transfers_at_once for storm in storms), default=0),
+        "start_spread_s": max(storm.start_spread_s for storm in storms),
+        "join_spread_s": max(storm.join_spread_s for storm in storms),
+        "on_their_way_at_once": min(storm.on_their_way for storm in storms),
+        "transfers_at_once": max(storm.transfers_at_once for storm in storms),
         "donors": dict(donors),
     }
 
