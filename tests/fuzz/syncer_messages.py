@@ -78,7 +78,7 @@ class _Script:
             raise queue.Empty
         return item
 
-    def send(self, session: int, message: pb.ToLearner, *, key: object = None) -> None:
+    def send(self, session: int, message: pb.ToLearner) -> None:
         if message.WhichOneof("body") == "welcome":
             self.epochs[session] = message.epoch
             self.held[session] = {}

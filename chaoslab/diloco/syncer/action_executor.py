@@ -37,7 +37,7 @@ DRAIN_S = 20.0
 
 
 class ActionExecutor:
-    """Executes actions."""
+    """Carries out what the policy decided; knows when training is over."""
 
     def __init__(
         self,

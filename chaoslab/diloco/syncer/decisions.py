@@ -70,7 +70,7 @@ class Member:
 
     @property
     def is_present(self) -> bool:
-        """Whether it is waited for."""
+        """Whether a round waits for it: it steps, and its answers arrive in time."""
         return self.has_stepped and not self.is_suspected and not self.is_lagging
 
     def can_contribute(self, fragment: int, version: int) -> bool:

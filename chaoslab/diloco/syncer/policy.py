@@ -39,7 +39,7 @@ _MOST = 1 << 53
 
 
 class Policy:
-    """The syncer's decisions."""
+    """State of one training that decisions depend on. Deterministic; time is an argument."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -148,10 +148,10 @@ class Policy:
         actions: list[Action] = [drop]
         self.rounds.lose(member)
         if member.epoch == self.seeder and not self.versions:
-            heir = next(iter(self.membership.members), None)
-            self.seeder = heir.epoch if heir else None
-            if heir is not None:
-                actions.append(Welcome(member=heir, source=Source.INITIAL, donor=None))
+            successor = next(iter(self.membership.members), None)
+            self.seeder = successor.epoch if successor else None
+            if successor is not None:
+                actions.append(Welcome(member=successor, source=Source.INITIAL, donor=None))
         return actions + self.transfers.lose(now_s, member)
 
     # ------------------------------------------------------------ pushes

@@ -144,13 +144,10 @@ class Hub:
             known.assembler.payload_bytes_max = min(most, payload_bytes_max or most)
             known.is_admitted = True
 
-    def send(self, session: int, message: pb.ToLearner, *, key: Hashable | None = None) -> None:
-        """Queue a message without payload; with a key it replaces an unsent one with the same key.
-
-        ValueError if it is larger than one frame.
-        """
+    def send(self, session: int, message: pb.ToLearner) -> None:
+        """Queue a message without payload; ValueError if it is larger than one frame."""
         known = self._sessions.get(session)
-        if known is not None and not known.outbox.put(frame_of(message), key):
+        if known is not None and not known.outbox.put(frame_of(message)):
             known.cancel()
 
     def send_payload(

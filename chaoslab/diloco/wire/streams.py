@@ -28,7 +28,7 @@ Options: TypeAlias = list[tuple[str, int | str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Limits of one end."""
+    """Limits of one end of a stream; a peer that exceeds one is slowed down or ended."""
 
     sessions_max: int = 250
     """Most streams at once; further ones are refused."""
@@ -54,7 +54,7 @@ class Limits:
     """Longest time that `close` and `stop` wait for the peer to read the last messages, in s."""
 
     def inbox(self) -> Inbox["Arrival[M]"]:
-        """New inbox of one end."""
+        """New inbox with the bounds of these limits."""
         return Inbox(items_max=self.arrivals_max, bytes_max=self.arrivals_bytes_max)
 
     def channel_options(self) -> Options:
