@@ -23,7 +23,7 @@ from chaoslab.prepare.kinds import fleet_of, kinds
 from chaoslab.prepare.launch import programs, task_trial
 from chaoslab.prepare.links import link_kind, link_setup, unlinkable
 from chaoslab.prepare.lint import doubtful, impossible
-from chaoslab.prepare.preflight import refuse_impossible, untrainable
+from chaoslab.prepare.preflight import untrainable
 from chaoslab.prepare.setup import FleetSetup, LinkSetup, PlanText
 
 
@@ -63,10 +63,6 @@ class Prepared:
     warnings: tuple[str, ...] = ()
     """What of the plan is likely a mistake, a sentence each."""
 
-    def refuse_impossible(self) -> None:
-        """AbilityError or PlanError when fleet or links cannot do what is scheduled."""
-        refuse_impossible(self.plan, self.schedule, self.fleet_setup.fleet, self.links)
-
 
 def prepare(asked: Asked) -> Prepared:
     """Find, decode and schedule a plan; PlanError says what cannot work."""
@@ -77,13 +73,14 @@ def prepare(asked: Asked) -> Prepared:
     roster = roster_of(plan)
     drawn = schedule(plan, roster)
     document.refuse(impossible(plan, drawn))
+    with_links = replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
     return Prepared(
         plan=plan,
         roster=roster,
         schedule=drawn,
         text=PlanText(
             source=document.text,
-            resolved=resolved_yaml(_with_links(plan), secrets=document.secrets),
+            resolved=resolved_yaml(with_links, secrets=document.secrets),
             secrets=document.secrets,
         ),
         fleet_setup=fleet_setup(plan),
@@ -102,11 +99,6 @@ def fleet_setup(plan: FaultPlan) -> FleetSetup:
     return FleetSetup(fleet=fleet_of(plan).factory(request))
 
 
-def _with_links(plan: FaultPlan) -> FaultPlan:
-    """The plan with the kind of links that it came to."""
-    return replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
-
-
 def decode(asked: Asked) -> tuple[FaultPlan, Document]:
     """A plan and where its parts were written; PlanError names every mistake in it."""
     path = find_plan(asked.plan)
@@ -122,20 +114,15 @@ def find_plan(given: str) -> Path:
     if given in bundled:
         return bundled[given]
     if os.path.lexists(path):
-        raise PlanError(f"{given!r} is {_what_is(path)}: a plan is a regular file, such as a.yaml")
+        odd = "a pipe, a socket or a device" if path.exists() else "a link to nothing"
+        odd = "a folder" if path.is_dir() else odd
+        raise PlanError(f"{given!r} is {odd}: a plan is a regular file, such as a.yaml")
     near = difflib.get_close_matches(path.stem, bundled, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise PlanError(
         f"there is no plan file {given!r}: {hint}plans that come with chaoslab are "
         f"{', '.join(bundled) or 'missing here'}; any other is named by its path"
     )
-
-
-def _what_is(path: Path) -> str:
-    """What stands where a plan was looked for."""
-    if path.is_dir():
-        return "a folder"
-    return "a link to nothing" if not path.exists() else "a pipe, a socket or a device"
 
 
 def bundled_plans() -> Mapping[str, Path]:

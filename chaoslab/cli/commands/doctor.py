@@ -116,33 +116,32 @@ def _python() -> Examined:
 
 def _cores() -> Examined:
     count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    if (count or 1) >= 2:
-        return ok("cores", f"{count}")
-    return limited("cores", f"{count}", "use fewer learners: --set training.learners=2")
+    is_enough = (count or 1) >= 2
+    return _if(is_enough, "cores", f"{count}", "use fewer learners: --set training.learners=2")
 
 
 def _memory() -> Examined:
     free = psutil.virtual_memory().available
     detail = f"{free / 1e9:.1f} GB available"
-    if free >= _MEMORY_BYTES:
-        return ok("memory", detail)
-    return limited("memory", detail, "a learner takes about 0.4 GB: use fewer")
+    return _if(free >= _MEMORY_BYTES, "memory", detail, "a learner takes about 0.4 GB: use fewer")
 
 
 def _disk(runs_root: Path) -> Examined:
     free = shutil.disk_usage(_nearest(runs_root)).free
     detail = f"{free / 1e9:.1f} GB free for {runs_root}"
-    if free >= _DISK_BYTES:
-        return ok("disk", detail)
-    return limited("disk", detail, "remove old runs, or write elsewhere with --out")
+    remedy = "remove old runs, or write elsewhere with --out"
+    return _if(free >= _DISK_BYTES, "disk", detail, remedy)
 
 
 def _cache() -> Examined:
     place = compilation_cache()
     detail = f"{place}{'' if place.exists() else ' (made by the first run)'}"
-    if os.access(_nearest(place), os.W_OK):
-        return ok("compilation cache", detail)
-    return limited("compilation cache", detail, "set CHAOSLAB_CACHE to a folder you may write")
+    remedy = "set CHAOSLAB_CACHE to a folder you may write"
+    return _if(os.access(_nearest(place), os.W_OK), "compilation cache", detail, remedy)
+
+
+def _if(is_enough: bool, name: str, detail: str, remedy: str) -> Examined:
+    return ok(name, detail) if is_enough else limited(name, detail, remedy)
 
 
 def _nearest(place: Path) -> Path:

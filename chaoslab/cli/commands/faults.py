@@ -10,15 +10,8 @@ from chaoslab.cli.commands.output import examples, json_option, print_result, ta
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault
-from chaoslab.plan.file.conventions import (
-    default_of,
-    field_docs,
-    fields_of,
-    hints_of,
-    is_required,
-    key_of,
-)
-from chaoslab.plan.file.writing import written_value
+from chaoslab.plan.file.conventions import field_docs, fields_of, hints_of, is_required, key_of
+from chaoslab.plan.file.writing import written_default
 from chaoslab.prepare.kinds import faults
 
 
@@ -60,22 +53,16 @@ def fault_json(fault: type[Fault]) -> Mapping[str, Json]:
 
 def settings_json(fault: type[Fault]) -> list[Mapping[str, Json]]:
     """The keys that a plan may write for a fault, with defaults in the plan's own units."""
+    hints = hints_of(fault)
     return [
         {
             "key": key_of(field.name),
             "is_required": is_required(field),
-            "default": _default(fault, field.name),
+            "default": written_default(field, hints[field.name]),
             "help": field_docs(fault).get(field.name, ""),
         }
         for field in fields_of(fault)
     ]
-
-
-def _default(fault: type[Fault], name: str) -> Json:
-    field = next(field for field in fields_of(fault) if field.name == name)
-    if is_required(field) or (value := default_of(field)) is None:
-        return None
-    return written_value(name, hints_of(fault)[name], value)
 
 
 def _page(chosen: Iterable[type[Fault]]) -> RenderableType:

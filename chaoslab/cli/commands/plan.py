@@ -23,6 +23,7 @@ from chaoslab.plan.schedule import RESERVE, RosterEntry, Schedule, preview, to_l
 from chaoslab.prepare.kinds import fleet_of
 from chaoslab.prepare.links import caveats, link_kind, why_this_kind
 from chaoslab.prepare.plans import Asked, Prepared, prepare
+from chaoslab.prepare.preflight import refuse_impossible
 from chaoslab.record.run_directory import list_runs
 
 
@@ -46,7 +47,8 @@ def command(*, asked: Asked, out: Path, as_json: bool) -> None:
     lasted_s = _lasted_s(out, prepared.plan.name)
     value = prepared.text.secrets.data(preview_json(prepared, lasted_s))
     print_result(value, _page(prepared, lasted_s), as_json=as_json)
-    prepared.refuse_impossible()
+    fleet, links = prepared.fleet_setup.fleet, prepared.links
+    refuse_impossible(prepared.plan, prepared.schedule, fleet, links)
     if not as_json:
         advise(f"chaoslab run {asked.again()}", "do it")
 

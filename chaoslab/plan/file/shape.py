@@ -48,7 +48,6 @@ from chaoslab.core.errors import HarnessBug, PackageError, PlanError
 from chaoslab.plan.file.conventions import (
     Hint,
     class_doc,
-    default_of,
     field_docs,
     fields_of,
     hints_of,
@@ -58,7 +57,7 @@ from chaoslab.plan.file.conventions import (
     tuple_in,
 )
 from chaoslab.plan.file.document import Tree, nearest
-from chaoslab.plan.file.writing import written_value
+from chaoslab.plan.file.writing import written_default
 
 _typed_dict: Any = TypedDict  # its keys are known only at run time
 _tuple: Any = tuple
@@ -102,12 +101,11 @@ def keys_of(kind: type, special: Mapping[Hint, Shape] = _NONE) -> dict[str, Shap
         if hints[field.name] is object:
             continue  # settings, whose keys stand beside these
         example = field.metadata.get("example") or _example(field.name, hints[field.name])
-        default = None if is_required(field) else default_of(field)
-        is_shown = default not in (None, (), {})
+        default = written_default(field, hints[field.name])
         keys[key_of(field.name)] = entry(
             shape_of(field.name, hints[field.name], special, example=example),
             docs.get(field.name),
-            default=written_value(field.name, hints[field.name], default) if is_shown else None,
+            default=None if default in ([], {}) else default,
             example=example,
             is_required=is_required(field),
         )

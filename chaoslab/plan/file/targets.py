@@ -23,6 +23,7 @@ from chaoslab.plan.file.shape import (
     text_form,
     variants,
 )
+from chaoslab.plan.file.writing import DRAWN
 from chaoslab.plan.model import Distribution, Outage, Pick, Target
 
 _DURATION: Final = quantity_shape(units.DURATION)
@@ -111,9 +112,4 @@ def _drawn(dist: Distribution, length: str, *more: str) -> Shape:
 
 
 FOR: Final = plain(_for, text_form(units.DURATION), {"const": "rest"})
-_OUTAGES: Final = {
-    "exponential": _drawn(Distribution.EXPONENTIAL, "mean"),
-    "weibull": _drawn(Distribution.WEIBULL, "mean", "shape"),
-    "lognormal": _drawn(Distribution.LOGNORMAL, "median", "sigma"),
-}
-OUTAGE: Final = variants("dist", _OUTAGES)
+OUTAGE: Final = variants("dist", {dist.value: _drawn(dist, *keys) for dist, keys in DRAWN.items()})

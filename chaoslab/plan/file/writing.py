@@ -7,16 +7,19 @@ Everything is written out, defaults included, in the plan's own keys and units; 
 """
 
 from collections.abc import Mapping
+from dataclasses import Field
 from enum import StrEnum
 from functools import singledispatch
-from typing import get_args
+from typing import Any, Final, get_args
 
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug
 from chaoslab.plan.file.conventions import (
     Hint,
+    default_of,
     fields_of,
     hints_of,
+    is_required,
     key_of,
     quantity_of,
     tuple_in,
@@ -26,6 +29,13 @@ from chaoslab.plan.model import AbortRule, Distribution, FaultPlan, Outage, Targ
 
 _INLINE = (object, Outage)
 """Types of fields whose keys stand beside those of their owner: settings, and `for`."""
+
+DRAWN: Final[Mapping[Distribution, tuple[str, ...]]] = {
+    Distribution.EXPONENTIAL: ("mean",),
+    Distribution.WEIBULL: ("mean", "shape"),
+    Distribution.LOGNORMAL: ("median", "sigma"),
+}
+"""Keys of `outage` by its distribution: the length, then its other parameters."""
 
 
 @singledispatch
@@ -46,6 +56,12 @@ def _fields(part: object) -> dict[str, Tree]:
         else:
             entry[key_of(field.name)] = written_value(field.name, hints[field.name], value)
     return entry
+
+
+def written_default(field: "Field[Any]", hint: Hint) -> Tree:
+    """The default of a field as it stands in a plan; None without one."""
+    default = None if is_required(field) else default_of(field)
+    return None if default is None else written_value(field.name, hint, default)
 
 
 def written_value(field: str, hint: Hint, value: object) -> Tree:
@@ -104,13 +120,9 @@ def _(outage: Outage) -> dict[str, Tree]:
     length = units.show_duration(outage.seconds)
     if outage.dist is Distribution.FIXED:
         return {"for": length}
-    drawn: dict[str, Tree] = {"dist": outage.dist.value}
-    if outage.dist is Distribution.LOGNORMAL:
-        drawn |= {"median": length, "sigma": outage.sigma}
-    else:
-        drawn["mean"] = length
-    if outage.dist is Distribution.WEIBULL:
-        drawn["shape"] = outage.shape
+    length_key, *more = DRAWN[outage.dist]
+    drawn: dict[str, Tree] = {"dist": outage.dist.value, length_key: length}
+    drawn |= {key: getattr(outage, key) for key in more}
     if outage.at_most_s is not None:
         drawn["at_most"] = units.show_duration(outage.at_most_s)
     return {"outage": drawn}
