@@ -97,24 +97,17 @@ def _earliest_s(plan: FaultPlan) -> dict[str, float]:
     found: dict[str, float] = {}
     ends: dict[str, float] = {}
     for fault in plan.faults:
-        found[fault.id] = _begins_s(fault.at, ends) if fault.at else 0.0
-        ends[fault.id] = found[fault.id] + _least_s(fault)
+        at = fault.at or Trigger(time_s=0.0)
+        begin_s = ends[at.after] + at.offset_s if at.after is not None else at.time_s or 0.0
+        found[fault.id], ends[fault.id] = begin_s, begin_s + _least_s(fault)
     return found
-
-
-def _begins_s(at: Trigger, ends: dict[str, float]) -> float:
-    if at.after is not None:
-        return ends[at.after] + at.offset_s
-    return at.time_s or 0.0
 
 
 def _least_s(fault: FaultSpec) -> float:
     """How long it lasts for certain; 0 if that is drawn."""
-    outage = fault.outage
-    if outage.rest:
+    if fault.outage.rest:
         return inf
-    is_fixed = outage.dist is Distribution.FIXED and outage.seconds is not None
-    return outage.seconds or 0.0 if is_fixed else 0.0
+    return fault.outage.seconds or 0.0 if fault.outage.dist is Distribution.FIXED else 0.0
 
 
 def _held_syncer(plan: FaultPlan) -> Iterator[Mistake]:

@@ -1,6 +1,7 @@
 """`chaoslab halt`: the end of every run on this machine, healed."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -48,7 +49,8 @@ def command(
     halted = halt(runs, within_s=within_s, tell=lambda words: click.echo(words, err=True))
     lost = [] if run is not None else [f"{one.what}; {one.remedy}" for one in strays()]
     if as_json:
-        print_json({"runs": [_to_json(one) for one in halted], "remaining": lost})
+        runs_json = [{**asdict(one), "run": str(one.run)} for one in halted]
+        print_json({"runs": runs_json, "remaining": lost})
     else:
         _print(halted, lost)
         advise("chaoslab doctor", "what this machine has left over")
@@ -68,12 +70,6 @@ def _foretell(runs: Sequence[Path], *, as_json: bool) -> None:
         click.echo(f"{run}: {does}")
     if not found:
         click.echo("no run is going on, and nothing is owed")
-
-
-def _to_json(one: Halted) -> dict[str, str | Sequence[str]]:
-    return {
-        "run": str(one.run), "how": one.how, "actions": one.actions, "remaining": one.remaining
-    }  # fmt: skip
 
 
 def _print(halted: Sequence[Halted], lost: Sequence[str]) -> None:

@@ -47,21 +47,19 @@ def print_json(value: Json) -> None:
 def print_result(
     value: Json, page: "RenderableType", *, as_json: bool, then: tuple[str, str] | None = None
 ) -> None:
-    """With --json the value; otherwise the page, and as advice a command and why to try it."""
+    """With --json the value; otherwise the page, and as advice a command and why to try it.
+
+    A page has colours on a terminal, and is plain text of fixed width elsewhere.
+    """
     if as_json:
         print_json(value)
         return
-    print_page(page)
-    if then is not None:
-        advise(*then)
-
-
-def print_page(page: "RenderableType") -> None:
-    """A page on stdout: with colours on a terminal, plain text of fixed width elsewhere."""
     from rich.console import Console  # noqa: PLC0415  # `--help` must not import rich
 
     width = None if sys.stdout.isatty() else _PLAIN_COLUMNS
     Console(highlight=False, width=width).print(page)
+    if then is not None:
+        advise(*then)
 
 
 def table(*titles: str, wraps: Collection[str] = ()) -> "Table":

@@ -13,7 +13,7 @@ import glob
 import importlib.util
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from symtable import symtable
@@ -132,14 +132,9 @@ def _spec_of(name: str) -> tuple[ModuleSpec | None, str]:
         if spec is None:
             break
         # by its last name alone: by the whole one, Python would import the packages around it
-        spec = PathFinder.find_spec(part, _folders(spec))
+        spec = PathFinder.find_spec(part, list(spec.submodule_search_locations or ()))
         found = f"{found}.{part}"
     return spec, found
-
-
-def _folders(spec: ModuleSpec) -> Sequence[str]:
-    """Where the modules of a package are; nowhere, if it is none."""
-    return list(spec.submodule_search_locations or ())
 
 
 def _by_other_finders(first: str) -> ModuleSpec | None:

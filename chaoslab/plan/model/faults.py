@@ -17,7 +17,6 @@ from chaoslab.core.errors import PlanError
 
 SYNCER = "syncer"
 """Name, and role, of the node that merges the learners' work."""
-_LIKE = {"hold": "5s", "after_round": "48"}
 
 
 class Phase(StrEnum):
@@ -67,8 +66,8 @@ class Trigger:
         if self.of is not None and self.step is None and self.phase is None:
             raise PlanError("`of` needs `step` or `phase`: {step: 200, of: learner-1}")
         if self.phase is None and (self.after_round or self.hold_s):
-            key = "hold" if self.hold_s else "after_round"
-            raise PlanError(f"`{key}` needs `phase`: {{phase: written, {key}: {_LIKE[key]}}}")
+            key, like = ("hold", "5s") if self.hold_s else ("after_round", "48")
+            raise PlanError(f"`{key}` needs `phase`: {{phase: written, {key}: {like}}}")
         if self.hold_s < 0 or self.after_round < 0:
             raise PlanError("`hold` and `after_round` must be at least 0")
         if self.phase in SYNCER_PHASES and self.of not in (None, SYNCER):
@@ -80,10 +79,8 @@ class Trigger:
             )
         if self.offset_s and self.after is None:
             raise PlanError("`offset` needs `after`: {after: half-dies, offset: 2s}")
-        if (
-            any(isinstance(value, int | float) and value < 0 for value in named)
-            or self.offset_s < 0
-        ):
+        numbers = [value for value in named if isinstance(value, int | float)]
+        if min(*numbers, self.offset_s, 0) < 0:
             raise PlanError("the value of a trigger must be at least 0")
 
     def __str__(self) -> str:

@@ -52,7 +52,7 @@ def to_lines(schedule: Schedule) -> list[str]:
     return [
         encode(head),
         *(encode(_injection_out(injection)) for injection in schedule.injections),
-        *(encode(_dropped_out(dropped)) for dropped in schedule.dropped),
+        *(encode({"dropped": one.spec, **_fields(one, but="spec")}) for one in schedule.dropped),
     ]
 
 
@@ -67,7 +67,8 @@ def from_lines(lines: Iterable[str], faults: Mapping[str, type]) -> Schedule:
             elif "injection" in found:
                 injections.append(_injection_in(found, faults))
             else:
-                dropped.append(_dropped_in(found))
+                found["spec"] = found.pop("dropped")
+                dropped.append(cast("Dropped", _dataclass(Dropped, found)))
         except (ValueError, KeyError, TypeError, PlanError) as error:
             text = f"this is not a line of a schedule ({error}): {line[:120]}"
             raise PlanError(text, where=f"schedule.jsonl:{number}:1") from error
@@ -113,8 +114,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _injection_out(injection: Injection) -> Json:
-    fields = {"injection": injection.number, **_fields(injection)}
-    del fields["number"]
+    fields = {"injection": injection.number, **_fields(injection, but="number")}
     fields["trigger"] = {k: v for k, v in _fields(injection.trigger).items() if v is not None}
     if not injection.watched:
         del fields["watched"]
@@ -149,23 +149,14 @@ def _adapter(kind: type) -> TypeAdapter[object]:
     return TypeAdapter(kind)
 
 
-def _dropped_out(dropped: Dropped) -> Json:
-    fields = _fields(dropped)
-    return {"dropped": fields.pop("spec"), **fields}
-
-
-def _dropped_in(found: dict[str, object]) -> Dropped:
-    found["spec"] = found.pop("dropped")
-    return cast("Dropped", _dataclass(Dropped, found))
-
-
 def _seed(head: Mapping[str, object]) -> int:
     if head["schedule"] != FORMAT:
         raise ValueError(f"its format is {head['schedule']}, and only {FORMAT} is known")
     return int(str(head["seed"]))
 
 
-def _fields(data: object) -> dict[str, Json]:
+def _fields(data: object, *, but: str = "") -> dict[str, Json]:
     if not dataclasses.is_dataclass(data) or isinstance(data, type):
         raise HarnessBug(f"{data!r} is not a dataclass, so it cannot stand in a schedule")
-    return cast("dict[str, Json]", dataclasses.asdict(data))
+    fields = cast("dict[str, Json]", dataclasses.asdict(data))
+    return {name: value for name, value in fields.items() if name != but}

@@ -64,7 +64,9 @@ def choose(
     pool = _matching(target, roster)
     free = [name for name in pool if name not in target.exclude]
     if target.pick is Pick.LAST_VICTIM:
-        free = [name for name in free if name in _last(victims)]
+        if not victims:
+            raise PlanError("`pick: last_victim` needs an earlier fault with `at`; there is none")
+        free = [name for name in free if name in victims]
     if target.share is None and target.count is None:
         return _open_to_faults(free, protected)
     number = target.count or max(1, math.floor(len(pool) * (target.share or 0) + 0.5 + 1e-9))
@@ -134,12 +136,6 @@ def _described(roster: Roster) -> str:
         else f"{entry.name} (no labels)"
         for entry in roster
     )
-
-
-def _last(victims: Sequence[str]) -> Sequence[str]:
-    if not victims:
-        raise PlanError("`pick: last_victim` needs an earlier fault with `at`; there is none")
-    return victims
 
 
 def _open_to_faults(names: Sequence[str], protected: Collection[str]) -> tuple[str, ...]:
