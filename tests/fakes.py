@@ -127,7 +127,7 @@ class FakeFleet:
             if self._is_held and signal == "SIGTERM" and fake.spec.role is Role.SYNCER:
                 self._finish(fake)
             elif name not in self.troubles.immortal:
-                self._end(name, signal=signal, sent=[signal])
+                self._end(name, signal=str(signal), sent=[str(signal)])
 
     def pause(self, *names: str) -> None:
         for name in names:
