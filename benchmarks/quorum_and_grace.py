@@ -59,7 +59,7 @@ def figures_of(history: History) -> Mapping[str, str]:
     rounds = history.of(Kind.ROUND_MERGED)
     start_s, end_s = rounds[0].time_s, training_end_s(history)
     committed = rounds[-1].payload.committed_tokens - rounds[0].payload.committed_tokens
-    pushes = [part.event.payload.c_steps for part in parts(history)]
+    pushes = [part.contributor.c_steps for part in parts(history)]
     losses = history.of(Kind.EVALUATION_MEASURED)
     pause_s = max(late.time_s - early.time_s for early, late in pairwise(rounds))
     goodput = committed / ((end_s - start_s) * undisturbed_tokens_per_s(history))

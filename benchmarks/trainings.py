@@ -127,7 +127,7 @@ def by_hand(
     folder.mkdir(parents=True)
     (folder / "plan.yaml").write_text(yaml)
     plan, _ = decode(Asked(plan=str(folder / "plan.yaml")))
-    launch = Launch(plan=plan, snapshots=folder / "snapshots")
+    launch = Launch(plan=plan, snapshots=folder / "snapshots", tokens=folder / "tokens")
     deadline_s = time.monotonic() + within_s
     syncer = launch.syncer()
     syncer = replace(syncer, command=(*syncer.command, *syncer_flags))
@@ -143,7 +143,7 @@ def read_events(log: Path) -> list[Event]:
     """Events that a node has printed so far, on its own clock."""
     found: list[Event] = []
     for line in log.read_bytes().split(b"\n")[:-1]:
-        report = read_node_line(line.decode(errors="replace"))
+        report = read_node_line(line.decode(errors="replace"), log.stem)
         if report is not None:
             stamp_s = report.node_s or 0.0
             found.append(
