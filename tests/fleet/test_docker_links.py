@@ -116,7 +116,7 @@ class TestNetemLinks(LinkKit):
 
     def end_the_proxy(self, links: Links) -> None:
         assert isinstance(links, NetemLinks)
-        links.netem.gateway.close()
+        links.gateway.close()
 
 
 def test_a_gateway_holds_refuses_and_breaks_off_what_it_forwards(stage: Stage) -> None:
@@ -194,11 +194,11 @@ def test_tcp_repairs_what_a_gateway_does_to_packets(
     assert isinstance(stage.links, NetemLinks)
     pair = stage.connect()
     stage.link.shape("injection-0", BOTH, effect)
-    assert effect.kind in stage.links.netem.gateway.run("tc", "qdisc", "show")
+    assert effect.kind in stage.links.gateway.run("tc", "qdisc", "show")
     for way in (UP, DOWN):
         assert transfer(pair, way, 300_000).digest == digest_of(300_000)
     stage.link.clear("injection-0")
-    assert "netem" not in stage.links.netem.gateway.run("tc", "qdisc", "show")
+    assert "netem" not in stage.links.gateway.run("tc", "qdisc", "show")
     assert is_open(pair)
 
 
@@ -206,7 +206,7 @@ def test_what_somebody_else_does_to_a_gateway_is_noticed(stage: Stage) -> None:
     assert isinstance(stage.links, NetemLinks)
     stage.link.shape("injection-0", UP, Bandwidth(rate_bytes_per_s=1e6))
     assert not stage.links.troubles()
-    stage.links.netem.gateway.run("iptables", "-t", "mangle", "-F")
+    stage.links.gateway.run("iptables", "-t", "mangle", "-F")
     assert ["gateway" in trouble for trouble in stage.links.troubles()] == [True]
 
 
