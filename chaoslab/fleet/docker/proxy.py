@@ -22,7 +22,7 @@ from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.kernel_probe import tried
 from chaoslab.fleet.docker.images.tools import Tools
 from chaoslab.fleet.docker.run_resources import RunResources
-from chaoslab.links.netem.container_packet_loss import ProxyDrops
+from chaoslab.links.netem.netfilter import ProxyDrops
 from chaoslab.links.ports import established
 from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.links.proxy.access import TOKEN

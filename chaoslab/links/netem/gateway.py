@@ -18,7 +18,7 @@ from typing import Final, Protocol
 
 from chaoslab.core.errors import FleetError
 from chaoslab.links.effects import Direction, LinkAbility
-from chaoslab.links.netem.container_packet_loss import chain_of
+from chaoslab.links.netem.netfilter import chain_of
 from chaoslab.links.netem.queues import Queues
 
 INTERFACE: Final = "eth0"

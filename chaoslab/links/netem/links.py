@@ -32,8 +32,8 @@ from chaoslab.links.effects import (
     Refuse,
     Reset,
 )
-from chaoslab.links.netem.container_packet_loss import GatewayDrops
 from chaoslab.links.netem.gateway import INTERFACE, Ends, Forwarding, Gateway
+from chaoslab.links.netem.netfilter import GatewayDrops
 from chaoslab.links.netem.packet_rules import KernelPackets
 from chaoslab.links.netem.queues import Queued
 from chaoslab.links.settings import LinksFactory

@@ -7,6 +7,13 @@ The rules match packets that arrive on one interface (loopback by default) from 
 port, so other traffic is not affected. On loopback a packet holds up to 64 KiB: a share of packets
 there is a larger share of a transfer's time than on a wire with 1500-byte packets. Needs root
 (CAP_NET_ADMIN); `is_available` tries it.
+
+Where a link is in a container, iptables runs in that container's network, so the rules vanish with
+it and need no undo entries:
+
+    ProxyDrops    in:  learner ─► INPUT, port P ─► a share is dropped ─► proxy
+                  out: proxy ─► POSTROUTING, port P ─► a share goes to a class that discards it
+    GatewayDrops  both: FORWARD ─► the link's chain of that direction ─► a share is dropped
 """
 
 import secrets
@@ -15,12 +22,15 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from chaoslab.core.errors import AbilityError, FleetError
 from chaoslab.links.effects import Direction
 from chaoslab.links.netem.kernel import Run, may_administer_network, run, which, why_no_namespace
 from chaoslab.links.ports import HeldPort
+
+_DISCARD: Final = "1:2"
+"""Class whose queue discards its packets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +144,66 @@ class Iptables:
 
     def _run(self, *words: str) -> str:
         return self._run_tool(self.tool, "-w", "5", *words)
+
+
+class ProxyDrops(Iptables):
+    """Rules in a proxy's container, on one interface.
+
+    Outgoing packets of a proxy cannot be dropped by a rule: its own TCP would learn of that at
+    once. A queue that discards packets and reports them as sent behaves like a wire.
+    """
+
+    chains: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("filter", "INPUT"),
+        ("mangle", "POSTROUTING"),
+    )
+
+    def __init__(self, tools: Run) -> None:
+        super().__init__(tools)
+        self._discards = False
+
+    def spot(self, drop: Drop) -> RulePlace:
+        """Incoming packets are matched before the proxy, outgoing ones after it."""
+        if drop.way is Direction.UP:
+            return super().spot(drop)
+        return RulePlace(
+            table="mangle",
+            chain="POSTROUTING",
+            match=("-o", drop.interface, "-p", "tcp", "--sport", str(drop.port)),
+            end=("-j", "CLASSIFY", "--set-class", _DISCARD),
+        )
+
+    def add(self, drop: Drop) -> None:
+        """The first rule for outgoing packets also adds the queue."""
+        if drop.way is Direction.DOWN and not self._discards:
+            self._add_queue(drop.interface)
+            self._discards = True
+        super().add(drop)
+
+    def _add_queue(self, interface: str) -> None:
+        """Add a queue that passes all packets at once, except those of one class."""
+        device = ("dev", interface)
+        wide = ("htb", "rate", "10gbit")
+        self._run_tool("tc", "qdisc", "add", *device, "root", "handle", "1:", "htb",
+                       "direct_qlen", "10000")  # fmt: skip
+        self._run_tool("tc", "class", "add", *device, "parent", "1:", "classid", _DISCARD, *wide)
+        self._run_tool("tc", "qdisc", "add", *device, "parent", _DISCARD, "blackhole")
+
+
+class GatewayDrops(Iptables):
+    """Rules in a gateway, which has a chain for each direction of each link."""
+
+    chains: ClassVar[tuple[tuple[str, str], ...]] = (("filter", ""),)
+
+    def spot(self, drop: Drop) -> RulePlace:
+        """All packets in the chain are the link's."""
+        chain = chain_of(drop.port, drop.way)
+        return RulePlace(table="filter", chain=chain, match=("-p", "tcp"))
+
+
+def chain_of(port: int, way: Direction) -> str:
+    """Chain of a gateway for the packets of one link in one direction."""
+    return f"{way}-{port}"
 
 
 def _comment(words: Sequence[str]) -> str | None:

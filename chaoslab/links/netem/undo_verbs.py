@@ -110,32 +110,22 @@ def _legible(run: Path) -> tuple[UndoEntry, ...]:
 
 
 def _diagnose() -> Iterator[Examined]:
-    yield _namespaces()
-    yield _packet_loss()
-    yield _netem()
-
-
-def _namespaces() -> Examined:
-    """Whether packet rules can be tried in a temporary namespace."""
-    why_not = kernel.why_no_namespace()
-    if not why_not:
-        return ok("namespaces", "a network of its own can be made to try rules for packets in")
-    return missing("namespaces", f"rules for packets are tried in place, and taken back: {why_not}")
-
-
-def _packet_loss() -> Examined:
-    """Tried with a rule on a port that is held meanwhile."""
+    """Found by trying, with rules that vanish with their namespace or are removed at once."""
+    if why_not := kernel.why_no_namespace():
+        how = f"rules for packets are tried in place, and taken back: {why_not}"
+        yield missing("namespaces", how)
+    else:
+        yield ok("namespaces", "a network of its own can be made to try rules for packets in")
     can, how = netfilter.is_available()
     if can:
-        return ok("packet loss", f"{how}, for network.loss")
-    return missing("packet loss", f"network.loss is refused: {how}")
-
-
-def _netem() -> Examined:
+        yield ok("packet loss", f"{how}, for network.loss")
+    else:
+        yield missing("packet loss", f"network.loss is refused: {how}")
     can, how = bands.is_available()
     if can:
-        return ok("tc netem", "duplicated, reordered and corrupt packets")
-    return missing("tc netem", f"no duplicated, reordered or corrupt packets: {how}")
+        yield ok("tc netem", "duplicated, reordered and corrupt packets")
+    else:
+        yield missing("tc netem", f"no duplicated, reordered or corrupt packets: {how}")
 
 
 MAINTENANCE = Maintenance(

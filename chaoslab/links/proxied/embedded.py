@@ -1,11 +1,10 @@
-"""Links through chaoslab's own proxy: nothing to install, and more than Toxiproxy can do.
+"""Links through chaoslab's own proxy: nothing to install, more abilities than Toxiproxy.
 
     EmbeddedLinks ── HTTP API ──► `python -m chaoslab.links.proxy`, one process for all
                                    learner ─► link ─► syncer
 
-The proxy ends with the harness, whatever happens to it, and obeys nobody else: its API has a token,
-which is written to `obligations` alone, for whoever must undo what stands on a link. One seed
-settles the chance of all links.
+The proxy ends with the harness, however that ends. Its API has a token, which is written only to
+the undo log. One seed determines the random delays of all links.
 """
 
 import secrets

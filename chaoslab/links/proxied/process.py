@@ -1,10 +1,10 @@
 """Proxy servers on this machine: one that runs already, or a process of ours that ends with us.
 
-    Server ── fork ──► spawn guard ── written down ──► exec ──► the proxy
+    Server ── fork ──► spawn guard ── undo entry ──► exec ──► the proxy
        └── holds its standard input and its API port; asks /version until it answers
 
-Its output goes to a log. It dies with the harness (parent-death signal, end of its input), and the
-janitor knows it. Used from one thread, which must outlive it.
+Its output goes to a log. It ends with the harness (parent-death signal, end of its input), or by
+the janitor. Used from one thread, which must outlive it.
 """
 
 import os
@@ -26,7 +26,7 @@ from chaoslab.links.proxied.http_api import Endpoint, call
 from chaoslab.undo.base import PendingUndos, UndoLog
 
 _READY_S = 20.0
-"""How long a server may take until its API answers."""
+"""Time until the API of a new server answers."""
 _PAUSE_S = 0.01
 _END_S = 5.0
 

@@ -3,13 +3,13 @@
     ToxiproxyLinks ── toxiproxy-python, every call with a deadline ──► Toxiproxy
         its own server from a binary that is found, or a given one that may serve others, too
 
-The server takes a misspelt attribute for none and dies of a negative rate. So everything is checked
-before it is sent, the answer is compared with it, and nothing but our own proxies is touched: no
+The server ignores a misspelt attribute and crashes at a negative rate. So everything is checked
+before it is sent, the answer is compared with it, and only proxies of this run are changed: no
 /reset, no toxicity, no populate.
 
-A limit that nothing here can lift: while a receiver reads nothing and more than about 33 MB wait
-for it behind a latency, the server can neither change nor heal that link, ever (its toxics wait for
-each other). The call then fails with its deadline; links: embedded do not have it.
+A limit of Toxiproxy: while a receiver reads nothing and more than about 33 MB wait for it behind a
+latency, the server can never change or heal that link (its toxics wait for each other). The call
+then fails at its deadline. `links: embedded` does not have this limit.
 """
 
 import re
@@ -81,7 +81,7 @@ class ToxiproxyLinks(ProxiedLinks):
         return ToxiproxyClient(api, self.host.established)
 
     def _end(self) -> None:
-        """Delete our proxies from somebody's server, too."""
+        """Also delete our proxies from a server that others use."""
         super()._end()
         for proxy, owed in self._owed.items():
             delete(Endpoint(address=str(self._address)), proxy)
@@ -89,13 +89,13 @@ class ToxiproxyLinks(ProxiedLinks):
         self._owed.clear()
 
     def _proxy_name(self, link: str) -> str:
-        """Unique on a server that may serve others; written down before it is made there."""
+        """Unique on a server that others use; its undo entry is written before it is created."""
         name = f"chaoslab-{self._run}-{link}"
         if self._address is not None:
             self._owed[name] = self.undo_log.open(DELETE_PROXY, api=self._address, proxy=name)
         return name
 
-    # ---------------------------------------------------------------- what is different here
+    # ---------------------------------------------------------------- limits of Toxiproxy
 
     def caveats(self, effect: Effect) -> Sequence[str]:
         """See `base.Links.caveats`. AbilityError for what Toxiproxy's whole numbers cannot say."""

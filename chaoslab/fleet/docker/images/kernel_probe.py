@@ -19,9 +19,8 @@ from chaoslab.fleet.docker.engine.labels import labels_of, trial_name
 from chaoslab.fleet.docker.images import images
 from chaoslab.fleet.docker.images.tools import Tools, why_no_image
 from chaoslab.links.effects import Bandwidth, Direction, Latency, LinkAbility
-from chaoslab.links.netem.container_packet_loss import GatewayDrops, ProxyDrops
 from chaoslab.links.netem.gateway import Forwarding
-from chaoslab.links.netem.netfilter import Drop
+from chaoslab.links.netem.netfilter import Drop, GatewayDrops, ProxyDrops
 from chaoslab.links.netem.queues import Queues
 
 _PORT: Final = 4701
