@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from chaoslab.cli.commands.repetition import Allowed, allowed
+from chaoslab.cli.commands.repetition import allowed
 from chaoslab.core.errors import ExitCode, FleetError, PlanError
 from tests.cli.test_cli import FakeFleets, call, fleets, run_once  # noqa: F401  # a fixture
 from tests.fakes import FakeFleet, Troubles
@@ -121,10 +121,9 @@ def test_a_tolerance_is_a_number_of_runs_or_a_share_below_all(text: str) -> None
         allowed(text)
 
 
-def test_a_share_is_of_the_runs_that_were_made() -> None:
-    assert allowed("5%") == Allowed(share=0.05)
-    assert allowed("5%").covers(1, 20)
-    assert not allowed("5%").covers(1, 19)
+def test_a_percentage_is_a_share_and_a_bare_number_counts_runs() -> None:
+    assert (allowed("5%"), allowed("0%"), allowed("2")) == (0.05, 0.0, 2)
+    assert isinstance(allowed("2"), int)
 
 
 def test_help_names_what_is_repeated() -> None:

@@ -24,31 +24,17 @@ _WORST = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Allowed:
-    """How many runs may be FAIL or UNKNOWN: a number, or a share of those that were made."""
-
-    runs: int | None = None
-    share: float | None = None
-
-    def covers(self, flaky: int, runs: int) -> bool:
-        """Whether so many of so many are allowed."""
-        if self.runs is not None:
-            return flaky <= self.runs
-        return flaky <= (self.share or 0.0) * runs
-
-
-def allowed(text: str) -> Allowed:
-    """`2` (runs) or `5%` (of the runs); PlanError for anything else."""
+def allowed(text: str) -> int | float:
+    """A number of runs from `2`, or a share of them from `5%`; PlanError for anything else."""
     if text.isdecimal():
-        return Allowed(runs=int(text))
+        return int(text)
     try:
         found = share(text)
     except PlanError:
         found = -1.0
     if not 0 <= found < 1:
         raise PlanError(f"--tolerate {text}: write a number of runs, or a share below 100% as 5%")
-    return Allowed(share=found)
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +43,14 @@ class Repeating:
 
     times: int
     ends_at_failure: bool = False
-    allowed: Allowed | None = None
+    allowed: int | float | None = None
+    """How many runs may be FAIL or UNKNOWN: a number, or as a float a share of those made."""
 
     def __post_init__(self) -> None:
         most = 1 if self.ends_at_failure else self.times
-        if self.allowed is not None and (self.allowed.runs or 0) >= most:
+        if isinstance(self.allowed, int) and self.allowed >= most:
             raise PlanError(
-                f"--tolerate {self.allowed.runs}: at most {most} runs can be other than PASS here, "
+                f"--tolerate {self.allowed}: at most {most} runs can be other than PASS here, "
                 f"so the gate could never fail: tolerate at most {most - 1}"
             )
 
@@ -89,7 +76,8 @@ class Repeating:
         if worst not in (ExitCode.FAIL, ExitCode.UNKNOWN) or self.allowed is None:
             return worst
         flaky = sum(judged.verdict.outcome is not Outcome.PASS for judged in made)
-        return ExitCode.PASS if self.allowed.covers(flaky, len(made)) else worst
+        most = self.allowed if isinstance(self.allowed, int) else self.allowed * len(made)
+        return ExitCode.PASS if flaky <= most else worst
 
     def _is_over(self, made: Sequence[Judged]) -> bool:
         if not made:

@@ -70,13 +70,6 @@ def is_required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def default_of(field: "dataclasses.Field[Any]") -> object:
-    """The default of a field that has one."""
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
-    return field.default
-
-
 def class_doc(kind: type) -> str | None:
     """The docstring of a class, None where `dataclass` made one up."""
     doc = kind.__doc__ or ""

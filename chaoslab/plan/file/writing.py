@@ -7,7 +7,7 @@ Everything is written out, defaults included, in the plan's own keys and units; 
 """
 
 from collections.abc import Mapping
-from dataclasses import Field
+from dataclasses import MISSING, Field
 from enum import StrEnum
 from functools import singledispatch
 from typing import Any, Final, get_args
@@ -16,10 +16,8 @@ from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug
 from chaoslab.plan.file.conventions import (
     Hint,
-    default_of,
     fields_of,
     hints_of,
-    is_required,
     key_of,
     quantity_of,
     tuple_in,
@@ -60,8 +58,8 @@ def _fields(part: object) -> dict[str, Tree]:
 
 def written_default(field: "Field[Any]", hint: Hint) -> Tree:
     """The default of a field as it stands in a plan; None without one."""
-    default = None if is_required(field) else default_of(field)
-    return None if default is None else written_value(field.name, hint, default)
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return None if default in (None, MISSING) else written_value(field.name, hint, default)
 
 
 def written_value(field: str, hint: Hint, value: object) -> Tree:

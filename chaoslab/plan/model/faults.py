@@ -221,16 +221,14 @@ class FaultSpec:
     def __post_init__(self) -> None:
         if (self.at is None) == (self.arrivals is None):
             raise PlanError(
-                f"fault {self.id!r} needs either `at` or `arrivals`: write `at: {{round: 60}}`",
-                where=self.where,
+                f"fault {self.id!r} needs either `at` or `arrivals`: write `at: {{round: 60}}`"
             )
         phase = self.at.phase if self.at else None
         if self.target.pick is Pick.AT_PHASE and (phase is None or phase in SYNCER_PHASES):
             learners = ", ".join(sorted(set(Phase) - SYNCER_PHASES))
             raise PlanError(
                 f"fault {self.id!r}: `pick: at_phase` needs a phase of the learners: "
-                f"`at: {{phase: …}}` with one of {learners}",
-                where=self.where,
+                f"`at: {{phase: …}}` with one of {learners}"
             )
 
 
