@@ -151,7 +151,8 @@ class Launch:
         identity = ("--name", name, "--incarnation", "{incarnation}")
         place = ("--directory", "{directory}", *self.node_site.flags)
         place = () if role is Role.EVALUATOR else place
-        hears = self._has_hooks and role is not Role.EVALUATOR
+        waits = any(fault.at is not None and fault.at.phase for fault in self.plan.faults)
+        hears = role is not Role.EVALUATOR and (waits or self._needs(Ability.HOOKS))
         hooks = ("--test-hooks",) if hears else ()
         program = programs(self.plan)[role]
         return NodeSpec(
@@ -179,12 +180,6 @@ class Launch:
         """The secrets that these flags name."""
         values = self.secrets.values
         return {name: values[name] for name in values if reference(name) in " ".join(flags)}
-
-    @property
-    def _has_hooks(self) -> bool:
-        """Whether the plan asks something of the nodes themselves: in a fault, or in a trigger."""
-        waits = any(fault.at is not None and fault.at.phase for fault in self.plan.faults)
-        return waits or self._needs(Ability.HOOKS)
 
     def _needs(self, ability: Ability) -> bool:
         return any(ability in getattr(fault.settings, "needs", ()) for fault in self.plan.faults)

@@ -38,31 +38,26 @@ _SURE_FACTOR = 10.0
 
 def impossible(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
     """Every part of the plan that can never pass, and every bound that can never be violated."""
-    yield from _never_back(plan)
-    yield from _opposites(plan)
+    yield from _no_rejoin(plan)
     yield from _never_come(plan)
     yield from _held_syncer(plan)
     yield from _endless(plan)
     yield from _too_many(plan, schedule)
 
 
-def _never_back(plan: FaultPlan) -> Iterator[Mistake]:
-    """`rejoin` asks every victim to return, also one that is never healed."""
-    asks = [spec.check for spec in plan.expect if isinstance(spec.settings, Rejoin)]
+def _no_rejoin(plan: FaultPlan) -> Iterator[Mistake]:
+    """`rejoin` asks every victim to return: none may stay away, or be expected to."""
+    if not any(isinstance(spec.settings, Rejoin) for spec in plan.expect):
+        return
     for number, fault in enumerate(plan.faults):
-        if asks and fault.outage.rest and _takes_learners(fault):
+        if fault.outage.rest and _takes_learners(fault):
             text = (
                 f"`rejoin` under `expect` asks every victim to return, and {fault.id!r} is never "
                 "healed: write `for: 20s`, or take `rejoin` out"
             )
             yield ("faults", number, "for"), text
-
-
-def _opposites(plan: FaultPlan) -> Iterator[Mistake]:
-    has_rejoin = any(isinstance(spec.settings, Rejoin) for spec in plan.expect)
     for number, spec in enumerate(plan.expect):
-        is_no = isinstance(spec.settings, LearnersRejoin) and not spec.settings.expected
-        if is_no and has_rejoin:
+        if isinstance(spec.settings, LearnersRejoin) and not spec.settings.expected:
             yield (
                 ("expect", number, "expected"),
                 "`rejoin` expects that every victim returns: take one of the two out",

@@ -24,9 +24,12 @@ For authors of faults and checks: the fields of the frozen dataclass are the key
     signal: Literal["SIGKILL", …]     signal: SIGTERM             closed list; also a StrEnum
     offsets_s: tuple[float, ...]      offsets: [1s, 2s]           a list of the above
     limit: Settings (a dataclass)     limit: {…}                  nested
+    racks: Mapping[str, str]          racks: {learner-0: a1}      names to one of the above
+    nodes: int | tuple[Group, ...]    nodes: 4, or [{…}, {…}]     a count, or a list in its place
     until_s: float | None = None      until: 30s, or left out     None is never written
 
-A field without a default must be given. Docstrings below fields become the editor's help. A check
+A field without a default must be given. What an error says to write is `metadata["example"]` of
+the field, where its type does not tell. Docstrings below fields become the editor's help. A check
 across fields belongs in `__post_init__` and raises PlanError.
 """
 

@@ -28,21 +28,17 @@ _HELD_OUT_EVERY = 20
 
 def missing(plan: FaultPlan) -> Iterator[tuple[tuple[str, ...], str]]:
     """Each key whose object is not there, and what to write instead."""
-    for key, text in _missing_to_train(plan.training):
-        yield ("training", key), text
-    for role, module in plan.fleet.modules.items():
-        if trouble := _trouble_with_module(module):
-            yield ("fleet", "programs", role), trouble
-
-
-def _missing_to_train(training: Training) -> Iterator[tuple[str, str]]:
+    training = plan.training
     if training.task is not None:
         if trouble := _trouble_with_task(training.task):
-            yield "task", trouble
+            yield ("training", "task"), trouble
     elif training.data != "stdlib" and (
         trouble := _trouble_with_data(training.data) or _want_of_text(training)
     ):
-        yield "data", trouble
+        yield ("training", "data"), trouble
+    for role, module in plan.fleet.modules.items():
+        if trouble := _trouble_with_module(module):
+            yield ("fleet", "programs", role), trouble
 
 
 def _trouble_with_data(data: str) -> str:
