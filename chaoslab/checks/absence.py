@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from chaoslab.checks.timeline import Part, once, parts, training_end_s
+from chaoslab.checks.timeline import Part, of_learner, once, parts_of, training_end_s
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerStep,
@@ -57,11 +57,6 @@ class Absence:
         """Whether the plan meant to give it back: not `for: rest`."""
         return all(story.injecting.payload.for_s is not None for story in self.stories)
 
-    @property
-    def has_rejoined(self) -> bool:
-        """Whether something it sent after its return was accepted."""
-        return self.accepted is not None
-
     def clock_s(self, event: Event | None) -> float | None:
         """Seconds from the restart or the heal to the event."""
         if event is None or self.since is None:
@@ -94,13 +89,11 @@ def absences(history: History) -> tuple[Absence, ...]:
             for learner in story.targets:
                 if learner in history.learners:
                     by_learner[learner].append(story)
-    mine: dict[str, list[Part]] = defaultdict(list)
-    for part in parts(history):
-        mine[part.learner].append(part)
+    mine = parts_of(history)
     found: list[Absence] = []
     for learner, stories in by_learner.items():
         opened = _open_absences(learner, stories, end_s)
-        found += [_come_back(absence, history, mine[learner]) for absence in opened]
+        found += [_come_back(absence, history, mine.get(learner, ())) for absence in opened]
     return tuple(sorted(found, key=lambda absence: (absence.gone_s, absence.learner)))
 
 
@@ -200,9 +193,8 @@ def _impostures(absence: Absence, history: History) -> tuple[Event, ...]:
     The first end of a membership counts: one that comes to end twice was kept after the first.
     """
     left: dict[int, int] = {}
-    for event in history.of(MemberLeft):
-        if event.payload.learner == absence.learner:
-            left.setdefault(event.payload.epoch, event.seq)
+    for event in of_learner(history, MemberLeft, absence.learner):
+        left.setdefault(event.payload.epoch, event.seq)
     return tuple(
         event
         for event in history.between(absence.gone_s, absence.until_s, PushAccepted)

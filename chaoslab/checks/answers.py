@@ -110,11 +110,11 @@ def returns(history: History, *, within_s: float) -> Mapping[str, Return]:
         longest_s[who] = max(longest_s.get(who, 0.0), clock_s or 0.0)
         found[who] = Return(
             rejoined=_has_rejoined(
-                is_back=absence.has_rejoined,
+                is_back=absence.accepted is not None,
                 had_time=absence.since is not None and absence.waited_s >= within_s,
                 history=history,
             ),
-            after_s=round(longest_s[who], 3) if absence.has_rejoined else None,
+            after_s=round(longest_s[who], 3) if absence.accepted else None,
         )
     for outage in outages(history):
         if not outage.was_to_be_healed:

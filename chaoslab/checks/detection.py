@@ -16,14 +16,13 @@ from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.disturbances import disturbances
 from chaoslab.checks.outages import outages
-from chaoslab.checks.timeline import before_the_end, fault_windows
+from chaoslab.checks.timeline import before_the_end, fault_windows, members_before
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import (
     LearnerLeft,
     Leaving,
     LeftBecause,
-    MemberJoined,
     MemberLeft,
     MemberSuspected,
     NodeExited,
@@ -88,13 +87,7 @@ def _delay_s(absence: Absence, history: History) -> float | None:
 
 def _epoch(absence: Absence, history: History) -> int | None:
     """The membership that the fault met; None if the victim was no member then."""
-    epoch = None
-    for event in history.of(MemberJoined, MemberLeft):
-        if event.seq > absence.stories[0].injecting.seq:
-            break
-        if event.payload.learner == absence.learner:
-            epoch = event.payload.epoch if event.kind is Kind.MEMBER_JOINED else None
-    return epoch
+    return members_before(history, absence.stories[0].injecting).get(absence.learner)
 
 
 def _gone_s(absence: Absence, history: History) -> float:

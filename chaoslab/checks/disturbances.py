@@ -100,7 +100,7 @@ def without(history: History, disturbed: Sequence[Disturbance]) -> History:
         return time_s - sum(min(time_s, end_s) - start_s for start_s, end_s in begun)
 
     busy = [(one.start_s, one.end_s) for one in _busy(history)]
-    events = (replace(_emptied(e, busy), time_s=moved_s(e.time_s)) for e in history.events)
+    events = (_emptied(e, busy).at(moved_s(e.time_s)) for e in history.events)
     return history.retimed(events, control=history.control)
 
 

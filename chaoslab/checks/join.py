@@ -14,7 +14,7 @@ from typing import ClassVar, TypeVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import after, parts, training_end_s
+from chaoslab.checks.timeline import after, by_label, parts_of, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
@@ -182,7 +182,7 @@ def _follow(arrival: _Arrival, history: History) -> _Arrival:
 
     merged = [
         part.merged
-        for part in parts(history)
+        for part in parts_of(history).get(arrival.learner, ())
         if part.contributor.life == life and part.merged.time_s <= until_s
     ]
     return replace(
@@ -199,20 +199,14 @@ def _follow(arrival: _Arrival, history: History) -> _Arrival:
 
 def _numbers(found: Sequence[_Arrival]) -> Mapping[str, Json]:
     """The clocks from the start of the process, and from whom each took over the state."""
-
-    def by_learner(values: Iterator[Json]) -> Mapping[str, Json]:
-        rounded = (round(value, 3) if isinstance(value, float) else value for value in values)
-        labels = (f"{arrival.learner} ({arrival.story.injection})" for arrival in found)
-        return dict(zip(labels, rounded, strict=True))
-
+    labels = [f"{arrival.learner} ({arrival.story.injection})" for arrival in found]
+    held = [arrival.complete.payload if arrival.complete else None for arrival in found]
+    sources = [said.donor or said.source if said else None for said in held]
     return {
-        "member_s": by_learner(a.clock_s(a.member) for a in found),
-        "held_everything_s": by_learner(a.clock_s(a.complete) for a in found),
-        "first_step_s": by_learner(a.clock_s(a.stepped) for a in found),
-        "first_contribution_s": by_learner(a.clock_s(a.accepted) for a in found),
-        "contributions": by_learner(len(a.merged) for a in found),
-        "state_from": by_learner(
-            (a.complete.payload.donor or a.complete.payload.source) if a.complete else None
-            for a in found
-        ),
+        "member_s": by_label(labels, (a.clock_s(a.member) for a in found)),
+        "held_everything_s": by_label(labels, (a.clock_s(a.complete) for a in found)),
+        "first_step_s": by_label(labels, (a.clock_s(a.stepped) for a in found)),
+        "first_contribution_s": by_label(labels, (a.clock_s(a.accepted) for a in found)),
+        "contributions": by_label(labels, (len(a.merged) for a in found)),
+        "state_from": by_label(labels, sources),
     }

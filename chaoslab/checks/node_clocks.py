@@ -12,7 +12,7 @@ noting it, and what it noted as `harness.stalled`: a node's clock cannot hide a 
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import HarnessStalled, NodeStarted
@@ -34,11 +34,6 @@ class Stall:
     end_s: float
     event: Event[HarnessStalled]
 
-    @property
-    def length_s(self) -> float:
-        """How long it stood still."""
-        return self.end_s - self.start_s
-
 
 def stalls(history: History) -> tuple[Stall, ...]:
     """Every stretch in which the harness noted that it had stood still, in order."""
@@ -59,8 +54,9 @@ def by_node_clocks(history: History) -> History:
         if event.node_s is not None:
             time_s = _happened_s(event, event.node_s + _offset(event, life, offsets), stood_still)
             latest_s[life] = max(time_s, latest_s.get(life, -math.inf))
-            event = replace(event, time_s=min(event.time_s, latest_s[life]))  # noqa: PLW2901
-        events.append(event)
+            events.append(event.at(min(event.time_s, latest_s[life])))
+        else:
+            events.append(event)
     control = by_node_clocks(history.control) if history.control else None
     return history.retimed(events, control=control)
 

@@ -12,9 +12,15 @@ from dataclasses import dataclass
 
 from chaoslab.checks.absence import absences
 from chaoslab.checks.stretches import overlap_s
-from chaoslab.checks.timeline import after, once, parts, training_end_s
-from chaoslab.core.events import Event, Kind
-from chaoslab.core.payloads import MemberJoined, MemberLeft, NodeStarted, PushAccepted, SyncerReady
+from chaoslab.checks.timeline import (
+    after,
+    members_before,
+    once,
+    parts_of,
+    training_end_s,
+)
+from chaoslab.core.events import Event
+from chaoslab.core.payloads import NodeStarted, PushAccepted, SyncerReady
 from chaoslab.record.journal import FaultStory, History
 
 _START_S = 5.0
@@ -118,18 +124,12 @@ def _outage(history: History, story: FaultStory, until_s: float, *, is_last: boo
 
 def _cut_off(history: History, story: FaultStory, until_s: float) -> list[str]:
     """The members when it began that no fault of their own took away before all was over."""
-    members: set[str] = set()
-    for event in history.of(MemberJoined, MemberLeft):
-        if event.seq > story.injecting.seq:
-            break
-        joined = event.kind is Kind.MEMBER_JOINED
-        (members.add if joined else members.discard)(event.payload.learner)
     busy = {
         absence.learner
         for absence in absences(history)
         if absence.gone_s < until_s and absence.back_s > story.injecting.time_s
     }
-    return sorted(members - busy)
+    return sorted(members_before(history, story.injecting).keys() - busy)
 
 
 def _lent(history: History, until_s: float) -> frozenset[str]:
@@ -148,9 +148,9 @@ def heard(history: History, learner: str, since: Event, until_s: float) -> Event
     accepted = (event for event in pushes if event.payload.learner == learner)
     merged = (
         part.merged
-        for part in parts(history)
-        if part.merged.seq > since.seq and part.learner == learner
-        if part.merged.time_s <= until_s and not part.merged.payload.is_restated
+        for part in parts_of(history).get(learner, ())
+        if part.merged.seq > since.seq and part.merged.time_s <= until_s
+        if not part.merged.payload.is_restated
     )
     found = [event for event in (next(accepted, None), next(merged, None)) if event]
     return min(found, key=lambda event: event.seq, default=None)

@@ -8,6 +8,7 @@ Coming back (`rejoin`) is the first accepted contribution; recovering is the old
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -15,7 +16,7 @@ from typing import ClassVar
 
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import baseline_end_s, parts, training_end_s
+from chaoslab.checks.timeline import baseline_end_s, by_label, parts, parts_of, training_end_s
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude, unknown
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
@@ -155,18 +156,17 @@ def _pace(history: History) -> _Pace | None:
     if length_s <= 0:
         return None
     rounds_per_s = (len(rounds) - 1) / length_s
-    by_learner: dict[str, list[float]] = {}
-    own: dict[str, int] = {}
-    for part in parts(history):
-        by_learner.setdefault(part.learner, []).append(part.merged.time_s)
-        if rounds[0].seq <= part.merged.seq <= rounds[-1].seq:
-            own[part.learner] = own.get(part.learner, 0) + 1
+    usual = [p for p in parts(history) if rounds[0].seq <= p.merged.seq <= rounds[-1].seq]
+    own = Counter(part.learner for part in usual)
     return _Pace(
         rounds_per_s=rounds_per_s,
         shares={learner: count / len(rounds) for learner, count in own.items()},
         window_s=max(_WINDOW_S, _WINDOW_ROUNDS / rounds_per_s),
         times_s=[event.time_s for event in history.of(RoundMerged)],
-        by_learner=by_learner,
+        by_learner={
+            learner: [part.merged.time_s for part in mine]
+            for learner, mine in parts_of(history).items()
+        },
     )
 
 
@@ -223,12 +223,10 @@ def _victims(stories: Sequence[FaultStory], lasting: set[str], history: History)
 
 def _numbers(judged: Sequence[tuple[_Heal, float | None]], pace: _Pace) -> Mapping[str, Json]:
     return {
-        "recovered_after_s": {
-            ", ".join(story.injection for story in heal.stories): (
-                None if after_s is None else round(after_s, 3)
-            )
-            for heal, after_s in judged
-        },
+        "recovered_after_s": by_label(
+            (", ".join(story.injection for story in heal.stories) for heal, _ in judged),
+            (after_s for _, after_s in judged),
+        ),
         "baseline_rounds_per_s": round(pace.rounds_per_s, 3),
         "baseline_shares": {who: round(share, 3) for who, share in sorted(pace.shares.items())},
         "window_s": round(pace.window_s, 3),

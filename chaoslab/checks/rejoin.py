@@ -5,14 +5,14 @@ Three clocks from the restart or the resume: process up, first step, first accep
 contributes once, or one that works on an old version to the end.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 from chaoslab.checks.absence import Absence, absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
-from chaoslab.checks.timeline import parts
+from chaoslab.checks.timeline import by_label, of_learner, parts_of
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Event, Json
@@ -21,13 +21,11 @@ from chaoslab.core.payloads import (
     LearnerFinal,
     LearnerJoined,
     LearnerStep,
-    Membership,
     RoundMerged,
     SyncerFinal,
 )
 from chaoslab.record.journal import History
 
-_M = TypeVar("_M", bound=Membership)
 _FAIR_CHANCES = 3
 """Who contributed fewer than n times had its chance if this many times n rounds were merged."""
 
@@ -144,20 +142,17 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
     Later than that, nobody can know what the syncer had heard.
     """
     merged: dict[int, float] = {}
-    for part in parts(history):
-        if part.learner == absence.learner:
-            step = part.contributor.step
-            merged[part.contributor.incarnation] = max(
-                step, merged.get(part.contributor.incarnation, 0.0)
-            )
+    for part in parts_of(history).get(absence.learner, ()):
+        life = part.contributor.incarnation
+        merged[life] = max(part.contributor.step, merged.get(life, 0.0))
     reached = [
         event.payload.data_position
-        for event in _said(history, LearnerStep, absence.learner)
+        for event in of_learner(history, LearnerStep, absence.learner)
         if event.payload.incarnation != absence.incarnation
         and event.time_s <= absence.gone_s
         and event.payload.step <= merged.get(event.payload.incarnation, -1.0)
     ]
-    for joined in _said(history, LearnerJoined, absence.learner):
+    for joined in of_learner(history, LearnerJoined, absence.learner):
         position = joined.payload.data_position
         is_its = joined.payload.incarnation == absence.incarnation
         if is_its and position < max(reached, default=0):
@@ -167,10 +162,6 @@ def _repeats(absence: Absence, history: History) -> Violation | None:
             )
             return _violation(Code.DATA_REPEATED, absence, text, joined)
     return None
-
-
-def _said(history: History, kind: type[_M], learner: str) -> Iterator[Event[_M]]:
-    return (event for event in history.of(kind) if event.payload.learner == learner)
 
 
 def _never_healed(absence: Absence) -> Violation | Doubt:
@@ -213,16 +204,9 @@ def _current(history: History) -> Mapping[str, int]:
 def _numbers(found: Sequence[Absence]) -> Mapping[str, Json]:
     """The three clocks, and how often each contributed, by learner and injection."""
     labels = [f"{a.learner} ({', '.join(s.injection for s in a.stories)})" for a in found]
-    clocks: dict[str, list[float | None]] = {
-        "up_s": [absence.clock_s(absence.up) for absence in found],
-        "first_step_s": [absence.clock_s(absence.stepped) for absence in found],
-        "first_contribution_s": [absence.clock_s(absence.accepted) for absence in found],
-        "contributions": [float(len(absence.merged)) for absence in found],
-    }
     return {
-        key: {
-            label: None if value is None else round(value, 3)
-            for label, value in zip(labels, values, strict=True)
-        }
-        for key, values in clocks.items()
+        "up_s": by_label(labels, (a.clock_s(a.up) for a in found)),
+        "first_step_s": by_label(labels, (a.clock_s(a.stepped) for a in found)),
+        "first_contribution_s": by_label(labels, (a.clock_s(a.accepted) for a in found)),
+        "contributions": by_label(labels, (float(len(a.merged)) for a in found)),
     }

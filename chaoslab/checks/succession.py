@@ -16,6 +16,7 @@ from typing import ClassVar
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.outages import Outage, outages
+from chaoslab.checks.timeline import by_label
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import MemberJoined, RoundMerged, SyncerReady
@@ -175,10 +176,7 @@ def _numbers(found: Sequence[Outage]) -> Mapping[str, Json]:
         outage.story.injection: {
             "held_s": round(outage.healed_s - outage.gone_s, 3),
             "ready_s": round(outage.ready.time_s - outage.healed_s, 3) if outage.ready else None,
-            "heard_s": {
-                who: None if (s := outage.after_s(who)) is None else round(s, 3)
-                for who in outage.returns
-            },
+            "heard_s": by_label(outage.returns, map(outage.after_s, outage.returns)),
         }
         for outage in found
     }

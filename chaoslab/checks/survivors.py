@@ -18,7 +18,7 @@ from chaoslab.checks.absence import absences
 from chaoslab.checks.base import Finding
 from chaoslab.checks.codes import Code
 from chaoslab.checks.stretches import holds
-from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows
+from chaoslab.checks.timeline import FaultWindow, baseline_end_s, fault_windows, of_learner
 from chaoslab.checks.unrequested_exits import unrequested
 from chaoslab.checks.violations import Doubt, Measured, Violation, conclude
 from chaoslab.core.events import Event, Json
@@ -116,7 +116,7 @@ def _paces(history: History) -> Iterator[_Pace]:
     windows, away = fault_windows(history), absences(history)
     measured = history.last(BaselineMeasured)
     for learner in history.founders:
-        samples = [e for e in history.of(LearnerStep) if e.payload.learner == learner]
+        samples = of_learner(history, LearnerStep, learner)
         every_s = _sampled_every_s(samples, baseline_end_s(history))
         busy = [(w.start_s, w.end_s) for w in windows if learner in w.story.targets]
         busy += [(a.gone_s, a.back_s) for a in away if a.learner == learner]

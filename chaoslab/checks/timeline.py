@@ -8,13 +8,14 @@ does not count. A syncer that never says it leaves the end of the run. A record 
 earlier has no end. Reads only; decides nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from itertools import pairwise
 from typing import TypeVar
 
-from chaoslab.core.events import Event
+from chaoslab.core.events import Event, Json
 from chaoslab.core.payloads import (
     BaselineMeasured,
     Contributor,
@@ -22,6 +23,9 @@ from chaoslab.core.payloads import (
     LearnerLeft,
     LearnerStep,
     LeftBecause,
+    MemberJoined,
+    MemberLeft,
+    OfLearner,
     PhaseEntered,
     RoundMerged,
     RunFinished,
@@ -33,6 +37,7 @@ from chaoslab.record.journal import FaultStory, History
 
 _E = TypeVar("_E", bound=Event)
 _T = TypeVar("_T")
+_L = TypeVar("_L", bound=OfLearner)
 ENDING_S = 15.0
 """How long the harness may take to end the nodes of a run that was cut short."""
 _SAYS_STOPPED = 2
@@ -221,7 +226,28 @@ def trained(history: History) -> Iterator[tuple[Event[LearnerStep], float]]:
         before[life] = tokens
 
 
-# ---------------------------------------------------------------- nodes
+# ---------------------------------------------------------------- learners
+
+
+@once
+def parts_of(history: History) -> Mapping[str, Sequence[Part]]:
+    """The same by learner."""
+    found: dict[str, list[Part]] = defaultdict(list)
+    for part in parts(history):
+        found[part.learner].append(part)
+    return found
+
+
+def of_learner(history: History, kind: type[_L], learner: str) -> Sequence[Event[_L]]:
+    """The events of a kind that are about one learner, in order."""
+    return history.once(_by_learner, kind).get(learner, ())
+
+
+def _by_learner(history: History, kind: type[_L]) -> Mapping[str, Sequence[Event[_L]]]:
+    found: dict[str, list[Event[_L]]] = defaultdict(list)
+    for event in history.of(kind):
+        found[event.payload.learner].append(event)
+    return found
 
 
 def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
@@ -243,3 +269,22 @@ def before_the_end(history: History, events: Iterable[_E]) -> Iterator[_E]:
 def after(since: Event, events: Iterable[_E]) -> Iterator[_E]:
     """Those of the events that come later in the record."""
     return (event for event in events if event.seq > since.seq)
+
+
+def members_before(history: History, event: Event) -> Mapping[str, int]:
+    """Who was a member when an event came, and under which epoch."""
+    members: dict[str, int] = {}
+    for moved in history.of(MemberJoined, MemberLeft):
+        if moved.seq > event.seq:
+            break
+        if isinstance(moved.payload, MemberJoined):
+            members[moved.payload.learner] = moved.payload.epoch
+        else:
+            members.pop(moved.payload.learner, None)
+    return members
+
+
+def by_label(labels: Iterable[str], values: Iterable[float | str | None]) -> Mapping[str, Json]:
+    """Figures of a finding by what each is of, seconds to the millisecond."""
+    rounded = (round(value, 3) if isinstance(value, float) else value for value in values)
+    return dict(zip(labels, rounded, strict=True))

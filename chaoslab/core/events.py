@@ -12,6 +12,7 @@ The harness stamps each with a sequence number and its own time and appends it t
 in `data` is a class in `core.payloads`. Lines of other shapes are a node's ordinary output.
 """
 
+import dataclasses
 import json
 import math
 import re
@@ -163,6 +164,14 @@ class Event(Generic[P_co]):
 
     def __str__(self) -> str:
         return f"event {self.seq} ({self.kind})"
+
+    def at(self, time_s: float) -> "Event[P_co]":
+        """The same event at another time; what is read of its payload serves both."""
+        if time_s == self.time_s:
+            return self
+        moved = dataclasses.replace(self, time_s=time_s)
+        object.__setattr__(moved, "_payload", self.payload)
+        return moved
 
     def to_line(self) -> str:
         """One JSON line without the newline; keys in a fixed order, so equal events are equal."""

@@ -232,12 +232,12 @@ class History:
         """All events in order."""
         return self._events
 
-    def once(self, view: "Callable[[History], _V]") -> _V:
+    def once(self, view: Callable[..., _V], *more: object) -> _V:
         """What a view shows of these events, kept until more of them come; nobody changes it."""
-        length, shown = self._views.get(view, (-1, None))
+        length, shown = self._views.get((view, *more), (-1, None))
         if length != len(self._events):
-            shown = view(self)
-            self._views[view] = len(self._events), shown
+            shown = view(self, *more)
+            self._views[view, *more] = len(self._events), shown
         return cast("_V", shown)
 
     @property

@@ -86,13 +86,12 @@ class Rounds:
     committed_tokens: float = 0.0
     last_s: float | None = None
     longest_gap_s: float = 0.0
-    longest_gap_at_s: float = 0.0
     recent: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=512))
 
     def merge(self, time_s: float, committed_tokens: float) -> None:
         """Count one merged round."""
-        if self.last_s is not None and time_s - self.last_s > self.longest_gap_s:
-            self.longest_gap_s, self.longest_gap_at_s = time_s - self.last_s, self.last_s
+        if self.last_s is not None:
+            self.longest_gap_s = max(self.longest_gap_s, time_s - self.last_s)
         self.merged, self.committed_tokens, self.last_s = self.merged + 1, committed_tokens, time_s
         self.recent.append((time_s, committed_tokens))
         while self.recent[0][0] < time_s - _RATE_WINDOW_S and len(self.recent) > 2:
