@@ -13,8 +13,10 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from itertools import pairwise
 from pathlib import Path
+from typing import get_args
 
 import chaoslab.core.events
 from chaoslab.checks.base import Check
@@ -138,12 +140,21 @@ def _carried(payload: type[Payload]) -> str:
         for field, after in pairwise([*node.body, None]):  # type: ignore[attr-defined]  # a class
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 described[field.target.id] = _said(after)
-    keys = {one.name: key(one) for one in fields(payload)}  # type: ignore[arg-type]  # it is one
-    shown = [
-        f"`{keys[name]}`{f' ({said.rstrip(chr(46))})' if said else ''}"
-        for name, said in described.items()
-    ]
+    shown = []
+    for one in fields(payload):  # type: ignore[arg-type]  # it is one
+        said = "; ".join(filter(None, (described[one.name].rstrip("."), _values(one.type))))
+        shown.append(f"`{key(one)}`{f' ({said})' if said else ''}")
     return f"{' '.join(told.split())} {', '.join(shown)}".strip()
+
+
+def _values(hint: object) -> str:
+    """The codes of an enum, or the keys of each item of a list."""
+    for kind in (hint, *get_args(hint)):
+        if isinstance(kind, type) and issubclass(kind, Enum):
+            return ", ".join(one.value for one in kind)
+        if isinstance(kind, type) and issubclass(kind, Payload):
+            return "each with " + ", ".join(f"`{key(one)}`" for one in fields(kind))  # type: ignore[arg-type]  # it is one
+    return ""
 
 
 def _said(node: ast.stmt | None) -> str:

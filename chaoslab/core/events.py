@@ -101,9 +101,7 @@ class Kind(StrEnum):
     # -- nodes whose clocks are set, or run too fast or too slow (`diloco.node.clocks`)
     CLOCK_READ = "clock.read"
 
-    # -- links, as their two ends see them. Each end reports about once a second: a learner as long
-    #    as it lives, the syncer for every learner that ever attached, those that are silent or gone
-    #    included. Opened and closed are the learner's.
+    # -- links, as their two ends see them
     LINK_MEASURED = "link.measured"
     LINK_OPENED = "link.opened"
     LINK_CLOSED = "link.closed"

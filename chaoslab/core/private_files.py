@@ -16,7 +16,7 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from chaoslab.core.errors import FleetError
@@ -112,11 +112,8 @@ def replace_file(path: Path, text: str) -> None:
 
 def remove(root: Path, *names: str) -> None:
     """Remove a file if it exists. Errors as for `open_folder`."""
-    with open_folder(root, *names[:-1]) as folder:
-        try:
-            os.unlink(names[-1], dir_fd=folder)
-        except FileNotFoundError:
-            return
+    with open_folder(root, *names[:-1]) as folder, suppress(FileNotFoundError):
+        os.unlink(names[-1], dir_fd=folder)
 
 
 # ---------------------------------------------------------------- checks

@@ -9,6 +9,7 @@ milliseconds. What this kernel does not tell is null; without /proc there are no
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,7 +145,7 @@ def _used_s(before: Mapping[int, Used], after: Mapping[int, Used]) -> float:
 
 def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
     """What these processes, their groups and all below them have used."""
-    parents: dict[int, int] = {}
+    below: dict[int, list[int]] = defaultdict(list)
     used: dict[int, Used] = {}
     for pid in (int(entry.name) for entry in proc.iterdir() if entry.name.isdigit()):
         stat = _text(proc / str(pid) / "stat")
@@ -152,23 +153,18 @@ def _own(proc: Path, trees: set[int]) -> Mapping[int, Used]:
             continue
         words = stat.rpartition(")")[2].split()  # its name may hold anything
         parent, group = int(words[1]), int(words[2])
-        parents[pid] = group if group in trees and pid != group else parent
+        below[group if group in trees and pid != group else parent].append(pid)
         user, system, reaped_user, reaped_system = map(int, words[11:15])
         used[pid] = Used(
             own_s=(user + system) / _TICKS_PER_S,
             reaped_s=(reaped_user + reaped_system) / _TICKS_PER_S,
         )
-    return {pid: one for pid, one in used.items() if _is_below(pid, trees, parents)}
-
-
-def _is_below(pid: int, trees: set[int], parents: Mapping[int, int]) -> bool:
-    seen: set[int] = set()
-    while pid not in trees:
-        if pid in seen or pid not in parents:
-            return False
-        seen.add(pid)
-        pid = parents[pid]
-    return True
+    own, pending = set[int](), [*trees]
+    while pending:
+        if (pid := pending.pop()) not in own:
+            own.add(pid)
+            pending += below[pid]
+    return {pid: one for pid, one in used.items() if pid in own}
 
 
 def _waited_s(path: Path) -> float | None:
@@ -179,17 +175,20 @@ def _waited_s(path: Path) -> float | None:
 def _throttled_s(root: Path) -> float | None:
     """Of the cgroup that is mounted here: of this container, or of the machine."""
     for name, (key, units_per_s) in _CGROUP_STATS.items():
-        for line in (_text(root / name) or "").splitlines():
-            if line.startswith(f"{key} "):
-                return int(line.split()[1]) / units_per_s
+        if line := _line(root / name, key):
+            return int(line.split()[1]) / units_per_s
     return None
 
 
 def _pressure_s(path: Path) -> float | None:
-    for line in (_text(path) or "").splitlines():
-        if line.startswith("some "):
-            return int(line.rpartition("total=")[2]) / 1e6
-    return None
+    line = _line(path, "some")
+    return int(line.rpartition("total=")[2]) / 1e6 if line else None
+
+
+def _line(path: Path, key: str) -> str | None:
+    """The line of the file that begins with this word; None if there is none."""
+    lines = (_text(path) or "").splitlines()
+    return next((line for line in lines if line.startswith(f"{key} ")), None)
 
 
 def _text(path: Path) -> str | None:

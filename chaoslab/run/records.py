@@ -9,6 +9,11 @@ from chaoslab.record.run_directory import RunDirectory
 from chaoslab.undo.log import open_undos
 from chaoslab.undo.verbs import UndoEntry
 
+_LISTED = (
+    "verdict", "exit_code", "outcome", "training_continued", "learners_rejoined", "seed", "fleet",
+    "started",
+)  # fmt: skip
+
 
 def run_json(run: RunDirectory) -> Mapping[str, Json]:
     """One line of `chaoslab list`, from run.json alone."""
@@ -16,14 +21,7 @@ def run_json(run: RunDirectory) -> Mapping[str, Json]:
     return {
         "plan": run.plan_name,
         "id": run.id,
-        "verdict": facts.get("verdict"),
-        "exit_code": facts.get("exit_code"),
-        "outcome": facts.get("outcome"),
-        "training_continued": facts.get("training_continued"),
-        "learners_rejoined": facts.get("learners_rejoined"),
-        "seed": facts.get("seed"),
-        "fleet": facts.get("fleet"),
-        "started": facts.get("started"),
+        **{key: facts.get(key) for key in _LISTED},
         "lasted_s": run.lasted_s,
         "path": str(run.path),
     }

@@ -87,8 +87,6 @@ class FaultSkipped(OfInjection, kind=Kind.FAULT_SKIPPED):
     spec: str = ""
     reason: str
     obstacle: Obstacle | None = None
-    """held (an open fault has a target), not_alive, there_already, protected, limits or
-    no_trigger."""
 
 
 class FaultHealing(OfInjection, kind=Kind.FAULT_HEALING):
@@ -116,7 +114,6 @@ class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
     fault: str
     target: str
     status: Status
-    """proved, weak or failed."""
     code: str | None = None
     """Why it has that status: a `faults.evidence.codes.Code`, see docs/faults.md, or one that the
     fault's package brings."""
@@ -126,4 +123,4 @@ class EvidenceMeasured(Payload, kind=Kind.EVIDENCE_MEASURED):
     proof: tuple[int, ...]
     """`seq` of the events that prove it."""
     lack: Lack | None = None
-    """at_start or throughout: what the fault breaks was not there."""
+    """When what the fault breaks was not there."""

@@ -96,7 +96,7 @@ class CheckpointFound(OfLearner, kind=Kind.CHECKPOINT_FOUND):
     """Its newest intact checkpoint; None if there is none."""
     step: int | None = None
     refused: tuple[RefusedFile, ...] = ()
-    """`file` and `reason` of newer ones that were refused."""
+    """Newer ones."""
 
 
 class LearnerAdopted(Membership, kind=Kind.LEARNER_ADOPTED):
@@ -139,4 +139,3 @@ class LearnerFinal(OfLearner, kind=Kind.LEARNER_FINAL):
 class LearnerLeft(OfLearner, kind=Kind.LEARNER_LEFT):
     step: int
     reason: LeftBecause
-    """stopped, preempted or asked."""

@@ -153,7 +153,7 @@ class StoragePowerLost(Payload, kind=Kind.STORAGE_POWER_LOST):
     files: int
     """How many there were."""
     lost: tuple[LostFile, ...]
-    """`file`, `bytes_before` and `bytes_after` of each that was not as before (null: no file)."""
+    """Those that were not as before; null: no such file."""
 
 
 class _ByItself(Payload):

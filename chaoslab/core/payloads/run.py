@@ -37,7 +37,7 @@ class RunStarted(Payload, kind=Kind.RUN_STARTED):
     reserve: tuple[str, ...] = ()
     """Names of those that may join later."""
     entries: tuple[PlanEntry, ...] = ()
-    """`spec`, `fault` and `injections` (how many were scheduled) of each of the plan's `faults`."""
+    """Of the plan's `faults`, with the number of injections that were scheduled."""
     schedule_hash: str = ""
     version: str
     """Version of chaoslab that made the record."""
@@ -115,7 +115,6 @@ class RunSettled(Payload, kind=Kind.RUN_SETTLED):
 
 class RunFinished(Payload, kind=Kind.RUN_FINISHED):
     outcome: RunOutcome
-    """completed, aborted, interrupted or broken."""
     reason: str
 
 

@@ -136,7 +136,6 @@ class MemberRecovered(Membership, kind=Kind.MEMBER_RECOVERED):
 class MemberLeft(Membership, kind=Kind.MEMBER_LEFT):
     members: int
     reason: Leaving
-    """closed, no_progress, said_goodbye or fenced."""
 
 
 class Contributor(Membership):
@@ -158,8 +157,6 @@ class RoundMerged(Round, kind=Kind.ROUND_MERGED):
     version: int
     base_version: int
     contributors: tuple[Contributor, ...]
-    """`learner`, `incarnation`, `epoch`, `step`, `c_steps`, `c_tokens`, `weight`, `tokens_from` and
-    `tokens_to` of each."""
     committed_tokens: float
     """Of the run so far."""
     digest: str | None = None
