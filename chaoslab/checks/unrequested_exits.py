@@ -16,7 +16,7 @@ from chaoslab.checks.timeline import ENDING_S, farewells, training_end
 from chaoslab.checks.violations import Violation
 from chaoslab.core.events import Event, Kind
 from chaoslab.core.payloads import NodeExited, NodeStarted, RunFinished, RunOutcome, Status
-from chaoslab.record.exits import has_code_0, sent_signals, was_ended_by_harness
+from chaoslab.record.exits import was_ended_by_harness
 from chaoslab.record.journal import FaultStory, History
 
 _SLACK_S = 1.0
@@ -81,7 +81,7 @@ def _asked_for(story: FaultStory, exited: Event[NodeExited], history: History) -
     healed_s = story.healed.time_s if story.healed else history.end_s
     if exited.time_s > healed_s + ENDING_S:
         return False
-    if sent_signals(exited) is not None:
+    if exited.payload.sent is not None:
         return was_ended_by_harness(exited)
     is_proved = any(e.payload.status is Status.PROVED for e in evidence)
     return _was_asked_for_by_old_rule(story, exited, is_proved=is_proved)
@@ -95,17 +95,17 @@ def _was_asked_for_by_old_rule(
     Newcomers leave in order at the heal, and without evidence nobody can tell one exit from others.
     """
     if story.brings_in:
-        return story.healing is not None and has_code_0(exited)
+        return story.healing is not None and exited.payload.exit_code == 0
     return not is_proved
 
 
 def _is_ending(exited: Event[NodeExited], history: History) -> bool:
     """Whether the node ended because training, or a run that was cut short, did."""
     end, finished = training_end(history), history.last(RunFinished)
-    is_asked = sent_signals(exited) is None or was_ended_by_harness(exited)
+    is_asked = exited.payload.sent is None or was_ended_by_harness(exited)
     if end is not None and exited.time_s >= end.time_s - _SLACK_S:
         has_ended = exited.seq > end.seq
-        if has_code_0(exited) or (has_ended and is_asked):
+        if exited.payload.exit_code == 0 or (has_ended and is_asked):
             return True
     if finished is None or finished.payload.outcome is RunOutcome.COMPLETED:
         return False

@@ -20,7 +20,7 @@ from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Unpluggable, Upgradable, able
 from chaoslab.links.effects import Direction
 from chaoslab.plan.model import Injection
-from chaoslab.record.exits import has_code_0, how_it_ended, was_ended_by
+from chaoslab.record.exits import how_it_ended, was_ended_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class ContainerReplace(EndsProcess):
         if not any(was_ended_by(exited, signal) for signal in (Signal.SIGTERM, Signal.SIGKILL)):
             text = f"crashed ({how_it_ended(exited)}) instead of leaving"
             return no_evidence(Code.EXITED_INSTEAD, text)
-        has_left = has_code_0(exited)
+        has_left = exited.payload.exit_code == 0
         return Found(
             code=Code.AS_ASKED if has_left else Code.NOT_ORDERLY,
             text=f"{'left in order' if has_left else f'ended ({how_it_ended(exited)})'} and came "

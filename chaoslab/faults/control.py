@@ -29,7 +29,7 @@ from chaoslab.faults.evidence.window import EvidenceWindow, Found, no_evidence
 from chaoslab.faults.process import Signal
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.plan.model import Injection
-from chaoslab.record.exits import has_code_0, how_it_ended
+from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import History
 
 
@@ -114,7 +114,7 @@ class ControlLeave(EndsProcess):
         if exited is None:
             text = "was asked to leave and was still running when the fault ended"
             return no_evidence(Code.STILL_RUNNING, text)
-        if not has_code_0(exited):
+        if exited.payload.exit_code != 0:
             text = f"did not leave in order: it ended by {how_it_ended(exited)}"
             return no_evidence(Code.EXITED_INSTEAD, text)
 

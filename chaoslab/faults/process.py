@@ -20,7 +20,7 @@ from chaoslab.faults.evidence.window import AFTERGLOW_S, EvidenceWindow, Found, 
 from chaoslab.fleet.base import Ability, Fleet
 from chaoslab.fleet.protocols import Notifiable, able
 from chaoslab.plan.model import Injection
-from chaoslab.record.exits import has_code_0, how_it_ended, was_ended_by
+from chaoslab.record.exits import how_it_ended, was_ended_by
 
 
 class Signal(StrEnum):
@@ -245,7 +245,7 @@ class ProcessPreempt(EndsProcess):
             code = Code.TOO_LATE
         else:
             code = Code.AS_ASKED
-        by_itself = has_code_0(exited)
+        by_itself = exited.payload.exit_code == 0
         return Found(
             code=code,
             text=f"{'noticed' if noticed else 'never reported the notice'}, then "

@@ -20,19 +20,9 @@ def how_it_ended(exited: Event[NodeExited]) -> str:
     return exited.payload.signal or f"exit code {exited.payload.exit_code}"
 
 
-def has_code_0(exited: Event[NodeExited]) -> bool:
-    """Whether the process exited with code 0."""
-    return exited.payload.exit_code == 0
-
-
-def sent_signals(exited: Event[NodeExited]) -> frozenset[str] | None:
-    """Names of the signals that the harness sent to end it; None in a record without them."""
-    return None if exited.payload.sent is None else frozenset(exited.payload.sent)
-
-
 def is_answer_to(exited: Event[NodeExited], signal: str) -> bool:
     """Whether a process that is sent `signal` may end in this way."""
-    if signal in _ASKING_SIGNALS and has_code_0(exited):
+    if signal in _ASKING_SIGNALS and exited.payload.exit_code == 0:
         return True
     return exited.payload.signal == signal
 
@@ -42,10 +32,10 @@ def was_ended_by(exited: Event[NodeExited], signal: str) -> bool:
 
     In a record without the sent signals, the way in which it ended decides.
     """
-    sent = sent_signals(exited)
+    sent = exited.payload.sent
     return is_answer_to(exited, signal) and (sent is None or signal in sent)
 
 
 def was_ended_by_harness(exited: Event[NodeExited]) -> bool:
     """Whether the process ended by any signal that the harness sent it."""
-    return any(is_answer_to(exited, signal) for signal in sent_signals(exited) or ())
+    return any(is_answer_to(exited, signal) for signal in exited.payload.sent or ())

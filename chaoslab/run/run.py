@@ -22,7 +22,7 @@ from chaoslab.fleet.base import Fleet
 from chaoslab.fleet.protocols import Networked
 from chaoslab.plan.model import SYNCER, FaultPlan, Injection
 from chaoslab.prepare.launch import EVALUATOR, Launch
-from chaoslab.record.exits import has_code_0, how_it_ended
+from chaoslab.record.exits import how_it_ended
 from chaoslab.record.journal import RECORD_FORMAT, Journal
 from chaoslab.record.run_directory import RunDirectory, fingerprint
 from chaoslab.run.baseline import measure
@@ -222,7 +222,7 @@ class Run:
         self.fleet.start(self.launch.evaluator())
         self.run_loop.until(lambda: EVALUATOR in self.progress.exits, within_s=EVALUATE_S)
         exited = self.progress.exits.get(EVALUATOR)
-        if exited is None or not has_code_0(exited):
+        if exited is None or exited.payload.exit_code != 0:
             running = f"still running after {EVALUATE_S:g} s"
             ending = running if exited is None else how_it_ended(exited)
             self.remarks.append(f"the evaluator failed: {ending}{self._last_words(EVALUATOR)}")

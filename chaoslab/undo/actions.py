@@ -36,11 +36,6 @@ def leftovers(owed: UndoEntry) -> tuple[str, ...]:
         return (str(error),)
 
 
-def still_there(owed: UndoEntry) -> tuple[str, ...]:
-    """As `leftovers`, by a look at the world alone; nothing where nobody can look."""
-    return leftovers(owed) if looks(owed) else ()
-
-
 def looks(owed: UndoEntry) -> bool:
     """Whether the world shows if it was done."""
     verb = _known(owed.do)

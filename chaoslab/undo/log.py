@@ -32,7 +32,7 @@ from chaoslab.core.process_identity import (
     names_process,
 )
 from chaoslab.core.process_tree import is_running
-from chaoslab.undo.actions import lets_go, looks, still_there
+from chaoslab.undo.actions import leftovers, lets_go, looks
 from chaoslab.undo.heartbeat import StillThere
 from chaoslab.undo.verbs import UndoEntry
 
@@ -113,14 +113,15 @@ class UndoLogFile:
         for index, owed in enumerate(opened):
             if not lets_go(owed):
                 continue
-            there, is_open = still_there(owed), owed.number in self._open
-            if there and not is_open:
-                facts = {key: value for key, value in owed.facts.items() if key not in _OWN}
-                number = self.open(owed.do, **facts)
-                opened[index] = replace(owed, number=number)
-            elif is_open and not there and not looks(owed):
-                there = (f"{owed.do} is owed for {owed.facts.get('node') or 'a link'}",)
-            found += there
+            is_open = owed.number in self._open
+            if not looks(owed):
+                where = owed.facts.get("node") or "a link"
+                found += [f"{owed.do} is owed for {where}"] if is_open else []
+            elif there := leftovers(owed):
+                found += there
+                if not is_open:
+                    facts = {key: value for key, value in owed.facts.items() if key not in _OWN}
+                    opened[index] = replace(owed, number=self.open(owed.do, **facts))
         return tuple(found)
 
     def _append(self, facts: Mapping[str, Json]) -> None:

@@ -25,7 +25,7 @@ from chaoslab.links.netem.kernel import ask, which
 from chaoslab.links.netem.netfilter import Drop, Iptables, PacketCounts
 from chaoslab.links.netem.packet_rules import UNDO_BANDS, UNDO_DROPS, KernelPackets, run_of
 from chaoslab.links.proxied.embedded import EmbeddedLinks
-from chaoslab.undo.actions import still_there, undo
+from chaoslab.undo.actions import leftovers, undo
 from chaoslab.undo.verbs import UndoEntry
 from tests.contracts.link_stage import Upstream, is_open, read_exactly
 from tests.fleet.test_local import Remembered
@@ -116,10 +116,10 @@ def test_what_a_dead_harness_left_is_undone_from_its_obligation(tmp_path: Path) 
     packets.add("injection-0", PORT, Direction.UP, Loss(share=0.1))
     (facts,) = undo_log.opened
     owed = UndoEntry(number=0, do=UNDO_DROPS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
-    assert still_there(owed), "a heal that leaves it is no heal"
+    assert leftovers(owed), "a heal that leaves it is no heal"
     for _ in range(2):
         assert not undo(owed).remaining
-        assert not still_there(owed)
+        assert not leftovers(owed)
     assert "chaoslab" not in rules()
     packets.close()
 
@@ -268,10 +268,10 @@ def test_queues_that_a_dead_harness_left_are_undone_from_their_obligation(tmp_pa
     KernelPackets(undo_log).add("injection-0", PORT, Direction.BOTH, Duplicate(share=0.1))
     (facts,) = undo_log.opened
     owed = UndoEntry(number=0, do=UNDO_BANDS, facts=facts, directory=tmp_path)  # type: ignore[arg-type]
-    assert still_there(owed)
+    assert leftovers(owed)
     for _ in range(2):
         assert not undo(owed).remaining
-        assert not still_there(owed)
+        assert not leftovers(owed)
     assert "prio" not in ask(("tc", "qdisc", "show", "dev", "lo"))[1]
 
 
