@@ -1,4 +1,4 @@
-"""The one sentence structure of a run: an `Event`, and the closed list of its kinds.
+"""Events of a run: their structure, the closed list of their kinds, and their JSON.
 
 A node prints events on standard output, one JSON object per line (the node contract):
 

@@ -1,4 +1,4 @@
-"""What decides how a run goes besides its plan: versions, the host, the state of the work tree.
+"""Provenance of a run, besides its plan: versions, the host, the state of the work tree.
 
 Kept in run.json. Nothing here identifies the machine or the person: no host name, user or address.
 """

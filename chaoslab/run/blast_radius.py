@@ -1,4 +1,4 @@
-"""The limits at the last moment: may this injection go ahead, as things stand now?
+"""Limits of a plan at the last moment: whether an injection may go ahead as things stand now.
 
 The schedule was checked against the same limits before the start. But triggers may come closer
 together than planned, and nodes may have died by themselves meanwhile. Pure.

@@ -1,7 +1,7 @@
-"""The one way by which anything enters the record of a run: stamped, shown and folded in.
+"""Recorder of events: the one way into the record of a run, where all is stamped and shown.
 
-Fleet.poll ──► News.read ─┐
-harness ─────► News.note ─┴─► Journal.write ─► Progress.see
+Fleet.poll ──► EventRecorder.read ─┐
+harness ─────► EventRecorder.note ─┴─► Journal.write ─► Progress.see
 """
 
 from collections.abc import Mapping

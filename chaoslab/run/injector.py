@@ -1,4 +1,4 @@
-"""Carries out the schedule: one injection from waiting to open to over, each move in the journal.
+"""Injector: each injection from waiting to open to over, with every move in the journal.
 
     waiting ── trigger ──► injecting, injected ──► open ── beats ──► evidence ──► healing, healed
                                                               something is left ──► heal_failed ┘

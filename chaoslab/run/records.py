@@ -1,4 +1,4 @@
-"""What the commands that read records share: one run in a list, its journal."""
+"""Records as commands read them: one run in a list, its journal, what it still owes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 

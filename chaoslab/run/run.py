@@ -1,6 +1,6 @@
 """One run, from the first process to the last.
 
-    start ─► baseline ─► inject ─► settle ─► stop ─► evaluate        each waits by `Watch.until`:
+    start ─► baseline ─► inject ─► settle ─► stop ─► evaluate        each waits by `RunLoop.until`:
     fleet.poll ─► journal ─► progress ─► injector, abort rules ─► fleet, and round again
 
 `Run.execute` is the page to read: its phases follow each other, and whatever happens in one of

@@ -1,6 +1,6 @@
-"""How a run waits: it reads the fleet's news, does what is due, samples, and minds the rules.
+"""Run loop: reads the fleet's events, does what is due, samples, and applies the abort rules.
 
-    until done ─┬─► news.read(until the next thing is due)
+    until done ─┬─► recorder.read(until the next thing is due)
                 ├─► injector.act        injections, beats and heals at their times
                 ├─► counts, once a second
                 └─► Ended               a signal, an abort rule, or nobody left to train

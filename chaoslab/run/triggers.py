@@ -1,4 +1,4 @@
-"""When: `Progress` folds the run's events into what triggers, phases and abort rules ask about.
+"""Progress of a run, folded from its events; triggers and abort rules, decided by it.
 
     Event ─► Progress.see ─┬─► due_s(trigger)     since when, or from when on, it is met
                            ├─► fired(abort rule)  what was observed, or None

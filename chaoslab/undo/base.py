@@ -1,8 +1,8 @@
-"""Where a run writes down how to undo what it is about to do: the interface, and who keeps none.
+"""Undo log, as fleets and links see it: where a run writes down how to undo what it will do.
 
     UndoLog.open(verb, facts) ─► the action ─► … ─► close(number)
 
-The durable log is `obligations.UndoLogFile`. Fleets and links only see this interface.
+The durable log is `log.UndoLogFile`.
 """
 
 from typing import Protocol
@@ -11,7 +11,7 @@ from chaoslab.core.events import Json
 
 
 class UndoLog(Protocol):
-    """What must be undone should the harness die; `janitor.UndoLogFile` is the durable one."""
+    """What must be undone should the harness die; `log.UndoLogFile` is the durable one."""
 
     def open(self, do: str, **facts: Json) -> int:
         """Write down the undo verb `do` and all it needs, durably, BEFORE the action."""

@@ -1,4 +1,4 @@
-"""What an entry of an undo log may say: frozen dataclasses, decoded strictly.
+"""Facts of an undo log's entries: frozen dataclasses, decoded strictly.
 
     {"open": 3, "do": "unmount", "node": …, "folder": …} ─► decode ─► VolumeFacts ─► its undo
                                                               └► refused: unknown key, wrong type,

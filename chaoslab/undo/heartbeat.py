@@ -1,6 +1,6 @@
-"""How the harness shows its janitor that it lives, and learns what was undone while it did not.
+"""Heartbeat: the harness shows its janitor that it lives, and learns what was undone meanwhile.
 
-    Watch ── beat, twice a second ──► pipe ──► janitor: no beat for 5 s? undo what is overdue
+    RunLoop ── beat, twice a second ──► pipe ──► janitor: no beat for 5 s? undo what is overdue
           ◄── Silence: how long, what was undone ◄── undone.jsonl ◄──┘
     Injector ── owing(for_s): what a fault opens meanwhile is due by then ──► obligations.jsonl
 
@@ -85,12 +85,9 @@ class Pulse:
                 os.write(self.pipe, b".")
         if silent_s < STALL_S:
             return None
-        return Silence(for_s=silent_s, undone=tuple(self._new()))
-
-    def _new(self) -> Sequence[str]:
-        said = list(read_undone(self.run_directory))
-        new, self._known = said[self._known :], len(said)
-        return new
+        undone, known = tuple(read_undone(self.run_directory)), self._known
+        self._known = len(undone)
+        return Silence(for_s=silent_s, undone=undone[known:])
 
 
 def read_undone(run_directory: Path) -> Iterator[str]:

@@ -28,7 +28,7 @@ from chaoslab.core.payloads import JanitorDied
 from chaoslab.core.private_files import NotPrivate, remove
 from chaoslab.core.process_tree import import_path
 from chaoslab.undo.actions import lets_go, undo
-from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse, Silence
+from chaoslab.undo.heartbeat import SILENT_S, UNDONE, Pulse
 from chaoslab.undo.log import (
     append,
     holder_of,
@@ -41,7 +41,7 @@ from chaoslab.undo.log import (
 from chaoslab.undo.verbs import Healed, UndoEntry
 
 _LOG = "janitor.log"
-_FAREWELL_S = 30.0
+_END_S = 30.0
 """How long the harness waits for its janitor to see that nothing is left to do."""
 RESTARTS = 3
 """What kills a janitor more often than that in one run will kill the next one, too."""
@@ -139,15 +139,12 @@ class Guard:
         self._restarts = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._pulse = Pulse(pipe=self._start(), run_directory=run_directory)
+        self.beat = self._pulse.beat
 
     @property
     def pid(self) -> int | None:
         """Of the janitor; None when there is none any more."""
         return self._process.pid if self._process is not None else None
-
-    def beat(self) -> Silence | None:
-        """See `Heartbeat.beat`."""
-        return self._pulse.beat()
 
     def lapse(self) -> JanitorDied | None:
         """See `Heartbeat.lapse`."""
@@ -162,10 +159,10 @@ class Guard:
         return JanitorDied(pid=dead.pid, how=how, successor=self.pid, reason=reason)
 
     def close(self) -> None:
-        """The run is over: see the janitor off, or do its work, should there be none."""
+        """The run is over: wait for the janitor to end, or do its work, should there be none."""
         os.close(self._pulse.pipe)
         if self._process is not None:
-            _see_off(self._process, self._log)
+            _await_end(self._process, self._log)
             return
         for line in perform(self._run_directory).remaining:
             logging.getLogger(__name__).warning("%s", line)
@@ -204,9 +201,9 @@ class Guard:
         return write_end
 
 
-def _see_off(process: "subprocess.Popen[bytes]", log: Path) -> None:
+def _await_end(process: "subprocess.Popen[bytes]", log: Path) -> None:
     try:
-        code = process.wait(_FAREWELL_S)
+        code = process.wait(_END_S)
     except subprocess.TimeoutExpired:
         process.kill()
         code = process.wait()
@@ -220,8 +217,8 @@ def _see_off(process: "subprocess.Popen[bytes]", log: Path) -> None:
 
 
 @dataclass(slots=True, kw_only=True)
-class _Stand:
-    """A dead man's switch: what is overdue is undone while the harness is silent."""
+class _Watchdog:
+    """What is overdue is undone while the harness is silent."""
 
     run_directory: Path
     silent_s: float = 0.0
@@ -270,7 +267,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write("usage: python -m chaoslab.undo.janitor RUN_DIR\n")
         return 2
     run_directory = Path(arguments[0])
-    _Stand(run_directory=run_directory).until_the_end(0)
+    _Watchdog(run_directory=run_directory).until_the_end(0)
     healed = perform(run_directory)
     for line in healed.remaining:
         _say(line)

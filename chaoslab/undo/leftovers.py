@@ -1,4 +1,4 @@
-"""What earlier runs left on this machine, each with the command that removes it.
+"""Leftovers of earlier runs on this machine, each with the command that removes it.
 
     undo logs of dead runs ─► what is owed and still there, and half-written files in their records
     the machine itself ─────► what no undo log that is known names: its record is elsewhere, or gone

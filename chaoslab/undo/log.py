@@ -5,8 +5,8 @@
             ── held_by: this process runs it now ───────────►
 
 One writer while the harness lives; afterwards whoever heals. A file that others could have written
-is refused (`private`). Nothing here undoes anything: that is `undo`'s, and who does it when is
-`janitor`'s.
+is refused (`private_files`). Nothing here undoes anything: `actions` does,
+and `janitor` decides when.
 """
 
 import logging
@@ -44,7 +44,7 @@ _OWN = frozenset({"open", "do"})
 
 
 class UndoLogFile:
-    """The writer for one run; satisfies `fleet.base.UndoLog`.
+    """The writer for one run; satisfies `base.UndoLog`.
 
     While the process that made it lives, the run counts as running and `heal` leaves it alone;
     used as a context manager, until the block ends.
