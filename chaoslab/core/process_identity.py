@@ -116,10 +116,10 @@ def identity_of(facts: Mapping[str, Json]) -> Identity:
 
 def names_process(facts: Mapping[str, Json]) -> bool:
     """Whether facts name a process: by ticks, or by wall-clock time as earlier versions did."""
-    if not _is_whole(facts.get("pid")):
+    if type(facts.get("pid")) is not int:
         return False
     started = facts.get("start_ticks", facts.get("start_time"))
-    return _is_whole(started) or ("start_ticks" not in facts and isinstance(started, float))
+    return type(started) is int or ("start_ticks" not in facts and isinstance(started, float))
 
 
 def _dated(pid: int, start_time: float, mark: str) -> Identity:
@@ -157,10 +157,6 @@ def has_capability(number: int) -> bool:
 def _gone(pid: int) -> Identity:
     """Identity that no process has: none starts before the boot."""
     return Identity(pid=pid, start_ticks=-1, boot_id="", namespaces="")
-
-
-def _is_whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 @cache

@@ -1,7 +1,9 @@
 """Recorder of events: the one way into the record of a run, where all is stamped and shown.
 
-Fleet.poll ──► EventRecorder.read ─┐
-harness ─────► EventRecorder.note ─┴─► Journal.write ─► Progress.see
+    Fleet.poll ──► EventRecorder.read ─┐
+    harness ─────► EventRecorder.note ─┴─► Journal.write ─► Progress.see
+
+A node that breaks the contract of its events ends the run.
 """
 
 from collections.abc import Mapping

@@ -309,7 +309,8 @@ class Injector:
         self.recorder.drain()
         pieces = one.fault.evidence(one.injection, self.recorder.journal.history)
         for piece in pieces:
-            self._write_evidence(one.injection, piece)
+            about = {"injection": one.injection.id, "fault": one.injection.fault}
+            self.recorder.note(Kind.EVIDENCE_MEASURED, {**about, **_facts(piece)})
         self._file_evidence(one, pieces)
 
     def _skip(self, injection: Injection, obstacle: Obstacle, reason: str) -> None:
@@ -346,10 +347,6 @@ class Injector:
     def _probe(self, injection: Injection) -> None:
         for name in injection.targets:
             self.recorder.take(self.recorder.fleet.probe(name))
-
-    def _write_evidence(self, injection: Injection, piece: Evidence) -> None:
-        about = {"injection": injection.id, "fault": injection.fault}
-        self.recorder.note(Kind.EVIDENCE_MEASURED, {**about, **_facts(piece)})
 
     def _file_evidence(self, one: _Open, pieces: Iterable[Evidence]) -> None:
         targets = set(one.injection.targets)

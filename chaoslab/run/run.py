@@ -125,7 +125,11 @@ class Run:
         )
         self._await([SYNCER], lambda _: progress.address is not None, "report that it is ready")
         training, upstream = self.plan.training, str(progress.address)
-        addresses = {name: self._address(name, upstream) for name in training.roster}
+        fleet = self.fleet if isinstance(self.fleet, Networked) else None
+        addresses = {
+            name: fleet.link(name, upstream).address if fleet else upstream
+            for name in training.roster
+        }
         for spec in self.launch.learners(addresses):
             self.fleet.start(spec)
         for spec in self.launch.reserve(addresses):
@@ -136,12 +140,6 @@ class Run:
             "join and step",
         )
         self.run_loop.begin_training()
-
-    def _address(self, learner: str, upstream: str) -> str:
-        """Where a learner dials the syncer: its link, if the fleet has any."""
-        if not isinstance(self.fleet, Networked):
-            return upstream
-        return self.fleet.link(learner, upstream).address
 
     def _measure_baseline(self) -> None:
         """Faults wait for a window of rounds with a steady rate."""

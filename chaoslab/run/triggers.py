@@ -213,7 +213,9 @@ def due_s(trigger: Trigger, progress: Progress, *, shift_s: float = 0.0) -> floa
         healed_s = progress.healed_s.get(trigger.after)
         return None if healed_s is None else healed_s + trigger.offset_s
     if trigger.round is not None:
-        return _round_s(trigger.round, progress)
+        if not progress.has_merged(trigger.round):
+            return None
+        return progress.rounds_s[trigger.round - 1] if trigger.round else 0.0
     if trigger.step is not None:
         learners = [trigger.of] if trigger.of is not None else list(progress.steps)
         reached = [name for name in learners if progress.steps.get(name, -1) >= trigger.step]
@@ -222,12 +224,6 @@ def due_s(trigger: Trigger, progress: Progress, *, shift_s: float = 0.0) -> floa
     if trigger.loss is None or loss is None or not loss <= trigger.loss:
         return None
     return max(progress.stepped_s.values())
-
-
-def _round_s(count: int, progress: Progress) -> float | None:
-    if count == 0:
-        return 0.0
-    return progress.rounds_s[count - 1] if progress.rounds >= count else None
 
 
 # ---------------------------------------------------------------- abort rules

@@ -48,15 +48,12 @@ def verbs() -> Mapping[str, Verb[Any]]:
 @cache
 def maintenance() -> Mapping[str, Maintenance]:
     """Who says what may be left, by the name of the fleet, the links or the package."""
-    return brought(Group.UNDO, _own(), _why_not)
+    wrong = "it is no chaoslab.undo.verbs.Maintenance"
+    return brought(Group.UNDO, _own(), lambda _, it: "" if isinstance(it, Maintenance) else wrong)
 
 
 def _own() -> Mapping[str, Maintenance]:
     return {name: import_module(module).MAINTENANCE for name, module in _MODULES.items()}
-
-
-def _why_not(_: str, thing: object) -> str:
-    return "" if isinstance(thing, Maintenance) else "it is no chaoslab.undo.verbs.Maintenance"
 
 
 def _verbs(sources: Mapping[str, Maintenance]) -> Mapping[str, Verb[Any]]:

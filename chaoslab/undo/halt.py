@@ -71,7 +71,7 @@ def find_runs(root: Path) -> tuple[Path, ...]:
     return tuple(
         run
         for run in sorted({path.resolve() for path in (*logged_runs(root), *marked)})
-        if is_owned(run) and (_holder(run) is not None or may_owe(run)) and _is_ours(run)
+        if is_owned(run) and (_is_mine(who.pid) if (who := _holder(run)) else may_owe(run))
     )
 
 
@@ -175,11 +175,6 @@ def _marked() -> Iterator[Path]:
 def _run_of(directory: Path) -> Path:
     """A twin belongs to the run around it."""
     return directory.parent if directory.name == _CONTROL else directory
-
-
-def _is_ours(run: Path) -> bool:
-    holder = _holder(run)
-    return holder is None or _is_mine(holder.pid)
 
 
 def _holder(run: Path) -> Identity | None:

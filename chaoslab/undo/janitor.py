@@ -87,7 +87,9 @@ def perform(run_directory: Path) -> Healed:
             remaining += done.remaining
             if not done.remaining:
                 _close(log.path, owed, done)
-    _sweep(run_directory)
+    for path in half_written(run_directory):
+        with suppress(NotPrivate):  # what lies behind a link is not the run's, and stays
+            remove(run_directory, *path.relative_to(run_directory).parts)
     return Healed(actions=tuple(actions), remaining=tuple(remaining))
 
 
@@ -109,13 +111,6 @@ def half_written(run_directory: Path) -> tuple[Path, ...]:
     theirs = ("nodes/*/*/", "snapshots/", "control/nodes/*/*/", "control/snapshots/")
     patterns = [f"{folder}.*.new" for folder in ours] + [f"{one}.*.partial" for one in theirs]
     return tuple(path for pattern in patterns for path in run_directory.glob(pattern))
-
-
-def _sweep(run_directory: Path) -> None:
-    """What lies behind a link is not the run's, and stays."""
-    for path in half_written(run_directory):
-        with suppress(NotPrivate):
-            remove(run_directory, *path.relative_to(run_directory).parts)
 
 
 # ---------------------------------------------------------------- the harness's side
