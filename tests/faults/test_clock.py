@@ -5,16 +5,15 @@ from datetime import UTC, datetime
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.clock import ClockDrift, ClockStep, Towards
 from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
-from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
+from tests.faults.fault_record import FaultRecord
 
 ALL: tuple[Fault, ...] = (ClockStep(), ClockDrift())
 EPOCH_S = 1_800_000_000.0
@@ -48,27 +47,17 @@ def test_a_rate_that_nobody_could_measure_is_a_plan_error(rate: float) -> None:
 # ---------------------------------------------------------------- evidence from written records
 
 
-class Record:
+class Record(FaultRecord):
     """A journal made by hand, with one fault on the syncer from 10 s to 14 s asked for."""
 
     def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-        self.injection = Injection(
-            number=0, spec="it", fault=fault.name, settings=fault, targets=("syncer",),
-            trigger=Trigger(time_s=0.0), for_s=4.0,
-        )  # fmt: skip
-        self.events: list[Event] = []
+        super().__init__(fault, "syncer", for_s=4.0)
         self._add(0.0, Kind.NODE_STARTED, node="syncer", incarnation=1)
-        about = {"injection": "injection-0", "fault": fault.name, "spec": "it"}
-        for kind in (Kind.FAULT_INJECTING, Kind.FAULT_INJECTED):
-            self._add(10.0, kind, targets=["syncer"], **about)  # type: ignore[arg-type]
+        self.begin().fault_event(10.0, Kind.FAULT_INJECTED)
 
-    def _add(self, time_s: float, kind: Kind, **data: str | float | list[str]) -> None:
+    def _add(self, time_s: float, kind: Kind, **data: Json) -> None:
         wall = datetime.fromtimestamp(EPOCH_S + time_s, UTC).isoformat()
-        self.events.append(
-            Event(seq=len(self.events), time_s=time_s, source="syncer", kind=kind, data=data,
-                  wall=wall)
-        )  # fmt: skip
+        self.say(time_s, kind, "syncer", wall, **data)
 
     def read(self, time_s: float, *, ahead_s: float = 0.0, rate: float = 1.0) -> "Record":
         """What its clocks show; a rate counts from second 10."""
@@ -83,8 +72,7 @@ class Record:
     @property
     def evidence(self) -> Evidence:
         self._add(14.0, Kind.PHASE_ENTERED, phase="settle")
-        (piece,) = self.fault.evidence(self.injection, History(self.events))
-        return piece
+        return super().evidence
 
 
 @pytest.mark.parametrize("towards", list(Towards))

@@ -3,7 +3,7 @@
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
@@ -13,9 +13,8 @@ from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.starvation import ComputeSteal, Killer, MemoryPressure, ProcessOom
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.stressors import Mechanism
-from chaoslab.plan.model import Injection
-from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit, injection_of
+from tests.faults.fault_record import FaultRecord
 
 SLOW: tuple[Fault, ...] = (
     ComputeSlow(),
@@ -113,49 +112,38 @@ def test_a_chip_that_gets_hot_ramps_up_swings_and_cools_down() -> None:
 # ---------------------------------------------------------------- evidence from written records
 
 
-class Record:
+class Record(FaultRecord):
     """A journal made by hand: learner-1 under a fault from second 20 to 32, learner-0 beside it."""
 
     def __init__(self, fault: Fault) -> None:
-        self.fault, self.history = fault, History(())
-        self.injection: Injection = injection_of(fault, for_s=12.0)
-        self.add(0.0, Kind.RUN_STARTED, "harness", learners=["learner-0", "learner-1"])
-        self.add(1.0, Kind.NODE_STARTED, "learner-1", node="learner-1", incarnation=1)
-
-    def add(self, time_s: float, kind: Kind, source: str, **data: Json) -> "Record":
-        seq = len(self.history.events)
-        self.history.append(Event(seq=seq, time_s=time_s, source=source, kind=kind, data=data))
-        return self
+        super().__init__(fault, "learner-1", "learner-3", for_s=12.0)
+        self.say(0.0, Kind.RUN_STARTED, "harness", learners=["learner-0", "learner-1"])
+        self.say(1.0, Kind.NODE_STARTED, "learner-1", node="learner-1", incarnation=1)
 
     def steps(self, from_s: float, to_s: float, step_s: float, who: str = "learner-1") -> "Record":
         """A sample every quarter of a second, or for each step if it takes longer."""
         each = max(1, round(0.25 / step_s))
         time_s = from_s + each * step_s
         while time_s <= to_s:
-            self.add(time_s, Kind.LEARNER_STEP, who, learner=who, incarnation=1, step=1,
+            self.say(time_s, Kind.LEARNER_STEP, who, learner=who, incarnation=1, step=1,
                      steps=each, step_s=step_s)  # fmt: skip
             time_s += each * step_s
         return self
 
     def begin(self) -> "Record":
-        about: dict[str, Json] = {"injection": "injection-0", "targets": ["learner-1"]}
-        return self.add(20.0, Kind.FAULT_INJECTING, "harness", **about)
+        return super().begin(20.0)
 
     def counted(self, **counts: Json) -> "Record":
         who: dict[str, Json] = {"node": "learner-1", "injection": "injection-0"}
-        return self.add(32.0, Kind.NODE_COUNTED, "harness", **who, **counts)
+        return self.say(32.0, Kind.NODE_COUNTED, "harness", **who, **counts)
 
     def exit(self, **how: Json) -> "Record":
         who: dict[str, Json] = {"node": "learner-1", "incarnation": 1}
-        return self.add(22.0, Kind.NODE_EXITED, "learner-1", **who, **how)
+        return self.say(22.0, Kind.NODE_EXITED, "learner-1", **who, **how)
 
     @property
     def evidence(self) -> Evidence:
-        return next(
-            piece
-            for piece in self.fault.evidence(self.injection, self.history)
-            if piece.target == "learner-1"
-        )
+        return next(piece for piece in self.pieces if piece.target == "learner-1")
 
 
 def slowed(
@@ -188,7 +176,7 @@ def test_steps_that_a_quota_has_not_slowed_are_weak(throttled_s: float, code: Co
 def test_a_burden_that_let_go_by_itself_is_weak_even_if_steps_stay_slow() -> None:
     record = Record(ComputeSlow(factor=2)).steps(4, 20, 0.05).begin().steps(20, 32, 0.1)
     about: dict[str, Json] = {"node": "learner-1", "injection": "injection-0"}
-    record.add(24.0, Kind.NODE_RELIEVED, "harness", **about, because="it let go by itself")
+    record.say(24.0, Kind.NODE_RELIEVED, "harness", **about, because="it let go by itself")
     assert record.evidence.code is Code.DOUBTFUL_CAUSE
     assert "it let go by itself at 24.0 s" in record.evidence.text
 
@@ -304,7 +292,7 @@ def test_a_kill_that_the_kernel_does_not_count_is_not_for_want_of_memory() -> No
 
 def test_an_imitation_is_called_one() -> None:
     record = Record(ProcessOom(by=Killer.IMITATION)).begin().exit(signal="SIGKILL")
-    record.add(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone")
+    record.say(32.0, Kind.NODE_PROBED, "learner-1", node="learner-1", state="gone")
     assert record.evidence.status is Status.PROVED
     assert "an imitation, no memory was short" in record.evidence.text
 

@@ -6,20 +6,19 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
 from chaoslab.faults.control import ControlLeave, ControlScaleUp
 from chaoslab.faults.control_storm import ControlRejoinStorm
-from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.links.effects import Direction, Latency
-from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History, Journal
+from chaoslab.record.journal import Journal
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit
 from tests.contracts.no_fleet import NoFleet
+from tests.faults.fault_record import FaultRecord
 from tests.virtual_clock import VirtualClock
 
 
@@ -77,32 +76,11 @@ def test_a_storm_returns_first_and_dies_again_before_each_further_return() -> No
 # ---------------------------------------------------------------- records made by hand
 
 
-class Record:
+class Record(FaultRecord):
     """A journal of one injection on some learners, from second 10 on."""
 
-    def __init__(self, fault: Fault, *targets: str, for_s: float | None = 5.0) -> None:
-        self.fault = fault
-        self.injection = Injection(
-            number=0,
-            spec="it",
-            fault=fault.name,
-            settings=fault,
-            targets=targets,
-            trigger=Trigger(time_s=10.0),
-            for_s=for_s,
-        )
-        self.history = History(())
-
     def add(self, time_s: float, kind: Kind, who: str, **data: Json) -> "Record":
-        facts: dict[str, Json] = {"node": who, "learner": who, "incarnation": 1, **data}
-        self.history.append(
-            Event(seq=len(self.history.events), time_s=time_s, source=who, kind=kind, data=facts)
-        )
-        return self
-
-    def begin(self, time_s: float = 10.0) -> "Record":
-        about: dict[str, Json] = {"injection": "injection-0", "targets": self.injection.targets}
-        return self.add(time_s, Kind.FAULT_INJECTING, "harness", **about)
+        return self.say(time_s, kind, who, **{"node": who, "learner": who, "incarnation": 1} | data)
 
     def founder(self, who: str) -> "Record":
         self.add(1.0, Kind.NODE_STARTED, who)
@@ -126,15 +104,6 @@ class Record:
         self.add(at_s + 2.0, Kind.MEMBER_JOINED, who, incarnation=life, donor=donor)
         self.add(at_s + 2.5, Kind.LEARNER_JOINED, who, incarnation=life, source=source, donor=donor)
         return self.add(at_s + 3.0, Kind.PUSH_ACCEPTED, who, incarnation=life)
-
-    @property
-    def pieces(self) -> tuple[Evidence, ...]:
-        return self.fault.evidence(self.injection, self.history)
-
-    @property
-    def evidence(self) -> Evidence:
-        (piece,) = self.pieces
-        return piece
 
 
 # ---------------------------------------------------------------- scale_up

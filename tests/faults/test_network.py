@@ -6,11 +6,10 @@ from pathlib import Path
 import pytest
 
 from chaoslab.core.errors import AbilityError, PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Lack, Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.network import (
     NetworkBandwidth,
@@ -36,6 +35,7 @@ from chaoslab.plan.model import Injection, Trigger
 from chaoslab.prepare.preflight import require_all
 from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
+from tests.faults.fault_record import FaultRecord
 
 TRACE = str(Path(__file__).parent / "trace.csv")
 QUICK: tuple[Fault, ...] = (
@@ -103,21 +103,11 @@ def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> N
 # ---------------------------------------------------------------- records made by hand
 
 
-class Record:
+class Record(FaultRecord):
     """What both ends of one link reported: calm until second 20, then the fault begins."""
 
     def __init__(self, fault: Fault, *, for_s: float | None = 10.0, **calm: Json) -> None:
-        self.fault = fault
-        self.injection = Injection(
-            number=0,
-            spec="it",
-            fault=fault.name,
-            settings=fault,
-            targets=("learner-1",),
-            trigger=Trigger(time_s=0.0),
-            for_s=for_s,
-        )
-        self.history = History(())
+        super().__init__(fault, "learner-1", for_s=for_s)
         self.add(1.0, Kind.NODE_STARTED, node="learner-1", incarnation=1)
         self.opened(2.0)
         for second in range(3, 20):
@@ -125,13 +115,7 @@ class Record:
         self.begin(20.0)
 
     def add(self, time_s: float, kind: Kind, **data: Json) -> "Record":
-        event = Event(seq=len(self.history.events), time_s=time_s, source="x", kind=kind, data=data)
-        self.history.append(event)
-        return self
-
-    def begin(self, time_s: float) -> "Record":
-        about: dict[str, Json] = {"injection": "injection-0", "targets": ["learner-1"]}
-        return self.add(time_s, Kind.FAULT_INJECTING, **about)
+        return self.say(time_s, kind, "x", **data)
 
     def reported(
         self, time_s: float, ways: Iterable[Direction] = Direction.BOTH.ways, **more: Json
@@ -200,11 +184,6 @@ class Record:
         for second in range(21, int(end_s) + 1):
             self.reported(second + 0.5, **more)
         return self
-
-    @property
-    def evidence(self) -> Evidence:
-        (piece,) = self.fault.evidence(self.injection, self.history)
-        return piece
 
 
 SILENT: dict[str, Json] = {

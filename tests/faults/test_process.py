@@ -8,22 +8,21 @@ import pytest
 
 from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
-from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.process import ProcessCrashLoop, ProcessKill, ProcessPreempt, ProcessRestart
 from chaoslab.faults.process_pause import ProcessHang, ProcessPause
 from chaoslab.faults.starvation import ProcessOom
 from chaoslab.fleet.base import NodeSpec, Role
 from chaoslab.fleet.local.fleet import LocalFleet
-from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History, Journal
+from chaoslab.record.journal import Journal
 from chaoslab.undo.base import NoUndoLog
 from tests.contracts import node_program
 from tests.contracts.fault_kit import LEARNERS, VICTIMS, Director, FaultKit, injection_of
+from tests.faults.fault_record import FaultRecord
 
 QUICK: tuple[Fault, ...] = (
     ProcessKill(),
@@ -67,60 +66,29 @@ def test_a_setting_that_cannot_work_is_a_plan_error(wrong: type, says: str) -> N
 # ---------------------------------------------------------------- evidence from written records
 
 
-class Record:
+class Record(FaultRecord):
     """A journal made by hand: one learner, one injection, times as the test likes them."""
 
     target = "learner-1"
 
     def __init__(self, fault: Fault, *, for_s: float | None = 5.0) -> None:
-        self.fault = fault
-        self.injection = Injection(
-            number=0,
-            spec="it",
-            fault=fault.name,
-            settings=fault,
-            targets=(self.target,),
-            trigger=Trigger(time_s=0.0),
-            for_s=for_s,
-        )
-        self.history = History(())
+        super().__init__(fault, self.target, for_s=for_s)
 
     def add(
         self, time_s: float, kind: Kind, *, source: str = "learner-1", **data: Json
     ) -> "Record":
         who: dict[str, Json] = {"node": self.target, "learner": self.target, "incarnation": 1}
-        self.history.append(
-            Event(
-                seq=len(self.history.events),
-                time_s=time_s,
-                source=source,
-                kind=kind,
-                data={**who, **data},
-            )
-        )
-        return self
+        return self.say(time_s, kind, source, **{**who, **data})
 
     def stepping(self, *times_s: float) -> "Record":
         for time_s in times_s:
             self.add(time_s, Kind.LEARNER_STEP, step=int(time_s * 10), steps=5, step_s=0.1)
         return self
 
-    def fault_event(self, time_s: float, kind: Kind) -> "Record":
-        about: dict[str, Json] = {"injection": "injection-0", "targets": [self.target]}
-        return self.add(time_s, kind, source="harness", node="", learner="", **about)
-
     def probe(self, time_s: float, state: str, cpu_s: float | None = None) -> "Record":
         """Its processor time is the clock's unless given: it has run all the time."""
         used_s = time_s if cpu_s is None else cpu_s
         return self.add(time_s, Kind.NODE_PROBED, state=state, cpu_s=used_s)
-
-    def begin(self, time_s: float) -> "Record":
-        return self.fault_event(time_s, Kind.FAULT_INJECTING)
-
-    @property
-    def evidence(self) -> Evidence:
-        (piece,) = self.fault.evidence(self.injection, self.history)
-        return piece
 
 
 def alive(fault: Fault, *, for_s: float | None = 5.0) -> Record:

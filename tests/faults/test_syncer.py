@@ -1,11 +1,9 @@
 """Faults on the syncer: their contract, and what counts as evidence."""
 
-from collections.abc import Mapping
-
 import pytest
 
 from chaoslab.core.errors import PlanError
-from chaoslab.core.events import Event, Json, Kind
+from chaoslab.core.events import Json, Kind
 from chaoslab.core.payloads import Status
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
@@ -13,9 +11,8 @@ from chaoslab.faults.evidence.base import Evidence
 from chaoslab.faults.evidence.codes import Code
 from chaoslab.faults.process import Signal
 from chaoslab.faults.syncer import SyncerDiskFull, SyncerKill, SyncerPause
-from chaoslab.plan.model import Injection, Trigger
-from chaoslab.record.journal import History
 from tests.contracts.fault_kit import FaultKit
+from tests.faults.fault_record import FaultRecord
 
 ALL: tuple[Fault, ...] = (SyncerKill(), SyncerPause(), SyncerDiskFull())
 
@@ -42,28 +39,16 @@ def test_a_signal_that_ends_training_or_nothing_is_refused(signal: Signal) -> No
 # ---------------------------------------------------------------- evidence from written records
 
 
-class Record:
+class Record(FaultRecord):
     """A syncer's journal made by hand, with one fault from 10 s to 14 s asked for."""
 
     def __init__(self, fault: Fault) -> None:
-        self.fault = fault
-        self.injection = Injection(
-            number=0, spec="it", fault=fault.name, settings=fault, targets=("syncer",),
-            trigger=Trigger(time_s=0.0), for_s=4.0,
-        )  # fmt: skip
-        self.events: list[Event] = []
+        super().__init__(fault, "syncer", for_s=4.0)
         self.add(0.0, Kind.NODE_STARTED, node="syncer", incarnation=1)
-        self.merged(9.0, round_=1).fault_event(10.0, Kind.FAULT_INJECTING)
+        self.merged(9.0, round_=1).begin()
 
     def add(self, time_s: float, kind: Kind, source: str = "syncer", **data: Json) -> "Record":
-        about: Mapping[str, Json] = data
-        self.events.append(
-            Event(seq=len(self.events), time_s=time_s, source=source, kind=kind, data=about)
-        )
-        return self
-
-    def fault_event(self, time_s: float, kind: Kind) -> "Record":
-        return self.add(time_s, kind, "harness", injection="injection-0", targets=["syncer"])
+        return self.say(time_s, kind, source, **data)
 
     def merged(self, time_s: float, *, round_: int) -> "Record":
         return self.add(time_s, Kind.ROUND_MERGED, round=round_, fragment=0, version=round_)
@@ -71,57 +56,55 @@ class Record:
     def exited(self, time_s: float, **how: Json) -> "Record":
         return self.add(time_s, Kind.NODE_EXITED, node="syncer", incarnation=1, **how)
 
-    def evidence(self, at_s: float = 14.0) -> Evidence:
-        self.fault_event(at_s, Kind.FAULT_HEALING)
-        (piece,) = self.fault.evidence(self.injection, History(self.events))
-        return piece
+    def healed(self, at_s: float = 14.0) -> Evidence:
+        return self.fault_event(at_s, Kind.FAULT_HEALING).evidence
 
 
 def test_a_killed_syncer_is_proved_by_its_exit_with_what_it_had_merged() -> None:
-    found = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None).evidence()
+    found = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None).healed()
     assert found.status is Status.PROVED
     assert found.measured["down_s"] == 3.9
     assert found.measured["versions"] == {"0": 1}
 
 
 def test_a_syncer_that_ended_by_itself_was_not_killed() -> None:
-    found = Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).evidence()
+    found = Record(SyncerKill()).exited(10.1, signal=None, exit_code=1).healed()
     assert found.code is Code.EXITED_INSTEAD
 
 
 def test_a_syncer_that_still_runs_was_not_killed() -> None:
-    assert Record(SyncerKill()).merged(11.0, round_=2).evidence().code is Code.STILL_RUNNING
+    assert Record(SyncerKill()).merged(11.0, round_=2).healed().code is Code.STILL_RUNNING
 
 
 def test_a_round_while_it_was_down_makes_a_kill_weak() -> None:
     record = Record(SyncerKill()).exited(10.1, signal="SIGKILL").merged(12.0, round_=2)
-    assert record.evidence().code is Code.WORKED_MEANWHILE
+    assert record.healed().code is Code.WORKED_MEANWHILE
 
 
 def test_a_kill_that_lasted_too_short_is_weak() -> None:
     record = Record(SyncerKill()).exited(10.1, signal="SIGKILL", exit_code=None)
     record.add(11.0, Kind.NODE_STARTED, node="syncer", incarnation=2)
-    assert record.evidence().code is Code.TOO_SHORT
+    assert record.healed().code is Code.TOO_SHORT
 
 
 def test_a_full_disk_is_proved_by_the_syncers_word_and_its_silence() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
-    found = record.evidence()
+    found = record.healed()
     assert found.status is Status.PROVED
     assert found.measured["blocked_after_s"] == 0.4
 
 
 def test_a_syncer_that_publishes_from_a_full_disk_makes_it_weak() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
-    found = record.merged(12.0, round_=2).evidence()
+    found = record.merged(12.0, round_=2).healed()
     assert found.code is Code.WORKED_MEANWHILE
 
 
 def test_a_disk_of_which_the_syncer_says_nothing_was_not_full() -> None:
-    assert Record(SyncerDiskFull()).merged(12.0, round_=2).evidence().code is Code.NO_EFFECT
+    assert Record(SyncerDiskFull()).merged(12.0, round_=2).healed().code is Code.NO_EFFECT
 
 
 def test_a_disk_that_takes_what_is_written_before_the_heal_was_full_for_too_short() -> None:
     record = Record(SyncerDiskFull()).add(10.4, Kind.SYNCER_BLOCKED, waiting=1, reason="no space")
     record.add(11.0, Kind.SYNCER_FREED, waiting=1, blocked_s=0.6)
-    assert record.evidence().code is Code.TOO_SHORT
+    assert record.healed().code is Code.TOO_SHORT
