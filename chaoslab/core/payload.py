@@ -156,9 +156,10 @@ def _reader(wanted: Any) -> Read:
     raise TypeError(f"no field can be of type {wanted!r}")
 
 
-def _exactly(kind: type, what: str) -> Read:
+def _only(kind: type, what: str) -> Read:
     def read(value: Json, _: object) -> object:
-        if type(value) is not kind:
+        is_flag = isinstance(value, bool) and kind is not bool
+        if not isinstance(value, kind) or is_flag:
             raise TypeError(what)
         return value
 
@@ -177,9 +178,9 @@ def _number(value: Json, _: object) -> float:
 
 
 _SIMPLE: Mapping[object, Read] = {
-    str: _exactly(str, "text"),
-    int: _exactly(int, "an integer"),
-    bool: _exactly(bool, "true or false"),
+    str: _only(str, "text"),
+    int: _only(int, "an integer"),
+    bool: _only(bool, "true or false"),
     float: _number,
 }
 

@@ -12,6 +12,7 @@ from chaoslab.core.payloads import (
     RoundMerged,
     RunFinished,
     RunStarted,
+    Status,
     kind_of,
     payloads,
 )
@@ -35,6 +36,12 @@ def test_a_payload_is_made_once_and_holds_what_the_line_says() -> None:
     assert isinstance(exited, NodeExited)
     assert exited is event.payload
     assert (exited.node, exited.exit_code, exited.sent) == ("learner-0", 3, ("SIGTERM",))
+
+
+def test_codes_that_were_not_written_yet_are_text() -> None:
+    event = said(Kind.NODE_EXITED, {"node": "learner-0", "sent": [Status.PROVED]})
+    assert isinstance(event.payload, NodeExited)
+    assert event.payload.sent == ("proved",)
 
 
 def test_what_older_records_lack_has_a_default() -> None:
