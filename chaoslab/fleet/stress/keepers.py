@@ -17,7 +17,7 @@ from chaoslab.core.errors import FleetError, HarnessBug
 from chaoslab.core.events import Json
 from chaoslab.core.process_identity import NODE_MARK, Identity, identify
 from chaoslab.core.process_tree import Look
-from chaoslab.undo.base import UndoLog
+from chaoslab.undo.base import PendingUndos, UndoLog
 
 _PROGRAM = Path(__file__).with_name("keeper.py")
 _END_S = 5.0
@@ -47,13 +47,13 @@ class Keeper:
             )
         except OSError as error:
             raise FleetError(f"what would keep a burden on {node} cannot start: {error}") from error
-        self._mark, self._undo_log = mark, undo_log
+        self._mark, self._pending_undos = mark, PendingUndos(undo_log)
         found = identify(self._process.pid)
         if found is None:
             raise HarnessBug(f"process {self._process.pid} was reaped by somebody else")
         self.identity: Identity = found
         about: dict[str, Json] = {"node": f"{node} ({program})", "incarnation": 0, "mark": mark}
-        self._obligation = undo_log.open("end_process", **found.facts, **about)
+        self._pending_undos.owe("end_process", **found.facts, **about)
 
     @property
     def is_over(self) -> bool:
@@ -84,7 +84,7 @@ class Keeper:
         if remaining:
             raise FleetError(f"what kept a burden cannot be ended: {remaining}")
         self._process.wait(_END_S)
-        self._undo_log.close(self._obligation)
+        self._pending_undos.settle_all()
 
 
 def until(for_s: float | None) -> str:
