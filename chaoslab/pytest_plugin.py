@@ -48,7 +48,9 @@ class ChaosRun:
 
         settings = [f"{key}={value}" for key, value in (set or {}).items()]
         settings += [] if control else ["control=none"]
-        prepared = prepare(Asked(plan=self._find(plan), settings=settings, seed=seed))
+        near = self._home / plan
+        path = str(near if near.is_file() else plan)
+        prepared = prepare(Asked(plan=path, settings=settings, seed=seed))
         judged = carry_out(prepared, self.root, [Plain(sys.stderr, ViewModel())])
         sys.stderr.write(f"the record lies in {judged.directory.path}\n")
         if judged.error is not None:
@@ -56,10 +58,6 @@ class ChaosRun:
         if judged.verdict.exit_code is ExitCode.INTERRUPTED:
             raise KeyboardInterrupt
         return judged.verdict
-
-    def _find(self, plan: str | Path) -> str:
-        near_home = self._home / plan
-        return str(near_home if near_home.is_file() else plan)
 
 
 @pytest.fixture

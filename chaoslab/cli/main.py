@@ -10,7 +10,7 @@ traceback in the run's directory.
 import errno
 import importlib
 import traceback
-from pathlib import Path
+from contextlib import suppress
 from typing import NoReturn
 
 import click
@@ -94,20 +94,14 @@ def main(context: click.Context) -> None:
 def _report_crash(context: click.Context, error: Exception) -> NoReturn:
     invocation = context.find_object(Invocation) or Invocation()
     trace = invocation.secrets.text("".join(traceback.format_exception(error)))
-    directory = invocation.run_directory
-    where = _kept(trace, directory) if directory else ""
+    where = ""
+    if invocation.run_directory is not None:
+        path = invocation.run_directory / CRASH_TXT
+        with suppress(FleetError):  # the disk refuses it
+            replace_file(path, trace)
+            where = f"; the traceback is in {path}"
     if not where:
         click.echo(trace, err=True, nl=False)
     said = invocation.secrets.text(str(error))
     click.echo(f"chaoslab: broke with {type(error).__name__}: {said}{where}", err=True)
     context.exit(ExitCode.BROKEN)
-
-
-def _kept(trace: str, directory: Path) -> str:
-    """Where the traceback lies; nowhere if the disk refuses it."""
-    path = directory / CRASH_TXT
-    try:
-        replace_file(path, trace)
-    except FleetError:
-        return ""
-    return f"; the traceback is in {path}"

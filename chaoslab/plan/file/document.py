@@ -202,9 +202,8 @@ class _Reader:
             node = YAML(typ="safe", pure=True).compose(text)
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            self.document.values[branch] = (
-                self._place(mark.line, mark.column) if mark else self.file
-            )
+            place = self._place(mark.line, mark.column) if mark else self.file
+            self.document.values[branch] = place
             hint = "; inside braces, ${…} needs quotes" if mark and "${" in text else ""
             self.document.blame(branch, f"invalid YAML: {error.problem or error.context}{hint}")
             return None
@@ -223,8 +222,7 @@ class _Reader:
             if depth > DEEPEST:
                 mark = event.start_mark
                 self.document.values[branch] = self._place(mark.line, mark.column)
-                problem = f"is nested more than {DEEPEST} levels deep"
-                self.document.blame(branch, problem)
+                self.document.blame(branch, f"is nested more than {DEEPEST} levels deep")
                 return True
         return False
 

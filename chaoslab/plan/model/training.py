@@ -172,9 +172,13 @@ class Training:
     stop: Stop = field(default_factory=lambda: Stop(rounds=120))
 
     def __post_init__(self) -> None:
+        count = self.learner_count
+        _hold(1 <= count <= MOST_LEARNERS, "learners", count, f"1 to {MOST_LEARNERS:,}")
+        room = MOST_LEARNERS - count
+        _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         self._refuse_single_mistakes()
-        rule = f"1 to {self.learner_count}, the number of learners"
-        _hold(1 <= self.quorum <= self.learner_count, "quorum", self.quorum, rule)
+        rule = f"1 to {count}, the number of learners"
+        _hold(1 <= self.quorum <= count, "quorum", self.quorum, rule)
         if self.sync_every < 1 or self.fragments < 1 or self.overlap < 0:
             raise PlanError("`sync_every` and `fragments` must be at least 1, `overlap` at least 0")
         if self.overlap >= self.sync_every and self.sync_every > 1:
@@ -184,11 +188,6 @@ class Training:
 
     def _refuse_single_mistakes(self) -> None:
         """PlanError for a value that is invalid whatever the other keys are."""
-        most = f"1 to {MOST_LEARNERS:,}"
-        count = self.learner_count
-        _hold(1 <= count <= MOST_LEARNERS, "learners", count, most)
-        room = MOST_LEARNERS - count
-        _hold(0 <= self.reserve <= room, "reserve", self.reserve, f"0 to {room:,}")
         if self.task is not None and not _TASK.fullmatch(self.task):
             raise PlanError(f"must be package.module:function, got {self.task!r}", key="task")
         _hold(self.suspect_after_s > 0, "suspect_after", f"{self.suspect_after_s:g}s", "above 0s")
