@@ -66,7 +66,7 @@ class FakeFleet:
     # ---------------------------------------------------------------- the interface
 
     def __enter__(self) -> Self:
-        self.node_links.__enter__()
+        self.node_links.made_by.__enter__()
         return self
 
     def __exit__(
@@ -78,7 +78,7 @@ class FakeFleet:
         self.calls.append((self.clock.now_s(), "leave", ""))
         for fake in self._fakes.values():
             fake.alive = False
-        self.node_links.__exit__(kind, error, trace)
+        self.node_links.made_by.__exit__(kind, error, trace)
 
     @property
     def nodes(self) -> Mapping[str, Node]:

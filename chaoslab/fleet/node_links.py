@@ -4,14 +4,12 @@
     faults ──► Fleet.links[name].shape ──► the link itself ──► LINK_SHAPED
     Fleet.poll ◄── recorder ◄── LINK_STARTED, LINK_SHAPED, LINK_CLEARED, LINK_COUNTED, LINK_LOST
 
-It knows no kind of links, no fault and no kind of fleet. A fleet enters it before its first node
-and leaves it after its last one.
+It knows no kind of links, no fault and no kind of fleet. A fleet enters `made_by` before its
+first node and leaves it after its last one.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from types import TracebackType
-from typing import Self
 
 from chaoslab.core.clock import Clock
 from chaoslab.core.errors import FleetError
@@ -40,18 +38,6 @@ class NodeLinks:
     _recorder: list[Observation] = field(default_factory=list)
     _look_s: float = 0.0
     _is_lost: bool = False
-
-    def __enter__(self) -> Self:
-        self.made_by.__enter__()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.made_by.__exit__(kind, error, trace)
 
     def create(self, name: str, upstream: str) -> Link:
         """A link, with the standing effects of its node on it."""

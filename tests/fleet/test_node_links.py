@@ -1,11 +1,16 @@
 """What a fleet does with links: make them, report what is done to them, notice their loss."""
 
+from pathlib import Path
+
 import pytest
 
+from chaoslab.core.clock import WallClock
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Kind, Observation
+from chaoslab.fleet.local.fleet import LocalFleet
 from chaoslab.fleet.node_links import STANDING, NodeLinks
 from chaoslab.links.effects import Direction, Freeze, Latency
+from chaoslab.undo.base import NoUndoLog
 from tests.fake_links import FakeLinks
 from tests.virtual_clock import VirtualClock
 
@@ -28,7 +33,7 @@ def kinds(recorder: list[Observation]) -> list[Kind]:
 
 def test_without_links_a_node_dials_its_upstream_and_nothing_is_counted() -> None:
     node_links = NodeLinks(clock=VirtualClock())
-    with node_links:
+    with node_links.made_by:
         assert node_links.create("learner-0", UP).address == UP
         node_links.count("learner-0")
         node_links.count("syncer")
@@ -128,9 +133,9 @@ def test_a_refusal_of_links_that_are_well_is_an_error(
         node_links.count("learner-0")
 
 
-def test_entering_and_leaving_reach_what_carries_the_links(
-    node_links: NodeLinks, links: FakeLinks
+def test_entering_and_leaving_a_fleet_reach_what_carries_its_links(
+    node_links: NodeLinks, links: FakeLinks, tmp_path: Path
 ) -> None:
-    with node_links:
+    with LocalFleet(tmp_path, WallClock(), undo_log=NoUndoLog(), node_links=node_links):
         assert links.entered == 1
     assert links.entered == 0

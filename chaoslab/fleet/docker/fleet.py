@@ -125,9 +125,11 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
                 life.abandon()
         return []
 
-    def _close_resources(self) -> list[str]:
+    def _close_resources(self) -> None:
+        """Volumes are gone, and undone, once the resources of the run are."""
         self._run_context.run_resources.close()
-        return self._close_storages()
+        for storage in self._storages.values():
+            storage.close()
 
     def _close_engine(self) -> None:
         if self._engine_events is not None:

@@ -95,7 +95,7 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
             self._stress_registry.relieve_all,
             self._end_all,
             self._selector.close,
-            self._close_storages,
+            *(storage.close for storage in self._storages.values()),
             self._close_links,
         )
 
@@ -117,12 +117,6 @@ class LocalFleet(NodeFleet[LocalIncarnation], LosesPower):
 
     def _signal(self, lives: Sequence[LocalIncarnation], name: str) -> None:
         signal_trees(lives, name)
-
-    def _pause(self, lives: Sequence[LocalIncarnation]) -> None:
-        signal_trees(lives, "SIGSTOP")
-
-    def _thaw(self, life: LocalIncarnation) -> None:
-        signal_trees([life], "SIGCONT")
 
     def cut_power(self, name: str) -> None:
         """By the kernel's own way to shut a file system down."""

@@ -93,15 +93,15 @@ class NodeFleet(
 
     @abstractmethod
     def _signal(self, lives: Sequence[IncarnationT], name: str) -> None:
-        """Send a signal that ends processes to all that runs in these nodes, close together."""
+        """Send a signal to all that runs in these nodes, close together."""
 
-    @abstractmethod
     def _pause(self, lives: Sequence[IncarnationT]) -> None:
         """Stop all that runs in these nodes, close together, or in none of them."""
+        self._signal(lives, "SIGSTOP")
 
-    @abstractmethod
     def _thaw(self, life: IncarnationT) -> None:
         """Let a node that is to end go on, if it is paused."""
+        self._signal([life], "SIGCONT")
 
     @abstractmethod
     def _wait(self, limit_s: float) -> None:
@@ -115,7 +115,7 @@ class NodeFleet(
     # ---------------------------------------------------------------- begin and end
 
     def __enter__(self) -> Self:
-        self._node_links.__enter__()
+        self._node_links.made_by.__enter__()
         return self
 
     def __exit__(
@@ -147,16 +147,7 @@ class NodeFleet(
         error.add_note(str(left))
 
     def _close_links(self) -> None:
-        self._node_links.__exit__(None, None, None)
-
-    def _close_storages(self) -> list[str]:
-        refused = []
-        for storage in self._storages.values():
-            try:
-                storage.close()
-            except FleetError as error:
-                refused.append(str(error))
-        return refused
+        self._node_links.made_by.__exit__(None, None, None)
 
     def _end_all(self) -> list[str]:
         """Kill all nodes and read their last output; returns what still runs."""

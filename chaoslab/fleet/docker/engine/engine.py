@@ -228,7 +228,13 @@ class Engine(Stores):
 
     def kill(self, container: str, signal: str) -> None:
         """Send a signal to its first process; nothing happens to one that has ended."""
-        self._unless_ended("kill", container, signal)
+        try:
+            with self._asked(f"to kill {container}"):
+                self._client.api.kill(container, signal)
+        except FleetError:
+            with suppress(Missing):
+                if self.inspect(container).is_alive:
+                    raise
 
     def pause(self, container: str) -> None:
         """Freeze all its processes; nothing happens to one that is frozen."""
@@ -288,15 +294,6 @@ class Engine(Stores):
                 self.inspect(container)
                 time.sleep(_PAUSE_S)
             raise FleetError(f"{container} is being removed by somebody else, and still is there")
-
-    def _unless_ended(self, verb: str, container: str, *arguments: str) -> None:
-        try:
-            with self._asked(f"to {verb} {container}"):
-                getattr(self._client.api, verb)(container, *arguments)
-        except FleetError:
-            with suppress(Missing):
-                if self.inspect(container).is_alive:
-                    raise
 
 
 def _name(found: Mapping[str, Any]) -> str:
