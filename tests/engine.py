@@ -20,8 +20,9 @@ if not IS_REQUIRED:
     pytest.importorskip("docker.errors", reason="the Docker SDK is missing", exc_type=ImportError)
 
 from chaoslab.fleet.docker.engine.engine import Engine, Limits  # noqa: E402 - see above
-from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: E402
+from chaoslab.fleet.docker.fleet import DockerFleet  # noqa: E402
 from chaoslab.fleet.docker.images.images import base_there  # noqa: E402
+from chaoslab.fleet.docker.run_context import Setup  # noqa: E402
 
 __all__ = ["Engine", "base_here", "engine_or_skip", "learner", "small_fleet"]
 LIMITS = Limits(cpus=2.0, memory_bytes=512 << 20, processes=128)

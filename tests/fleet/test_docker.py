@@ -365,7 +365,7 @@ def test_an_engine_without_our_images_is_told_how_to_come_by_them(
     monkeypatch.setattr(chaoslab, "__version__", "0.0.0")  # of which nobody built any
     (found,) = (one for one in examine(tmp_path).abilities if one.name == "docker")
     assert found.state is State.LIMITED
-    assert images.node_image() in found.detail
+    assert images.source().image in found.detail
     assert found.remedy == "chaoslab images build"
 
 

@@ -37,7 +37,7 @@ def test_a_changed_source_is_another_image(name: str) -> None:
 def test_a_tag_carries_the_version() -> None:
     import chaoslab  # noqa: PLC0415
 
-    assert f":{chaoslab.__version__}-" in images.node_image()
+    assert f":{chaoslab.__version__}-" in images.source().image
     assert f":{chaoslab.__version__}-" in images.tools_image()
     assert f":{images.server_binary.VERSION}-" in images.proxy_image()
 
@@ -162,7 +162,11 @@ def test_what_is_there_is_built_again_on_another_base_alone(
     done = CliRunner().invoke(main, [*words, *(f"--base={name}" for name in asked)])
     assert done.exit_code == ExitCode.PASS
     assert json.loads(done.stdout)["base"] == (asked[0] if asked else "mine")
-    bases = {images.node_image(): "new", images.next_image(): None, images.tools_image(): "new"}
+    bases = {
+        images.source().image: "new",
+        images.source().next_image: None,
+        images.tools_image(): "new",
+    }
     assert shelf.built == (bases if is_built else {})
     assert shelf.with_network == ([images.tools_image()] if is_built else []), "nodes need none"
 

@@ -56,7 +56,7 @@ class Container(Incarnation):
         super().__init__(spec, incarnation, run_context)
         self.image, self.run_context = image, run_context
         self.engine = run_context.run_resources.engine
-        self.limits = run_context.limits
+        self.limits = run_context.setup.limits
         """What it may use now."""
         self.name = run_context.run_resources.container(spec.name, incarnation)
         self._is_closing = False
@@ -124,7 +124,7 @@ class Container(Incarnation):
             name=self.name,
             image=self.image,
             command=(*ENTRY, *command),
-            limits=self.run_context.limits,
+            limits=self.run_context.setup.limits,
             network=run_resources.network,
             aliases=(node,),
             environment={**self.spec.environment, **self.spec.secrets, NODE_MARK: self.mark},
@@ -137,9 +137,9 @@ class Container(Incarnation):
                 run_resources.volume(node): NODE,
                 run_resources.volume("shared"): SHARED,
                 run_resources.cache(): CACHE,
-                **self.run_context.mounts,
+                **self.run_context.setup.mounts,
             },
-            read_only=frozenset(self.run_context.mounts),
+            read_only=frozenset(self.run_context.setup.mounts),
             hears=self.spec.hears,
         )
 

@@ -17,8 +17,8 @@ from typing import Final
 from chaoslab.core.errors import FleetError
 from chaoslab.core.events import Json, Kind, Observation
 from chaoslab.fleet.docker.engine.labels import LABEL_RUN
-from chaoslab.fleet.docker.run_context import Arrival
-from chaoslab.fleet.docker.run_resources import LABEL_NODE, RunResources
+from chaoslab.fleet.docker.run_context import Arrival, RunContext
+from chaoslab.fleet.docker.run_resources import LABEL_NODE
 
 ENGINE: Final = "engine"
 _TOLD: Final = frozenset(
@@ -31,8 +31,8 @@ _TOLD: Final = frozenset(
 class EngineEvents:
     """Listens from its making until it is closed."""
 
-    def __init__(self, run_resources: RunResources, arrivals: "queue.Queue[Arrival]") -> None:
-        self._arrivals = arrivals
+    def __init__(self, run_context: RunContext) -> None:
+        self._arrivals, run_resources = run_context.arrivals, run_context.run_resources
         self._is_closing = False
         self._nodes: dict[str, tuple[str, int]] = {}
         """By container id: which node, which incarnation."""

@@ -13,10 +13,9 @@ Other threads only carry bytes to the queue on which `poll` waits.
 """
 
 import queue
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
 
@@ -25,9 +24,9 @@ from chaoslab.core.errors import FleetError
 from chaoslab.fleet.base import Ability, NodeSite, NodeSpec, Role
 from chaoslab.fleet.docker import stress_drivers
 from chaoslab.fleet.docker.container import Container
-from chaoslab.fleet.docker.engine.engine import Engine, Limits
+from chaoslab.fleet.docker.engine.engine import Engine
 from chaoslab.fleet.docker.engine_events import EngineEvents
-from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext
+from chaoslab.fleet.docker.run_context import CACHE, HEALTH, SHARED, Arrival, RunContext, Setup
 from chaoslab.fleet.docker.run_resources import RunResources
 from chaoslab.fleet.docker.storage import VolumeFiles
 from chaoslab.fleet.node_links import NodeLinks
@@ -42,18 +41,6 @@ _ARRIVALS_MOST: Final = 2048
 _BATCH: Final = 2048
 """How many arrivals are recorded before `poll` may return."""
 _AT_ONCE: Final = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """What the containers of a run are made of."""
-
-    image: str
-    limits: Limits
-    releases: Mapping[str, str] = field(default_factory=dict)
-    """By the name that a plan uses: other images that a node may be upgraded to."""
-    mounts: Mapping[str, str] = field(default_factory=dict)
-    """Folders of this machine that nodes may read, and where they see them."""
 
 
 class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
@@ -89,21 +76,18 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
             clock=clock,
             undo_log=undo_log,
             run_resources=RunResources(engine=engine, run_directory=directory, undo_log=undo_log),
-            limits=setup.limits,
-            mounts=setup.mounts,
+            setup=setup,
             arrivals=queue.Queue(_ARRIVALS_MOST),
         )
         super().__init__(self._run_context, node_links, stress_drivers.driver)
-        self._engine, self._setup = engine, setup
+        self._engine = engine
         self._images: dict[str, str] = {}
         """Image of each node that was upgraded."""
         self._engine_events: EngineEvents | None = None
 
     def __enter__(self) -> Self:
         self._run_context.run_resources.open()
-        self._engine_events = EngineEvents(
-            self._run_context.run_resources, self._run_context.arrivals
-        )
+        self._engine_events = EngineEvents(self._run_context)
         return super().__enter__()
 
     @property
@@ -141,7 +125,7 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
     def upgrade(self, name: str, release: str) -> None:
         """The next incarnations run another image."""
         self._specs[name]
-        image = self._setup.releases.get(release, release)
+        image = self._run_context.setup.releases.get(release, release)
         if self._engine.image_id(image) is None:
             raise FleetError(f"there is no image {image}: build it with `chaoslab images build`")
         self._images[name] = image
@@ -166,12 +150,12 @@ class DockerFleet(NodeFleet[Container], Unpluggable, Upgradable):
     # ---------------------------------------------------------------- incarnations
 
     def _begin(self, spec: NodeSpec, incarnation: int) -> Container:
-        image = self._images.get(spec.name, self._setup.image)
+        image = self._images.get(spec.name, self._run_context.setup.image)
         return Container(spec, incarnation, image, self._run_context)
 
     def _disk(self, spec: NodeSpec) -> VolumeFiles:
         is_tried = any(one.has_volume for one in self._storages.values())
-        return VolumeFiles(spec, self._run_context, self._setup.image, is_tried=is_tried)
+        return VolumeFiles(spec, self._run_context, is_tried=is_tried)
 
     def _signal(self, lives: Sequence[Container], name: str) -> None:
         _together(lives, lambda life: life.signal(name))

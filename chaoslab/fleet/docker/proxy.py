@@ -88,7 +88,7 @@ class ContainerProxyHost:
         Whoever is on the network of the run reaches its API; only chaoslab's own asks for a token.
         """
         token = secrets.token_urlsafe() if kind == "embedded" else ""
-        image = images.proxy_image() if kind == "toxiproxy" else images.node_image()
+        image = images.proxy_image() if kind == "toxiproxy" else images.source().image
         self._engine.create(
             ContainerSpec(
                 name=self._name,

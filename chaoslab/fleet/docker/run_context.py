@@ -5,7 +5,7 @@ threads ── Arrival ──► `RunContext.arrivals` ──► the fleet's one
 
 import queue
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from chaoslab.core.errors import FleetError
@@ -23,13 +23,23 @@ ENTRY: Final = ("/bin/sh", "-c", "trap '' USR1 USR2 HUP; exec \"$@\"", "node")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What the containers of a run are made of."""
+
+    image: str
+    limits: Limits
+    releases: Mapping[str, str] = field(default_factory=dict)
+    """By the name that a plan uses: other images that a node may be upgraded to."""
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    """Folders of this machine that nodes may read, and where they see them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunContext(Place):
-    """Clock, limits, resources and queue of one run."""
+    """What all containers of a run share."""
 
     run_resources: RunResources
-    limits: Limits
-    mounts: Mapping[str, str]
-    """Folders of this machine that every node may read, and where it sees them."""
+    setup: Setup
     arrivals: "queue.Queue[Arrival]"
 
 

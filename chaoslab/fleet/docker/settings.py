@@ -127,7 +127,8 @@ class ContainerFleets:
         self, run_directory: Path, clock: Clock, *, undo_log: UndoLog, node_links: NodeLinks
     ) -> Fleet:
         """Make the fleet of one run."""
-        from chaoslab.fleet.docker.fleet import DockerFleet, Setup  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.fleet import DockerFleet  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.run_context import Setup  # noqa: PLC0415
 
         engine, asked = _connect(), self.containers
         machine = engine.machine(asked.processes)
@@ -147,10 +148,10 @@ class ContainerFleets:
         )  # fmt: skip
 
     def _require_image(self, engine: "Engine") -> str:
-        from chaoslab.fleet.docker.images.images import node_image  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.images import source  # noqa: PLC0415  # needs the SDK
 
         own = self.containers.image
-        name = own or node_image()
+        name = own or source().image
         try:
             is_there = engine.image_id(name) is not None
         except FleetError as error:  # a name that cannot be one, for example
@@ -189,9 +190,9 @@ class ContainerFleets:
             raise AbilityError(f"training.task, tried in the image {image}: {problem}")
 
     def _releases(self, engine: "Engine") -> Mapping[str, str]:
-        from chaoslab.fleet.docker.images.images import NEXT, next_image  # noqa: PLC0415  # needs the SDK
+        from chaoslab.fleet.docker.images.images import NEXT, source  # noqa: PLC0415  # needs the SDK
 
-        name = next_image()
+        name = source().next_image
         return {NEXT: name} if engine.image_id(name) is not None else {}
 
     def _mounts(self, engine: "Engine") -> Mapping[str, str]:

@@ -48,13 +48,11 @@ class Place:
 class VolumeFiles:
     """Folder on its volume in which a node keeps its state; see `storage.files.Disk`."""
 
-    def __init__(
-        self, spec: NodeSpec, run_context: RunContext, image: str, *, is_tried: bool
-    ) -> None:
+    def __init__(self, spec: NodeSpec, run_context: RunContext, *, is_tried: bool) -> None:
         """Nothing is made yet. `is_tried`: that this engine lets volumes be resized is known."""
         self._is_tried = is_tried
         self._node, self._keeps = spec.name, spec.keeps
-        self._run_context, self._image = run_context, image
+        self._run_context = run_context
         self._pending_undos = PendingUndos(run_context.undo_log)
 
     @property
@@ -113,7 +111,7 @@ class VolumeFiles:
         return Place(
             engine=run_resources.engine,
             volume=run_resources.volume(self._node, is_in_memory=is_in_memory),
-            image=self._image,
+            image=self._run_context.setup.image,
             labels=run_resources.labels,
         )
 

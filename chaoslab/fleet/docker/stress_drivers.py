@@ -60,7 +60,7 @@ class _Limited(StressDriver):
 
     def __init__(self, wish: Wish[Container]) -> None:
         self.life, self.injection = wish.life, wish.injection
-        self._whole = wish.life.run_context.limits
+        self._whole = wish.life.run_context.setup.limits
         """Limits while nothing is upon it."""
 
     def _owe(self) -> None:

@@ -70,16 +70,6 @@ def source() -> Source:
     return Source({name: path.read_bytes() for name, path in _node_files().items()})
 
 
-def node_image() -> str:
-    """The image of learner and syncer for exactly this source."""
-    return source().image
-
-
-def next_image() -> str:
-    """The same, as the next release."""
-    return source().next_image
-
-
 def proxy_image() -> str:
     """The image of the Toxiproxy server that chaoslab pins."""
     recipe = (_recipes() / "toxiproxy.Dockerfile").read_bytes()
