@@ -1,1 +1,1 @@
-"""Where nodes run: the fleet interface and what all fleets share."""
+"""Fleets, in which nodes run: their interface, and what all of them share."""

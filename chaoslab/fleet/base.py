@@ -1,4 +1,4 @@
-"""Where nodes run: the `Fleet` interface that every fleet has, and what it is told and tells.
+"""Interface of all fleets, in which nodes run, and what passes through it.
 
     run ── start / restart / kill / probe ──► Fleet ──► processes, containers, VMs, a simulator
         ◄── poll(until): the reports of the nodes, their exits, the state of their links ──

@@ -1,4 +1,4 @@
-"""What all containers of a run share, and the queue on which their threads report.
+"""Context of a run, shared by its containers, and the queue on which their threads report.
 
 threads ── Arrival ──► `RunContext.arrivals` ──► the fleet's one thread
 """

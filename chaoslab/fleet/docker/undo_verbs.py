@@ -1,4 +1,4 @@
-"""Undo of what was done on a Docker engine, what may be left there, and what it can do.
+"""Undo of what was done on a Docker engine, leftovers there, and what the engine can do.
 
     empty_estate           the containers, network and volumes of a run on a Docker engine
     unpause_container, unwedge_container, unlimit_container, plug_container
