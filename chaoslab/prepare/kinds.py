@@ -6,13 +6,14 @@
 The one place where fleets and links are named. To add one: its settings class, one line here.
 """
 
-from collections.abc import Mapping
-from dataclasses import is_dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
+from inspect import getattr_static, isfunction, signature
 
 from chaoslab.checks.base import Check
 from chaoslab.checks.catalogue import CHECKS
-from chaoslab.core.errors import HarnessBug
+from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.core.registry import Group, brought
 from chaoslab.faults.base import Fault
 from chaoslab.faults.catalogue import FAULTS
@@ -24,6 +25,8 @@ from chaoslab.links.proxied.embedded import Embedded
 from chaoslab.links.settings import Direct, LinksSettings
 from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.file import Kinds
+from chaoslab.plan.file.conventions import is_required
+from chaoslab.plan.file.shape import keys_of
 from chaoslab.plan.model import NO_LINKS, FaultPlan
 
 FLEETS: Mapping[str, type[FleetSettings]] = {"local": Local, "docker": Docker}
@@ -39,8 +42,8 @@ LINKS: Mapping[str, type[LinksSettings]] = {
 def kinds() -> Kinds:
     """All; PackageError names a package that brings what cannot be used."""
     return Kinds(
-        fleets=brought(Group.FLEETS, FLEETS, partial(_why_no_settings, FleetSettings)),
-        links=brought(Group.LINKS, LINKS, partial(_why_no_settings, LinksSettings)),
+        fleets=brought(Group.FLEETS, FLEETS, partial(_why_not, FleetSettings)),
+        links=brought(Group.LINKS, LINKS, partial(_why_not, LinksSettings)),
         faults=faults(),
         checks=brought(Group.CHECKS, CHECKS, partial(_why_not, Check)),
     )
@@ -67,26 +70,64 @@ def links_of(plan: FaultPlan, kind: str) -> LinksSettings:
     return found
 
 
-def _why_no_settings(protocol: type, _: str, thing: object) -> str:
-    if not (isinstance(thing, type) and is_dataclass(thing)):
-        return "it is not the class of a dataclass"
-    try:
-        lacks = not isinstance(thing(), protocol)
-    except TypeError as error:
-        return f"it cannot be made without arguments ({error}): each field needs a default"
-    return f"it lacks a member of {protocol.__module__}.{protocol.__name__}" if lacks else ""
-
-
 def _why_not(protocol: type, name: str, thing: object) -> str:
-    """Faults and checks need not be made without arguments: their settings may be required."""
-    if not (isinstance(thing, type) and is_dataclass(thing)):
-        return "it is not the class of a dataclass"
-    lacks = sorted(
-        member
-        for member in (*protocol.__dict__, *protocol.__annotations__)
-        if not member.startswith("_") and not hasattr(thing, member)
-    )
-    if lacks:
-        return f"it lacks {', '.join(lacks)} of {protocol.__module__}.{protocol.__name__}"
+    """Why plans cannot name this class of settings; empty if they can."""
+    if not (isinstance(thing, type) and is_dataclass(thing) and _is_frozen(thing)):
+        return "it is not the class of a frozen dataclass"
+    promised = f"{protocol.__module__}.{protocol.__name__}"
+    if lacks := sorted(_lacking(protocol, thing)):
+        return f"it lacks {', '.join(lacks)}: see {promised}"
     own = getattr(thing, "name", "")
-    return "" if own == name else f"it calls itself {own!r}, not {name!r}"
+    if "name" in protocol.__annotations__ and own != name:
+        return f"it calls itself {own!r}, not {name!r}"
+    if wrong := _called_otherwise(protocol, thing):
+        return f"its {wrong} cannot be called as that of {promised}"
+    return _why_no_settings(thing, may_require=protocol is Check)
+
+
+def _is_frozen(kind: type) -> bool:
+    return bool(getattr(kind, "__dataclass_params__").frozen)  # noqa: B009  # mypy knows it not
+
+
+def _lacking(protocol: type, kind: type) -> Iterator[str]:
+    """Members of a protocol that a class has not, or only as the protocol's own empty ones."""
+    yield from getattr(kind, "__abstractmethods__", ())
+    for member in {*vars(protocol), *protocol.__annotations__}:
+        found = getattr_static(kind, member, None)
+        is_own = found is not None and found is not vars(protocol).get(member)
+        if not (is_own or member.startswith("_")):
+            yield member
+
+
+def _called_otherwise(protocol: type, kind: type) -> str:
+    """The first method that does not take the protocol's arguments, with its own; empty: none."""
+    for member, promised in vars(protocol).items():
+        if member.startswith("_") or not isfunction(promised):
+            continue
+        arguments = list(signature(promised).parameters)
+        is_bound = not isfunction(getattr_static(kind, member))
+        own = getattr(kind, member)
+        if not callable(own):
+            return member
+        try:
+            signature(own).bind(*arguments[is_bound:])
+        except TypeError:
+            return f"{member}{signature(own)}"
+    return ""
+
+
+def _why_no_settings(kind: type, *, may_require: bool) -> str:
+    """Why the fields cannot be settings of a plan; those of a check alone may be required."""
+    try:
+        keys_of(kind)
+    except HarnessBug as error:
+        return f"{error}; chaoslab.plan.file lists the types"
+    except NameError as error:
+        return f"the type of a setting is unknown when a plan is read ({error})"
+    if required := [field.name for field in fields(kind) if is_required(field)]:
+        return "" if may_require else f"its setting {required[0]!r} has no default"
+    try:
+        kind()
+    except PlanError as error:
+        return f"it refuses its own defaults: {error.message}"
+    return ""

@@ -1,0 +1,145 @@
+"""What plans can name of other packages: what cannot be used is refused, with the reason."""
+
+from pathlib import Path
+
+import pytest
+
+from chaoslab.checks.base import Check
+from chaoslab.checks.catalogue import CHECKS
+from chaoslab.core.errors import ExitCode, PackageError
+from chaoslab.core.registry import Group
+from chaoslab.faults.base import Fault
+from chaoslab.faults.catalogue import FAULTS
+from chaoslab.fleet.settings import FleetSettings
+from chaoslab.links.settings import LinksSettings
+from chaoslab.prepare.kinds import FLEETS, LINKS, _why_not, kinds
+from tests.core.test_registry import Packages
+
+FROZEN = "@dataclass(frozen=True, slots=True, kw_only=True)"
+FAULT = f"""
+from dataclasses import dataclass
+from chaoslab.faults.base import BaseFault, Layer
+{FROZEN}
+class X(BaseFault):
+    name = "t.x"
+    summary = imitates = proof = "something"
+    layer = Layer.PROCESS
+    takes_away = True
+    needs = frozenset()
+    def inject(self, injection, fleet): ...
+    def heal(self, injection, fleet): ...
+    def look(self, window): ...
+"""
+CHECK = f"""
+from dataclasses import dataclass
+from typing import ClassVar
+from chaoslab.core.errors import PlanError
+{FROZEN}
+class X:
+    name: ClassVar[str] = "t.x"
+    summary: ClassVar[str] = "something"
+    least: int = 1
+    def judge(self, history): ...
+"""
+FLEET = f"""
+from dataclasses import dataclass
+from chaoslab.core.errors import PlanError
+from chaoslab.fleet.local.settings import Local
+{FROZEN}
+class X(Local):
+    cores: int = 2
+    def factory(self, request): ...
+"""
+LINKED = f"""
+from dataclasses import dataclass
+{FROZEN}
+class X:
+    def factory(self, seed): ...
+"""
+PARTS = {
+    Group.FAULTS: FAULT,
+    Group.CHECKS: CHECK,
+    Group.FLEETS: FLEET,
+    Group.LINKS: LINKED,
+}
+REFUSING = "def __post_init__(self): raise PlanError('too few cores')\n    def factory"
+
+
+@pytest.fixture
+def packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Packages:
+    monkeypatch.syspath_prepend(tmp_path)
+    return Packages(tmp_path)
+
+
+@pytest.mark.parametrize("group", PARTS)
+def test_what_a_package_brings_can_be_named(packages: Packages, group: Group) -> None:
+    package = f"kinds_sound_{group.name.lower()}"
+    packages.install(package, group, f"t.x = {package}:X", code=PARTS[group])
+    assert "t.x" in getattr(kinds.__wrapped__(), group.name.lower())
+
+
+@pytest.mark.parametrize("group", PARTS)
+@pytest.mark.parametrize(
+    "bare", ["@dataclass", "", "@dataclass(kw_only=True)"], ids=["thawed", "plain", "kw"]
+)
+def test_only_a_frozen_dataclass_can_be_settings(
+    packages: Packages, group: Group, bare: str
+) -> None:
+    package = f"kinds_{group.name.lower()}_{len(bare)}"
+    code = PARTS[group].replace(FROZEN, bare).replace("(Local)", "")
+    packages.install(package, group, f"t.x = {package}:X", code=code)
+    with pytest.raises(PackageError, match="not the class of a frozen dataclass"):
+        kinds.__wrapped__()
+
+
+@pytest.mark.parametrize(
+    ("package", "group", "before", "after", "says"),
+    [
+        ("kinds_no_look", Group.FAULTS, "look", "gaze", "it lacks look: see chaoslab.faults.base"),
+        ("kinds_no_heal", Group.FAULTS, "heal", "cure", "it lacks heal: see chaoslab.faults.base"),
+        ("kinds_no_needs", Group.FAULTS, "needs", "wants", "it lacks needs: see"),
+        ("kinds_no_judge", Group.CHECKS, "judge", "weigh", "it lacks judge: see"),
+        ("kinds_no_factory", Group.LINKS, "factory", "make", "it lacks factory: see"),
+        ("kinds_renamed", Group.CHECKS, "'t.x'", "'t.y'", "it calls itself 't.y', not 't.x'"),
+        ("kinds_fewer", Group.FLEETS, "self, request", "self",
+         "its factory(self) cannot be called as that of chaoslab.fleet.settings.FleetSettings"),
+        ("kinds_more", Group.CHECKS, "history)", "history, also)", "its judge(self, history, also"),
+        ("kinds_no_method", Group.CHECKS, "def judge(self, history): ...", "judge = 3", "its jud"),
+        ("kinds_list", Group.CHECKS, "int = 1", "list = ()", "a setting 'least' of type <class 'l"),
+        ("kinds_no_type", Group.CHECKS, "int = 1", "'Least' = 1", "name 'Least' is not defined"),
+        ("kinds_required", Group.FLEETS, "int = 2", "int", "its setting 'cores' has no default"),
+        ("kinds_refusing", Group.FLEETS, "def factory", REFUSING, "own defaults: too few cores"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_with_its_package_and_the_reason(
+    packages: Packages, package: str, group: Group, before: str, after: str, says: str
+) -> None:
+    code = PARTS[group].replace('"t.x"', "'t.x'").replace(before, after)
+    packages.install(package, group, f"t.x = {package}:X", code=code)
+    with pytest.raises(PackageError) as told:
+        kinds.__wrapped__()
+    assert told.value.exit_code == ExitCode.REFUSED
+    assert f"({package}:X, group {group}) of package {package} is refused: " in str(told.value)
+    assert says in str(told.value)
+
+
+def test_a_setting_of_a_check_may_be_required(packages: Packages) -> None:
+    code = CHECK.replace("int = 1", "int")
+    packages.install("kinds_asks", Group.CHECKS, "t.x = kinds_asks:X", code=code)
+    assert "t.x" in kinds.__wrapped__().checks
+
+
+def test_a_factory_may_be_a_class_method(packages: Packages) -> None:
+    code = FLEET.replace("def factory(self", "@classmethod\n    def factory(cls")
+    packages.install("kinds_class", Group.FLEETS, "t.x = kinds_class:X", code=code)
+    assert "t.x" in kinds.__wrapped__().fleets
+
+
+@pytest.mark.parametrize(
+    ("protocol", "own"),
+    [(FleetSettings, FLEETS), (LinksSettings, LINKS), (Fault, FAULTS), (Check, CHECKS)],
+)
+def test_those_of_chaoslab_keep_the_rules_too(protocol: type, own: dict[str, type]) -> None:
+    assert {name: _why_not(protocol, name, kind) for name, kind in own.items()} == dict.fromkeys(
+        own, ""
+    )
