@@ -79,15 +79,21 @@ def carry_out(
 
 def judge_record(directory: RunDirectory, checks: Sequence[Check]) -> Judged:
     """Judge a run by its record alone, and write verdict.json, junit.xml and report.md into it."""
+    judged = judged_by(checks, directory)
+    write_reports(directory.path, judged.verdict, judged.history)
+    answers = judged.verdict.to_json()
+    kept = ("exit_code", "training_continued", "learners_rejoined")
+    directory.note(verdict=judged.verdict.outcome.value, **{key: answers[key] for key in kept})
+    return judged
+
+
+def judged_by(checks: Sequence[Check], directory: RunDirectory) -> Judged:
+    """What these checks find in a record; nothing is written."""
     history = history_of(directory)
     _refuse_another_plan(directory, history)
     verdict = judge(history, checks)
     if was_interrupted(directory):
         verdict = replace(verdict, exit_code=ExitCode.INTERRUPTED)
-    write_reports(directory.path, verdict, history)
-    answers = verdict.to_json()
-    kept = ("exit_code", "training_continued", "learners_rejoined")
-    directory.note(verdict=verdict.outcome.value, **{key: answers[key] for key in kept})
     return Judged(directory=directory, history=history, verdict=verdict)
 
 

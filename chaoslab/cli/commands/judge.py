@@ -8,7 +8,7 @@ from chaoslab.cli.commands.output import examples, json_option, out_option, prin
 from chaoslab.prepare.plans import Asked, decode
 from chaoslab.record.run_directory import RunDirectory
 from chaoslab.report.page import verdict_page
-from chaoslab.run.judged_run import expected, judge_record, recorded_checks
+from chaoslab.run.judged_run import expected, judge_record, judged_by, recorded_checks
 
 
 @click.command(
@@ -17,7 +17,9 @@ from chaoslab.run.judged_run import expected, judge_record, recorded_checks
 )
 @click.argument("run", default="latest")
 @click.option(
-    "--expect-from", metavar="PLAN", help="Take `expect` from this plan instead of the record."
+    "--expect-from",
+    metavar="PLAN",
+    help="Take `expect` from this plan instead of the record, and write nothing.",
 )
 @out_option
 @json_option
@@ -28,15 +30,15 @@ def command(
     """Judge a run again from its record.
 
     RUN is a path, `latest` (the default), the name of a plan, or the beginning of an id. Writes
-    verdict.json, junit.xml and report.md to the run directory; the exit code is the verdict's.
+    verdict.json, junit.xml and report.md to the run directory, in place of those of before; with
+    --expect-from, nothing: the verdict is only printed. The exit code is the verdict's.
     """
     directory = RunDirectory.open(run, root=out)
     if expect_from is None:
-        checks = recorded_checks(directory)
+        judged = judge_record(directory, recorded_checks(directory))
     else:
         plan, _ = decode(Asked(plan=expect_from))
-        checks = expected(plan)
-    judged = judge_record(directory, checks)
+        judged = judged_by(expected(plan), directory)
     path = shown_path(directory.path)
     print_result(
         judged.verdict.to_json(),
