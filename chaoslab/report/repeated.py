@@ -22,7 +22,7 @@ from chaoslab.checks.base import Finding, Outcome
 from chaoslab.checks.verdict import Verdict
 from chaoslab.core.events import Json
 from chaoslab.report.page import STYLES
-from chaoslab.report.wording import OUTCOME_TONES
+from chaoslab.report.wording import OUTCOME_TONES, percent
 
 _Z = 1.959964
 """Of the standard normal distribution: 95 % lie within."""
@@ -141,4 +141,4 @@ def _between(interval: tuple[float, float]) -> str:
 
 
 def _margins(margins: Sequence[float]) -> str:
-    return f"{min(margins):+.0%} / {median(margins):+.0%}" if margins else ""
+    return f"{percent(min(margins))} / {percent(median(margins))}" if margins else ""

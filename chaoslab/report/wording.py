@@ -97,7 +97,17 @@ def counted(verdict: Verdict) -> str:
 
 def margin(finding: Finding) -> str:
     """The signed distance to the bound as a percentage of it; empty without one."""
-    return "" if finding.margin is None else f"{finding.margin:+.0%}"
+    return "" if finding.margin is None else percent(finding.margin)
+
+
+def percent(share: float) -> str:
+    """Whole percents with the sign; tenths where a whole one would read as 0 or 100 % and is not.
+
+    -0.998 ─► -99.8%
+    """
+    whole = f"{share:+.0%}"
+    is_exact = share in (-1.0, 0.0, 1.0) or whole[1:] not in ("0%", "100%")
+    return whole if is_exact else f"{share:+.1%}"
 
 
 def value(found: Json) -> str:

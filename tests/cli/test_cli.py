@@ -506,9 +506,28 @@ def test_an_old_run_is_judged_by_what_another_plan_expects(
     run_once("--quiet")
     strict = PLAN.replace("within: 5s", "within: 100ms")
     (tmp_path / "strict.yaml").write_text(strict)
+    record = tmp_path / "runs/latest"
+    before = {path: path.read_bytes() for path in record.rglob("*") if path.is_file()}
     judged = call("judge", "latest", "--expect-from", "strict.yaml")
     assert judged.exit_code == 1
     assert "FAIL" in judged.stdout
+    printed = call("judge", "latest", "--expect-from", "strict.yaml", "--json")
+    assert json.loads(printed.stdout)["outcome"] == "FAIL"
+    after = {path: path.read_bytes() for path in record.rglob("*") if path.is_file()}
+    assert after == before
+    assert [one["verdict"] for one in json.loads(call("list", "--json").stdout)] == ["PASS"]
+
+
+def test_an_unknown_part_may_want_its_package(fleets: FakeFleets) -> None:
+    for words, noun in (
+        (("faults", "eyes.burst"), "fault `eyes.burst`"),
+        (("plan", "kill_half", "--set", "fleet.kind=eyes_cores"), "fleet `eyes_cores`"),
+        (("plan", "kill_half", "--set", "expect.0.check=qqq"), "check `qqq`"),
+    ):
+        done = call(*words)
+        assert done.exit_code == 2
+        assert f"unknown {noun} (is its package installed?); known: " in done.stderr
+    assert "did you mean `process.kill`?" in call("faults", "proces.kill").stderr
 
 
 def damage(journal: Path, line: str) -> None:

@@ -11,6 +11,7 @@ from chaoslab.core.errors import PlanError
 from chaoslab.core.events import Json
 from chaoslab.faults.base import Fault
 from chaoslab.plan.file.conventions import field_docs, fields_of, hints_of, is_required, key_of
+from chaoslab.plan.file.document import nearest
 from chaoslab.plan.file.writing import written_default
 from chaoslab.prepare.kinds import faults
 
@@ -32,7 +33,7 @@ def command(*, name: str | None, as_json: bool) -> None:
         if name in {None, full_name, full_name.partition(".")[0]}
     ]
     if not chosen:
-        raise PlanError(f"no fault is called {name!r}: there are {', '.join(sorted(known))}")
+        raise PlanError(nearest(str(name), known, noun="fault"))
     then = ("chaoslab plan kill_half", "see what a plan would do, without doing it")
     print_result([*map(fault_json, chosen)], _page(chosen), as_json=as_json, then=then)
 

@@ -175,7 +175,12 @@ def nearest(name: str, known: Iterable[str], *, noun: str, lists_all: bool = Fal
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     is_listed = lists_all or not similar
     there = f"{'' if hint else ';'} known: {', '.join(names) or 'none'}" if is_listed else ""
-    return f"unknown {noun} `{name}`{hint}{there}"
+    missing = " (is its package installed?)" if noun in _FROM_PACKAGES and not similar else ""
+    return f"unknown {noun} `{name}`{missing}{hint}{there}"
+
+
+_FROM_PACKAGES = {"fleet", "kind of links", "fault", "check"}
+"""Nouns of what other packages can add to."""
 
 
 # ---------------------------------------------------------------- YAML to a plain tree
