@@ -206,6 +206,7 @@ class FleetKit:
     def test_healing_verbs_may_be_repeated(self, stage: Stage, spec: NodeSpec) -> None:
         require(stage.fleet, Wedgeable)
         stage.fleet.start(spec)
+        stage.until(Kind.LEARNER_STEP)  # by then it handles the signals
         for _ in range(2):
             stage.fleet.resume(spec.name)
             stage.fleet.unwedge(spec.name)

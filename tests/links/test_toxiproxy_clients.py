@@ -43,7 +43,7 @@ _TOXICS: Final = {
     "slow_close": {"delay": 80},
     "timeout": {"timeout": 60},
     "reset_peer": {"timeout": 1},
-    "slicer": {"average_size": 10, "size_variation": 5, "delay": 5000},
+    "slicer": {"average_size": 10, "size_variation": 5, "delay": 30_000},
     "limit_data": {"bytes": 50},
 }
 _CHANGED: Final = {"latency": 1, "rate": 5000, "delay": 1, "timeout": 10, "bytes": 70}
