@@ -25,9 +25,9 @@ from chaoslab.links.proxied.embedded import Embedded
 from chaoslab.links.settings import Direct, LinksSettings
 from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.file import Kinds
-from chaoslab.plan.file.conventions import is_required
+from chaoslab.plan.file.conventions import is_required, keys_in
 from chaoslab.plan.file.shape import keys_of
-from chaoslab.plan.model import NO_LINKS, FaultPlan
+from chaoslab.plan.model import NO_LINKS, FaultPlan, FleetSpec
 
 FLEETS: Mapping[str, type[FleetSettings]] = {"local": Local, "docker": Docker}
 LINKS: Mapping[str, type[LinksSettings]] = {
@@ -82,6 +82,9 @@ def _why_not(protocol: type, name: str, thing: object) -> str:
         return f"it calls itself {own!r}, not {name!r}"
     if wrong := _called_otherwise(protocol, thing):
         return f"its {wrong} cannot be called as that of {promised}"
+    shared = keys_of(FleetSpec).keys() if protocol in (FleetSettings, LinksSettings) else ()
+    if clash := sorted(keys_in(thing).intersection(shared)):
+        return f"its setting {clash[0]!r} is a key of `fleet:` that chaoslab owns: rename the field"
     return _why_no_settings(thing, may_require=protocol is Check)
 
 

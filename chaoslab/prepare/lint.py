@@ -25,9 +25,11 @@ from chaoslab.checks.succession import Succession
 from chaoslab.checks.survivors import Survivors
 from chaoslab.core.units import Relative, show_duration, show_share
 from chaoslab.faults.base import Fault
-from chaoslab.plan.file import Mistake
+from chaoslab.plan.file import Document, Mistake
+from chaoslab.plan.file.conventions import keys_in
 from chaoslab.plan.model import Control, Distribution, FaultPlan, FaultSpec, Trigger
 from chaoslab.plan.schedule import Schedule
+from chaoslab.prepare.kinds import kinds
 
 _SURE_FACTOR = 10.0
 """Of the rule behind the first answer, which holds whatever a plan expects."""
@@ -159,9 +161,29 @@ def _too_many(plan: FaultPlan, schedule: Schedule) -> Iterator[Mistake]:
 # ---------------------------------------------------------------- what is likely a mistake
 
 
-def doubtful(plan: FaultPlan, schedule: Schedule) -> tuple[str, ...]:
-    """What will be UNKNOWN for certain, and bounds that say next to nothing, a sentence each."""
-    return (*_without_injections(plan, schedule), *_without_subject(plan), *_loose(plan))
+def doubtful(plan: FaultPlan, schedule: Schedule, document: Document) -> tuple[str, ...]:
+    """What will be UNKNOWN for certain, is unused, or says next to nothing, a sentence each."""
+    return (
+        *_unused(plan, document),
+        *_without_injections(plan, schedule),
+        *_without_subject(plan),
+        *_loose(plan),
+    )
+
+
+def _unused(plan: FaultPlan, document: Document) -> Iterator[str]:
+    """Settings of other fleets than the plan's; they hold when `--fleet` selects one of those."""
+    given, fleets = document.tree.get("fleet"), kinds().fleets
+    used = keys_in(fleets[plan.fleet.kind])
+    if plan.fleet.links is not None:
+        used |= keys_in(kinds().links[plan.fleet.links])
+    for key in given if isinstance(given, dict) else ():
+        owners = [name for name, kind in fleets.items() if key in keys_in(kind)]
+        if owners and key not in used:
+            yield (
+                f"{document.where(('fleet', key), is_key=True)}: fleet.{key}: a setting of "
+                f"{', '.join(owners)}, unused with kind {plan.fleet.kind}"
+            )
 
 
 def _without_injections(plan: FaultPlan, schedule: Schedule) -> Iterator[str]:

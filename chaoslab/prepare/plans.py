@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 import chaoslab
-from chaoslab.core.errors import PlanError
+from chaoslab.core.errors import AbilityError, PlanError
 from chaoslab.fleet.settings import FleetRequest
 from chaoslab.plan.file import Document, load, missing, resolved_yaml
 from chaoslab.plan.model import FaultPlan
@@ -74,6 +74,14 @@ def prepare(asked: Asked) -> Prepared:
     drawn = schedule(plan, roster)
     document.refuse(impossible(plan, drawn))
     with_links = replace(plan, fleet=replace(plan.fleet, links=link_kind(plan)))
+    try:
+        fleet, links = fleet_setup(plan), link_setup(plan)
+    except (AbilityError, PlanError) as error:
+        if error.where:
+            raise
+        key = ".".join(filter(None, ("fleet", error.key)))
+        where = document.where(tuple(key.split(".")))
+        raise type(error)(error.message, where=where, key=key) from error
     return Prepared(
         plan=plan,
         roster=roster,
@@ -83,9 +91,9 @@ def prepare(asked: Asked) -> Prepared:
             resolved=resolved_yaml(with_links, secrets=document.secrets),
             secrets=document.secrets,
         ),
-        fleet_setup=fleet_setup(plan),
-        links=link_setup(plan),
-        warnings=doubtful(plan, drawn),
+        fleet_setup=fleet,
+        links=links,
+        warnings=doubtful(plan, drawn, document),
     )
 
 

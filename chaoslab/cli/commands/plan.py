@@ -17,7 +17,8 @@ from chaoslab.faults.base import Fault
 from chaoslab.fleet.base import Ability
 from chaoslab.fleet.settings import FleetSettings
 from chaoslab.fleet.stressors import Mechanism
-from chaoslab.plan.file.writing import written
+from chaoslab.plan.file.document import Tree
+from chaoslab.plan.file.writing import changed, listed, written
 from chaoslab.plan.model import Control, FaultPlan, Training
 from chaoslab.plan.schedule import RESERVE, RosterEntry, Schedule, preview, to_lines
 from chaoslab.prepare.kinds import fleet_of
@@ -63,8 +64,10 @@ def preview_json(prepared: Prepared, lasted_s: float | None) -> Mapping[str, Jso
         "description": plan.description,
         "seed": prepared.schedule.seed,
         "fleet": prepared.fleet_setup.fleet.kind,
+        "fleet_settings": _changed(plan.fleet.settings),
         "programs": dict(plan.fleet.programs),
         "links": link_kind(plan),
+        "links_settings": _changed(plan.fleet.links_settings),
         "profiles": dict(plan.fleet.profiles),
         "warnings": list(prepared.warnings),
         "caveats": list(caveats(plan, prepared.schedule)),
@@ -120,14 +123,16 @@ def _facts(prepared: Prepared, lasted_s: float | None) -> Mapping[str, str]:
     who = f"{_learners(training)}{_reserve(plan)}"
     slow = _slowing(prepared.schedule, fleet_of(plan))
     trains = f"{who}, {training.task or training.model}, {training.data}"
+    fleet = f"{prepared.fleet_setup.fleet.kind}{_given(plan.fleet.settings)}"
+    links = f"{link_kind(plan)}{_given(plan.fleet.links_settings)}"
     bounds = f"at least {limits.min_alive} alive, at most {show_share(limits.max_affected)}"
     took = f"{lasted_s:.0f} s the last time" if lasted_s is not None else "never run here"
     twin = ", then the same without faults, unless that is kept from before"
     return {
         "seed": str(prepared.schedule.seed),
         "training": f"{training.algorithm.value}, {trains}; ends after {_stop(prepared)}",
-        "fleet": f"{prepared.fleet_setup.fleet.kind}{_programs(plan)}",
-        "links": f"{link_kind(plan)} ({why_this_kind(plan)}){_profiles(plan)}",
+        "fleet": f"{fleet}{_programs(plan)}",
+        "links": f"{links} ({why_this_kind(plan)}){_profiles(plan)}",
         "nodes": ", ".join(_node(node) for node in prepared.roster),
         "needs": ", ".join(sorted(needs(prepared))) or "nothing",
         **({"slow": slow} if slow else {}),
@@ -165,6 +170,16 @@ def _reserve(plan: FaultPlan) -> str:
 def _programs(plan: FaultPlan) -> str:
     said = ", ".join(f"each {role} runs {module}" for role, module in plan.fleet.programs.items())
     return f"; {said}" if said else ""
+
+
+def _given(settings: object) -> str:
+    """The settings of a fleet, or of links, that differ from their defaults."""
+    given = listed(_changed(settings))
+    return f" ({given})" if given else ""
+
+
+def _changed(settings: object) -> Mapping[str, Tree]:
+    return {} if settings is None else changed(settings)
 
 
 def _profiles(plan: FaultPlan) -> str:

@@ -65,6 +65,11 @@ def fields_of(kind: type) -> "tuple[dataclasses.Field[Any], ...]":
     return dataclasses.fields(kind)
 
 
+def keys_in(kind: type) -> frozenset[str]:
+    """The plan's keys of a dataclass whose fields are settings."""
+    return frozenset(key_of(field.name) for field in fields_of(kind))
+
+
 def is_required(field: "dataclasses.Field[Any]") -> bool:
     """Whether a field has no default, so that the plan must give it."""
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -168,10 +168,21 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
-def nearest(name: str, known: Iterable[str], *, noun: str, lists_all: bool = False) -> str:
-    """What to write instead of an unknown name: the most similar one, all there are, or both."""
+def nearest(
+    name: str,
+    known: Iterable[str],
+    *,
+    noun: str,
+    lists_all: bool = False,
+    likely: Iterable[str] = (),
+) -> str:
+    """What to write instead of an unknown name: the most similar one, all there are, or both.
+
+    One of the `likely` names is preferred if it is similar at all.
+    """
     names = sorted(known)
-    similar = difflib.get_close_matches(name, names, n=1)
+    similar = difflib.get_close_matches(name, sorted(likely), n=1)
+    similar = similar or difflib.get_close_matches(name, names, n=1)
     hint = f"; did you mean `{similar[0]}`?" if similar else ""
     is_listed = lists_all or not similar
     there = f"{'' if hint else ';'} known: {', '.join(names) or 'none'}" if is_listed else ""

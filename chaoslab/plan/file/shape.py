@@ -8,7 +8,7 @@ pydantic walks the data, gathers all mistakes and says where each is; the words 
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import (
@@ -40,6 +40,7 @@ from pydantic import (
     WithJsonSchema,
     WrapValidator,
 )
+from pydantic.fields import FieldInfo
 from pydantic_core import InitErrorDetails, PydanticCustomError
 from typing_extensions import TypedDict
 
@@ -120,6 +121,16 @@ def with_settings(keys: Mapping[str, Shape], name: str, kind: type) -> dict[str,
     return {**keys, **settings}
 
 
+def any_of(entries: Sequence[Shape]) -> Shape:
+    """One optional key to which several mappings give an entry: what fits any of them."""
+    if len(entries) == 1:
+        return entries[0]
+    described = [get_args(one)[0] for one in entries]
+    fields = [mark for one in described for mark in one.__metadata__ if isinstance(mark, FieldInfo)]
+    docs = dict.fromkeys(field.description for field in fields if field.description)
+    return entry(_union[tuple(described)], " ".join(docs) or None)
+
+
 def entry(
     shape: Shape,
     doc: str | None,
@@ -164,11 +175,12 @@ def mapping(
     *,
     doc: str | None = None,
     is_open: bool = False,
+    likely: Collection[str] = (),
 ) -> Shape:
     """The shape of a mapping with these keys, which `build` turns into an object.
 
     A PlanError of `build` becomes a mistake at the mapping; unknown keys are refused with the
-    nearest known one, unless the mapping `is_open`.
+    nearest known one, of the `likely` ones first, unless the mapping `is_open`.
     """
     typed = _typed_dict(name, dict(keys))
     typed.__doc__ = doc
@@ -181,7 +193,7 @@ def mapping(
         try:
             found = handler(value)
         except ValidationError as error:
-            raise _in_our_words(error, keys) from None
+            raise _in_our_words(error, keys, likely) from None
         return built(build, found)
 
     return Annotated[typed, WrapValidator(decode)]
@@ -366,12 +378,15 @@ def _example_of(shape: Shape) -> str:
     return next(mark.text for mark in annotated.__metadata__ if isinstance(mark, Example))
 
 
-def _in_our_words(error: ValidationError, keys: Mapping[str, Shape]) -> ValidationError:
+def _in_our_words(
+    error: ValidationError, keys: Mapping[str, Shape], likely: Collection[str]
+) -> ValidationError:
     lines: list[InitErrorDetails] = []
     for found in error.errors(include_url=False):
         kind = found["type"]
         if kind == "extra_forbidden":
-            kind, words = UNKNOWN_KEY, nearest(str(found["loc"][-1]), keys, noun="key")
+            kind = UNKNOWN_KEY
+            words = nearest(str(found["loc"][-1]), keys, noun="key", likely=likely)
         elif kind == "missing":
             key = str(found["loc"][-1])
             words = f"is missing: write `{key}: {_example_of(keys[key])}`"

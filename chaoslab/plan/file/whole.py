@@ -6,19 +6,20 @@
 Plain records (training, baseline, limits) need nothing here: `shape.record` serves them.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import TypeAdapter, WithJsonSchema
+from pydantic import TypeAdapter, WithJsonSchema, WrapValidator
 
 from chaoslab.core.errors import PlanError
-from chaoslab.plan.file.conventions import class_doc, field_docs
+from chaoslab.plan.file.conventions import class_doc, field_docs, keys_in
 from chaoslab.plan.file.document import Tree
 from chaoslab.plan.file.shape import (
     Found,
     Shape,
+    any_of,
     arguments,
     choice,
     entry,
@@ -104,29 +105,55 @@ def _version(value: object) -> int:
 def _fleet(fleets: Mapping[str, type], links: Mapping[str, type]) -> Shape:
     """The shape of `fleet`: its own keys, and those of every fleet and kind of links.
 
+    Several may have a setting of the same name: those that the plan chooses decode theirs.
     Settings of a fleet that is not chosen are passed over, so that `--fleet` may choose another.
     """
     docs = field_docs(FleetSpec)
-    keys = keys_of(FleetSpec)
+    own = keys_of(FleetSpec)
     kind, link = choice(str, [*fleets], noun="fleet"), choice(str, [*links], noun="kind of links")
-    keys["kind"] = entry(kind, _kinds("Where nodes run.", fleets), default="local")
-    keys["links"] = entry(link, _kinds(docs["links"], links))
-    keys["programs"] = entry(_PROGRAMS, docs["programs"])
-    for name, kind in (*fleets.items(), *links.items()):
-        keys = with_settings(keys, name, kind)
+    own["kind"] = entry(kind, _kinds("Where nodes run.", fleets), default="local")
+    own["links"] = entry(link, _kinds(docs["links"], links))
+    own["programs"] = entry(_PROGRAMS, docs["programs"])
+    by_fleet = {name: with_settings(own, name, kind) for name, kind in fleets.items()}
+    by_links = {name: with_settings(own, name, kind) for name, kind in links.items()}
+    entries: dict[str, list[Shape]] = {}
+    for keys in (*by_fleet.values(), *by_links.values()):
+        for key in keys.keys() - own.keys():
+            entries.setdefault(key, []).append(keys[key])
+    every = {**own, **{key: any_of(entries[key]) for key in sorted(entries)}}
+    of_fleets = frozenset().union(*map(keys_in, fleets.values()))
 
     def build(found: Found) -> FleetSpec:
-        chosen = found.get("links")
-        for name, kind in links.items():
-            if name != chosen and (given := sorted(arguments(kind, found))):
-                raise PlanError(f"`{given[0]}` needs `links: {name}`")
+        name, chosen = found.get("kind", "local"), found.get("links")
+        of_links = frozenset() if chosen is None else keys_in(links[chosen])
+        if both := sorted(keys_in(fleets[name]) & of_links):
+            raise PlanError(
+                f"the fleet {name} and the links {chosen} both have a setting `{both[0]}`, so "
+                "they cannot be used together: choose another of the two"
+            )
+        for other, kind in links.items():
+            if given := sorted((found.keys() & keys_in(kind)) - of_fleets - of_links):
+                raise PlanError(f"`{given[0]}` needs `links: {other}`")
         return FleetSpec(
             **arguments(FleetSpec, found),
-            settings=_settings(fleets[found.get("kind", "local")], found),
+            settings=_settings(fleets[name], found),
             links_settings=None if chosen is None else _settings(links[chosen], found),
         )
 
-    return mapping("FleetSpec", keys, build, doc=class_doc(FleetSpec))
+    @cache
+    def chosen_shape(name: str, chosen: str | None) -> TypeAdapter[FleetSpec]:
+        likely = {**by_links.get(chosen or "", own), **by_fleet[name]}
+        return TypeAdapter(mapping("FleetSpec", {**every, **likely}, build, likely=likely))
+
+    def decode(value: object, handler: Callable[[object], FleetSpec]) -> FleetSpec:
+        if isinstance(value, dict):
+            name, chosen = value.get("kind", "local"), value.get("links")
+            if name in [*fleets] and chosen in [None, *links]:
+                return chosen_shape(name, chosen).validate_python(value)
+        return handler(value)
+
+    shape = mapping("FleetSpec", every, build, doc=class_doc(FleetSpec))
+    return Annotated[shape, WrapValidator(decode)]
 
 
 def _kinds(doc: str, kinds: Mapping[str, type]) -> str:

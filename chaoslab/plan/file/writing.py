@@ -81,6 +81,39 @@ def written_value(field: str, hint: Hint, value: object) -> Tree:
     return written(value)
 
 
+def changed(settings: object) -> Mapping[str, Tree]:
+    """What of settings differs from their defaults; they can be made without arguments."""
+    return _differing(written(settings), written(type(settings)()))
+
+
+def _differing(given: Mapping[str, Tree], usual: Mapping[str, Tree]) -> dict[str, Tree]:
+    found: dict[str, Tree] = {}
+    for key, value in given.items():
+        before = usual.get(key)
+        if value == before:
+            continue
+        if isinstance(value, dict) and isinstance(before, dict):
+            found[key] = _differing(value, before)
+        else:
+            found[key] = value
+    return found
+
+
+def one_line(value: Tree) -> str:
+    """A value as it stands in a plan, without line breaks; settings are `key value, …`."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {one_line(item)}' for key, item in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(one_line, value))}]"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def listed(settings: Mapping[str, Tree]) -> str:
+    """Settings as a preview shows them: `signal SIGKILL, times 3`; empty lists are left out."""
+    shown = (f"{key} {one_line(value)}" for key, value in settings.items() if value != [])
+    return ", ".join(shown)
+
+
 @written.register
 def _(plan: FaultPlan) -> dict[str, Tree]:
     return {"version": 1, **_fields(plan)}

@@ -20,6 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 from chaoslab.core import units
 from chaoslab.core.errors import HarnessBug, PlanError
 from chaoslab.core.events import Json, encode
+from chaoslab.plan.file.writing import listed, written
 from chaoslab.plan.model import Injection, Trigger
 
 FORMAT = 1
@@ -88,8 +89,7 @@ def preview(schedule: Schedule) -> list[str]:
 
 
 def _sentence(injection: Injection) -> str:
-    given = _fields(injection.settings).items()
-    settings = ", ".join(f"{key} {value}" for key, value in given if value not in (None, ()))
+    settings = listed(written(injection.settings))
     is_arrival = getattr(injection.settings, "brings_in", False)
     if injection.for_s is None:
         until = "they stay to the end" if is_arrival else "never healed before the end"
