@@ -81,7 +81,7 @@ def prepare(asked: Asked) -> Prepared:
             raise
         key = ".".join(filter(None, ("fleet", error.key)))
         where = document.where(tuple(key.split(".")))
-        raise type(error)(error.message, where=where, key=key) from error
+        raise type(error)(document.secrets.text(error.message), where=where, key=key) from error
     return Prepared(
         plan=plan,
         roster=roster,

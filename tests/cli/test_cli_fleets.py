@@ -68,7 +68,9 @@ def test_the_preview_shows_settings_as_the_plan_writes_them() -> None:
     assert "process.crash_loop (" in shown
     assert "lives 1s" in shown
     assert "lives_s" not in shown
-    found = json.loads(preview("--json", "--fleet", "faster", "--set", "fleet.cores=2").stdout)
+    found = json.loads(
+        preview("--json", "--set", "fleet.kind=faster", "--set", "fleet.cores=2").stdout
+    )
     assert found["fleet_settings"] == {"pace": "500ms"}
     assert found["warnings"] == []
 
@@ -98,10 +100,13 @@ def test_a_fleet_with_a_setting_named_like_a_key_of_chaoslab_is_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    code = (
-        f"from {__name__} import Cores, dataclass\n@dataclass\nclass Odd(Cores):\n    links = 1\n"
+    lines = (
+        f"from {__name__} import Cores, dataclass",
+        "@dataclass(frozen=True)",
+        "class Odd(Cores):",
+        "    regions: int = 1",
     )
-    code = code.replace("@dataclass", "@dataclass(frozen=True)").replace("links =", "links: int =")
+    code = "\n".join(lines)
     Packages(tmp_path).install("odd_fleet", Group.FLEETS, "odd = odd_fleet:Odd", code=code)
     kinds.kinds.cache_clear()
     refused = preview()
