@@ -309,7 +309,7 @@ def test_arrivals_that_no_end_is_known_of_are_refused(load: Loader) -> None:
 def test_an_empty_catalogue_refuses_every_name(tmp_path: Path) -> None:
     path = tmp_path / "trial.yaml"
     path.write_text(HEAD + "expect: [{check: rejoin}]")
-    with pytest.raises(PlanError, match="unknown check `rejoin`; known: none"):
+    with pytest.raises(PlanError, match=r"unknown check `rejoin` .*; known: none"):
         load_file(path, Kinds())
 
 
