@@ -25,7 +25,7 @@ from chaoslab.links.proxied.embedded import Embedded
 from chaoslab.links.settings import Direct, LinksSettings
 from chaoslab.links.toxiproxy.settings import Toxiproxy
 from chaoslab.plan.file import Kinds
-from chaoslab.plan.file.conventions import is_required, keys_in
+from chaoslab.plan.file.conventions import is_required, key_of, keys_in
 from chaoslab.plan.file.shape import keys_of
 from chaoslab.plan.model import NO_LINKS, FaultPlan, FleetSpec
 
@@ -127,6 +127,9 @@ def _why_no_settings(kind: type, *, may_require: bool) -> str:
         return f"{error}; chaoslab.plan.file lists the types"
     except NameError as error:
         return f"the type of a setting is unknown when a plan is read ({error})"
+    keys = [key_of(field.name) for field in fields(kind)]
+    if twice := [key for key in keys if keys.count(key) > 1]:
+        return f"two settings have the key {twice[0]!r} in a plan"
     if required := [field.name for field in fields(kind) if is_required(field)]:
         return "" if may_require else f"its setting {required[0]!r} has no default"
     try:

@@ -107,6 +107,7 @@ def test_only_a_frozen_dataclass_can_be_settings(
         ("kinds_no_method", Group.CHECKS, "def judge(self, history): ...", "judge = 3", "its jud"),
         ("kinds_list", Group.CHECKS, "int = 1", "list = ()", "a setting 'least' of type <class 'l"),
         ("kinds_no_type", Group.CHECKS, "int = 1", "'Least' = 1", "name 'Least' is not defined"),
+        ("kinds_twice", Group.CHECKS, "int = 1", "int = 1; least_s: float = 1", "the key 'least'"),
         ("kinds_required", Group.FLEETS, "int = 2", "int", "its setting 'cores' has no default"),
         ("kinds_refusing", Group.FLEETS, "def factory", REFUSING, "own defaults: too few cores"),
     ],
