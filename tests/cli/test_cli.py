@@ -154,6 +154,11 @@ def test_an_unknown_command_or_option_is_a_usage_error() -> None:
     assert call("run", "kill_half", "--sed", "3").exit_code == 2
 
 
+def test_a_run_warns_of_settings_of_another_fleet(fleets: FakeFleets) -> None:
+    said = run_once("--set", "fleet.containers.memory=2GB").stderr
+    assert "fleet.containers: a setting of docker, unused with kind local" in said
+
+
 # ---------------------------------------------------------------- run
 
 
