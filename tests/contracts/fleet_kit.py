@@ -102,6 +102,10 @@ def require(fleet: Fleet, protocol: type) -> None:
 class FleetKit:
     """Rules of the interface alone."""
 
+    def start(self, stage: Stage, spec: NodeSpec) -> None:
+        """Start a node and wait until it handles signals."""
+        stage.fleet.start(spec)
+
     def test_it_names_itself_and_its_abilities(self, stage: Stage) -> None:
         assert stage.fleet.kind
         assert Ability.KILL in abilities_of(stage.fleet)
@@ -205,8 +209,7 @@ class FleetKit:
 
     def test_healing_verbs_may_be_repeated(self, stage: Stage, spec: NodeSpec) -> None:
         require(stage.fleet, Wedgeable)
-        stage.fleet.start(spec)
-        stage.until(Kind.LEARNER_STEP)  # by then it handles the signals
+        self.start(stage, spec)
         for _ in range(2):
             stage.fleet.resume(spec.name)
             stage.fleet.unwedge(spec.name)
@@ -224,6 +227,10 @@ class FleetKit:
 
 class LivingFleetKit(FleetKit):
     """Rules for fleets in which programs run."""
+
+    def start(self, stage: Stage, spec: NodeSpec) -> None:
+        super().start(stage, spec)
+        stage.until(Kind.LEARNER_STEP)
 
     def test_the_first_sighting_of_a_node_is_its_start(self, stage: Stage, spec: NodeSpec) -> None:
         stage.fleet.start(spec)
